@@ -1,0 +1,96 @@
+"""Argument checks with one message form: the name, the rule, the value, then the remedy.
+
+noise_multiplier must be > 0, got -1.0; raise epsilon or lower num_steps
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NoReturn, TypeVar
+
+T = TypeVar("T")
+
+
+def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
+    """Raise ValueError(`NAME must RULE, got VALUE; REMEDY`).
+
+    Raises:
+        ValueError: always.
+    """
+    shown = repr(value)
+    if len(shown) > 200:
+        shown = shown[:197] + "..."
+    raise ValueError(f"{name} must {rule}, got {shown}" + (f"; {remedy}" if remedy else ""))
+
+
+def require(condition: bool, name: str, rule: str, value: object, remedy: str = "") -> None:
+    """Raise the one message form unless `condition` holds.
+
+    Raises:
+        ValueError: the condition is false.
+    """
+    if not condition:
+        fail(name, rule, value, remedy)
+
+
+def positive(name: str, value: float, remedy: str = "") -> float:
+    """Return a finite number > 0, or raise ValueError."""
+    require(_is_number(value) and math.isfinite(value) and value > 0, name, "be > 0", value, remedy)
+    return value
+
+
+def non_negative(name: str, value: float, remedy: str = "") -> float:
+    """Return a finite number >= 0, or raise ValueError."""
+    require(
+        _is_number(value) and math.isfinite(value) and value >= 0, name, "be >= 0", value, remedy
+    )
+    return value
+
+
+def at_least(name: str, value: int, minimum: int, remedy: str = "") -> int:
+    """Return an integer >= `minimum`, or raise ValueError (a float is refused, even 3.0)."""
+    require(_is_integer(value), name, "be an integer", value, remedy)
+    require(value >= minimum, name, f"be >= {minimum}", value, remedy)
+    return int(value)
+
+
+def probability(name: str, value: float, remedy: str = "") -> float:
+    """Return a number in [0, 1], or raise ValueError."""
+    require(_is_number(value) and 0 <= value <= 1, name, "be in [0, 1]", value, remedy)
+    return value
+
+
+def open_probability(name: str, value: float, remedy: str = "") -> float:
+    """Return a number in (0, 1), or raise ValueError."""
+    require(_is_number(value) and 0 < value < 1, name, "be in (0, 1)", value, remedy)
+    return value
+
+
+def one_of(kind: str, value: T, known: Iterable[T]) -> T:
+    """Return `value` when it is known; otherwise list what exists.
+
+    Raises:
+        ValueError: `unknown method 'gapp'; known: gap, mlp`.
+    """
+    known = list(known)
+    if value not in known:
+        listed = ", ".join(sorted(str(item) for item in known)) or "none"
+        raise ValueError(f"unknown {kind} {value!r}; known: {listed}")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) or _is_numpy(value)
+
+
+def _is_integer(value: object) -> bool:
+    import numbers
+
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_numpy(value: object) -> bool:
+    import numpy as np
+
+    return isinstance(value, (np.floating, np.integer))

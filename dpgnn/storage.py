@@ -1,0 +1,192 @@
+"""Atomic writes, checksummed Parquet, hashes.
+
+Every file of the project is written to a temporary name in its own folder, flushed to disk and then
+renamed, so that a reader sees the old file, the new file or none, and never half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class DamagedFileError(ValueError):
+    """A file of ours is missing, truncated or changed; the message names it and the remedy."""
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path`; rename it over `path` when the block ends without error.
+
+    Args:
+        path: where the file shall be; parent folders are made.
+        mode: "wb" or "w" (UTF-8).
+
+    Raises:
+        OSError: the folder cannot be written or the disk is full; nothing is left at `path`.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    encoding = None if "b" in mode else "utf-8"
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, mode, encoding=encoding) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_write(path, "w") as file:
+        file.write(text)
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys, no NaN, and infinities as the strings "inf" and "-inf"."""
+    return json.dumps(_jsonable(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write indented JSON with sorted keys atomically; the same value gives the same bytes."""
+    text = json.dumps(_jsonable(value), sort_keys=True, indent=1, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file of ours.
+
+    Raises:
+        DamagedFileError: missing or not JSON; names the file and the remedy.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DamagedFileError(f"{path} does not exist; run the stage that makes it") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(f"{path} must be JSON: {error}; delete it and rerun") from None
+
+
+def sha256_file(path: str | os.PathLike[str]) -> str:
+    """The sha256 of a file's bytes as 64 hexadecimal digits, read in bounded memory."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def sha256_json(value: Any) -> str:
+    """The sha256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def write_parquet(
+    path: str | os.PathLike[str],
+    table: pa.Table,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    row_group_size: int = 1 << 16,
+) -> None:
+    """Write a Parquet file atomically: Zstandard, a checksum on every page, metadata as JSON.
+
+    Args:
+        path: where the file shall be.
+        table: the columns.
+        metadata: small values stored in the schema under the key `dpgnn`.
+        row_group_size: rows held in memory when the file is streamed.
+    """
+    import pyarrow.parquet as pq
+
+    if metadata is not None:
+        table = table.replace_schema_metadata({"dpgnn": canonical_json(metadata)})
+    with atomic_write(path) as file:
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            compression_level=3,
+            row_group_size=row_group_size,
+            write_page_checksum=True,
+        )
+
+
+def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file and verify every page's checksum.
+
+    Raises:
+        DamagedFileError: missing, truncated, changed, or a column is missing.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).exists():
+        raise DamagedFileError(f"{path} does not exist; run the stage that makes it")
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            present = set(file.schema_arrow.names)
+            missing = sorted(set(columns or ()) - present)
+            if missing:
+                raise DamagedFileError(
+                    f"{path} must have the columns {', '.join(missing)}; it has "
+                    f"{', '.join(sorted(present))}"
+                )
+            return file.read(columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, DamagedFileError):
+            raise
+        raise DamagedFileError(
+            f"{path} must be an undamaged Parquet file: {error}; delete it and rerun"
+        ) from None
+
+
+def parquet_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The values stored under `metadata` by `write_parquet` ({} when there are none)."""
+    import pyarrow.parquet as pq
+
+    stored = pq.read_schema(path).metadata or {}
+    return json.loads(stored.get(b"dpgnn", b"{}"))
+
+
+def _jsonable(value: Any) -> Any:
+    import dataclasses
+
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: _jsonable(getattr(value, field.name)) for field in fields}
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(_jsonable(item) for item in value)
+    if isinstance(value, (str, bool, int)) or value is None:
+        return value
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return _jsonable(value.item())
+    if hasattr(value, "tolist"):
+        return _jsonable(value.tolist())
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"cannot write {type(value).__name__} as JSON: {value!r}")
