@@ -1,0 +1,1 @@
+"""From what was done (events) to what is guaranteed (claims)."""

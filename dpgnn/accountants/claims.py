@@ -1,0 +1,169 @@
+"""What is guaranteed, as a value that travels with every number.
+
+A claim says which neighbouring graphs it compares (unit and relation), how much they can be told apart
+(epsilon, delta), how that was counted, what had to be assumed and what is left open. Which claims may
+stand in one ranking is in `implications.py`; each caveat is a paragraph of docs/soundness.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from dpgnn import checks
+from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.accountants.events import RELATIONS, Relation
+
+PrivacyUnit = Literal["node-features", "node-record", "node-bounded", "node", "edge"]
+Status = Literal["proved", "as-published"]
+Released = Literal["weights", "weights+predictions", "noisy-state"]
+Selection = Literal["none", "public", "validation-unaccounted", "accounted"]
+Arithmetic = Literal["real", "float-caveat"]
+
+PRIVACY_UNITS: tuple[PrivacyUnit, ...] = get_args(PrivacyUnit)
+
+# The relations that are defined for each unit.
+UNIT_RELATIONS: dict[PrivacyUnit, tuple[Relation, ...]] = {
+    "node-features": ("replace-one",),
+    "node-record": ("add-remove", "replace-one", "null-one"),
+    "node-bounded": ("add-remove", "replace-one", "null-one"),
+    "node": ("add-remove", "replace-one", "null-one"),
+    "edge": ("add-remove",),
+}
+
+_PROTECTS = {
+    "node-features": "the features and the label of one node; the structure is public",
+    "node-record": (
+        "the features, the label and the own edge list of one node, but not that a neighbour's "
+        "record still mentions it"
+    ),
+    "node-bounded": "one node with all its edges, in graphs whose degrees are at most {degree_bound}",
+    "node": "one node with all its edges",
+    "edge": "one undirected edge; features and labels are public",
+}
+_RELATION_WORDS = {
+    "add-remove": "is present in one graph and absent in the other",
+    "replace-one": "has one value in one graph and any other value in the other",
+    "null-one": "is as it is in one graph and emptied (no features, label or edges) in the other",
+}
+_SELECTION_WORDS = {
+    "none": "no choice was made from results",
+    "public": "choices were made on public data",
+    "validation-unaccounted": "choices were made on private validation nodes and are not counted",
+    "accounted": "choices were made privately and are counted",
+}
+_ARITHMETIC_WORDS = {
+    "real": "The proof holds for the computation as it was run.",
+    "float-caveat": "The proof is for real numbers; the run used floating point.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One guarantee.
+
+    Args:
+        privacy_unit: what neighbouring graphs differ in.
+        relation: how they differ; must be defined for the unit (`UNIT_RELATIONS`).
+        degree_bound: the declared largest degree D; required for `node-bounded`, None otherwise.
+        epsilon: > 0 or 0 or math.inf (no finite guarantee; a legal answer).
+        delta: in [0, 1).
+        accountant: how it was counted, e.g. "pld", "gdp", "rdp", "dpgnn-theorem-1".
+        status: "proved", or "as-published" when the proof is not settled.
+        caveats: ids of `caveats.CAVEATS`; a proved claim carries none that voids it.
+        assumed_public: facts that the proof takes as public, e.g. "number of training nodes".
+        released: what leaves the run under this claim.
+        selection: how options were chosen.
+        arithmetic: whether floating point is covered.
+
+    Raises:
+        ValueError: an unknown word, a relation the unit does not have, a missing degree bound, an
+            unknown caveat, or a voiding caveat on a proved claim.
+    """
+
+    privacy_unit: PrivacyUnit
+    relation: Relation
+    degree_bound: int | None = None
+    epsilon: float
+    delta: float
+    accountant: str
+    status: Status
+    caveats: tuple[str, ...] = ()
+    assumed_public: tuple[str, ...] = ()
+    released: Released = "weights"
+    selection: Selection = "none"
+    arithmetic: Arithmetic = "float-caveat"
+
+    def __post_init__(self) -> None:
+        checks.one_of("privacy_unit", self.privacy_unit, PRIVACY_UNITS)
+        checks.one_of("relation", self.relation, RELATIONS)
+        allowed = UNIT_RELATIONS[self.privacy_unit]
+        rule = f"be one of {', '.join(allowed)} for the unit {self.privacy_unit}"
+        checks.require(self.relation in allowed, "relation", rule, self.relation)
+        if self.privacy_unit == "node-bounded":
+            if self.degree_bound is None:
+                checks.fail("degree_bound", "be declared for node-bounded", None)
+            checks.at_least("degree_bound", self.degree_bound, 0)
+        elif self.degree_bound is not None:
+            rule = f"be None for the unit {self.privacy_unit}"
+            checks.fail("degree_bound", rule, self.degree_bound)
+        if not (isinstance(self.epsilon, (int, float)) and self.epsilon >= 0):
+            checks.fail("epsilon", "be >= 0 or inf", self.epsilon)
+        checks.require(0 <= self.delta < 1, "delta", "be in [0, 1)", self.delta)
+        checks.one_of("status", self.status, get_args(Status))
+        checks.one_of("released", self.released, get_args(Released))
+        checks.one_of("selection", self.selection, get_args(Selection))
+        checks.one_of("arithmetic", self.arithmetic, get_args(Arithmetic))
+        for name in self.caveats:
+            checks.one_of("caveat", name, CAVEATS)
+        voided = [name for name in self.caveats if CAVEATS[name].voids]
+        if self.status == "proved" and voided:
+            remedy = f"{', '.join(voided)} breaks the guarantee; say as-published"
+            checks.fail("status", "not be proved", self.status, remedy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The claim as JSON-ready values (tuples as lists, an infinite epsilon as "inf")."""
+        values = asdict(self)
+        values["caveats"], values["assumed_public"] = list(self.caveats), list(self.assumed_public)
+        values["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        return values
+
+
+def from_dict(values: dict[str, Any]) -> Claim:
+    """The claim written by `Claim.to_dict`.
+
+    Raises:
+        ValueError, TypeError: a field is missing, unknown or out of range.
+    """
+    fields = dict(values)
+    fields["epsilon"] = float(fields["epsilon"])
+    for name in ("caveats", "assumed_public"):
+        fields[name] = tuple(fields.get(name, ()))
+    return Claim(**fields)
+
+
+def in_words(claim: Claim) -> str:
+    """The claim as sentences for a reader who knows no notation but (epsilon, delta)."""
+    protects = _PROTECTS[claim.privacy_unit].format(degree_bound=claim.degree_bound)
+    if math.isinf(claim.epsilon):
+        opening = f"No finite epsilon at delta {claim.delta:.3g}"
+    else:
+        opening = f"({claim.epsilon:.4g}, {claim.delta:.3g})-differential privacy"
+    if claim.status == "proved":
+        status = f"The guarantee is proved (accountant: {claim.accountant})."
+    else:
+        status = f"The figure is as published (accountant: {claim.accountant}), not proved here."
+    lines = [
+        f"{opening} for {protects}.",
+        f"Two graphs are compared in which that element {_RELATION_WORDS[claim.relation]}.",
+        status,
+        f"What is released: {claim.released.replace('-', ' ').replace('+', ' and ')}.",
+        f"Taken as public: {', '.join(claim.assumed_public) or 'nothing beyond the method'}.",
+        f"Selection: {_SELECTION_WORDS[claim.selection]}.",
+        _ARITHMETIC_WORDS[claim.arithmetic],
+    ]
+    if claim.caveats:
+        listed = "; ".join(f"{CAVEATS[name].title} ({name})" for name in claim.caveats)
+        lines.append(f"Caveats: {listed}.")
+    return " ".join(lines)

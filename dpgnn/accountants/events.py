@@ -1,0 +1,317 @@
+"""What was done to private data, as frozen values that an accountant can count.
+
+An event carries its neighbouring relation in its type: `PoissonRoots[Literal["add-remove"]]` cannot be
+passed where replace-one is asked for (a mypy error), and the same mistake at run time is a `TypeError`
+that names both relations. Each sampling scheme is a class of its own for the same reason.
+
+Canonical units: `noise_stddev` is absolute, on the sum that is released; `clipping_norm` and
+`sensitivity` are L2 norms in the same unit. Noise multipliers live in configuration and tables only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from dpgnn import checks
+
+AddRemove = Literal["add-remove"]
+ReplaceOne = Literal["replace-one"]
+NullOne = Literal["null-one"]
+Relation = Literal["add-remove", "replace-one", "null-one"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+R = TypeVar("R", bound=Relation)
+# Relations under which the number of records is the same in both worlds.
+Same = TypeVar("Same", bound=Literal["replace-one", "null-one"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event(Generic[R]):
+    """A mechanism run once on private data.
+
+    Args:
+        relation: `add-remove` (one element is present in G and absent in G'), `replace-one` (same ids,
+            one element has another value) or `null-one` (same ids, one element is emptied).
+
+    Raises:
+        ValueError: the relation is unknown or a parameter is out of range.
+        TypeError: the event has no meaning under the relation.
+    """
+
+    relation: R
+
+    def __post_init__(self) -> None:
+        checks.one_of("relation", self.relation, RELATIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonRoots(Event[R]):
+    """One noisy sum of clipped gradients over a Poisson batch of roots.
+
+    Every root is in the batch independently with probability q; the release is
+    sum clip_C(g_v) + N(0, noise_stddev^2 I), divided by a public constant.
+
+    Args:
+        noise_stddev: sigma, absolute, on the sum; >= 0 (0 counts as no privacy).
+        clipping_norm: C, the L2 bound on one root's gradient; > 0.
+        sampling_probability: q in [0, 1].
+        d_plus: roots whose example in G is absent or different in G' (d+ in the docs).
+        d_minus: roots whose example in G' is absent or different in G (d-). Under `add-remove` G is the
+            graph that has the element, so d_minus <= d_plus; otherwise the two are equal.
+
+    Source: docs/accounting.md, theorem 1.
+    """
+
+    noise_stddev: float
+    clipping_norm: float
+    sampling_probability: float
+    d_plus: int
+    d_minus: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.non_negative("noise_stddev", self.noise_stddev)
+        checks.positive("clipping_norm", self.clipping_norm)
+        checks.probability("sampling_probability", self.sampling_probability)
+        checks.at_least("d_plus", self.d_plus, 0)
+        checks.at_least("d_minus", self.d_minus, 0)
+        if self.relation == "add-remove":
+            remedy = "G is the graph that has the element: it has the larger number"
+            checks.require(
+                self.d_minus <= self.d_plus, "d_minus", "be <= d_plus", self.d_minus, remedy
+            )
+        else:
+            rule = f"equal d_plus = {self.d_plus} under {self.relation}"
+            checks.require(self.d_minus == self.d_plus, "d_minus", rule, self.d_minus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeRoots(Event[Same]):
+    """One noisy sum of clipped gradients over a uniform batch of fixed size, without replacement.
+
+    The number of roots is public and the same in both worlds, so `add-remove` is a TypeError.
+
+    Args:
+        noise_stddev: sigma, absolute, on the sum; >= 0.
+        clipping_norm: C; > 0.
+        population: number of roots N; public.
+        batch_size: roots drawn, m <= N.
+        changed_roots: roots whose example differs between the two worlds, d <= N; each moves the sum by
+            at most 2C.
+    """
+
+    noise_stddev: float
+    clipping_norm: float
+    population: int
+    batch_size: int
+    changed_roots: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relation == "add-remove":
+            raise TypeError(
+                "FixedSizeRoots (a fixed-size batch of a public number of roots) cannot be counted "
+                "under the relation 'add-remove', which changes that number; use PoissonRoots, or "
+                "the relation 'replace-one' or 'null-one'"
+            )
+        checks.non_negative("noise_stddev", self.noise_stddev)
+        checks.positive("clipping_norm", self.clipping_norm)
+        checks.at_least("population", self.population, 1)
+        checks.at_least("batch_size", self.batch_size, 1)
+        checks.at_least("changed_roots", self.changed_roots, 0)
+        rule = f"be <= population = {self.population}"
+        remedy = "lower the batch size or train on more roots"
+        checks.require(
+            self.batch_size <= self.population, "batch_size", rule, self.batch_size, remedy
+        )
+        checks.require(
+            self.changed_roots <= self.population, "changed_roots", rule, self.changed_roots
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRelease(Event[R]):
+    """A value released once with Gaussian noise.
+
+    Args:
+        noise_stddev: sigma per coordinate; >= 0.
+        sensitivity: largest L2 change of the value between neighbours; >= 0.
+    """
+
+    noise_stddev: float
+    sensitivity: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.non_negative("noise_stddev", self.noise_stddev)
+        checks.non_negative("sensitivity", self.sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractiveIteration(Event[R]):
+    """`num_hops` noisy contractive hops of which only the last state is released.
+
+    X_{t+1} = Proj(phi(X_t) + N(0, noise_stddev^2 I)), phi c-Lipschitz on the projected set, the same
+    start in both worlds, sup ||phi(X) - phi'(X)|| <= sensitivity. No state before the last may leave the run.
+
+    Args:
+        noise_stddev: sigma per coordinate and hop; >= 0.
+        sensitivity: s, for one hop; >= 0.
+        num_hops: K >= 1.
+        contraction: c in [0, 1]; 1 means plain composition of K hops.
+
+    Source: CARIBOU, Theorems 2 and 3; docs/accounting.md, theorem 5.
+    """
+
+    noise_stddev: float
+    sensitivity: float
+    num_hops: int
+    contraction: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.non_negative("noise_stddev", self.noise_stddev)
+        checks.non_negative("sensitivity", self.sensitivity)
+        checks.at_least("num_hops", self.num_hops, 1)
+        checks.probability("contraction", self.contraction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GumbelTopK(Event[R]):
+    """The indices of the `num_selected` largest scores after Gumbel noise on each.
+
+    The set of candidates is the same in both worlds, and every score moves by at most
+    `score_sensitivity`, up or down.
+
+    Args:
+        scale: Gumbel scale b; > 0.
+        score_sensitivity: largest change of one score; >= 0.
+        num_selected: K >= 1.
+    """
+
+    scale: float
+    score_sensitivity: float
+    num_selected: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive("scale", self.scale)
+        checks.non_negative("score_sensitivity", self.score_sensitivity)
+        checks.at_least("num_selected", self.num_selected, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceRelease(Event[R]):
+    """A value released once with Laplace noise on every coordinate.
+
+    Args:
+        scale: Laplace scale b; > 0.
+        sensitivity: largest L1 change of the value between neighbours; >= 0.
+    """
+
+    scale: float
+    sensitivity: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive("scale", self.scale)
+        checks.non_negative("sensitivity", self.sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(Event[R]):
+    """One private bit answered at random: 1 becomes 1 with one probability, 0 becomes 1 with another.
+
+    An undirected edge that is stored as two bits is `compose(event, 2)`.
+
+    Args:
+        one_if_one: probability of the answer 1 when the bit is 1 (the world that has the element).
+        one_if_zero: probability of the answer 1 when the bit is 0.
+    """
+
+    one_if_one: float
+    one_if_zero: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.probability("one_if_one", self.one_if_one)
+        checks.probability("one_if_zero", self.one_if_zero)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Event[R]):
+    """Adaptive composition of events, each with its count; equal events are merged.
+
+    Args:
+        parts: (event, count) pairs, all under this relation; a nested composition is flattened.
+
+    Raises:
+        TypeError: a part has another relation; the message names both.
+    """
+
+    parts: tuple[tuple[Event[R], int], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        merged: dict[Event[R], int] = {}
+        for event, count in self.parts:
+            checks.at_least("count", count, 0)
+            require_relation(event, self.relation)
+            inner = event.parts if isinstance(event, Composed) else ((event, 1),)
+            for part, times in inner:
+                # The one place where counts multiply.
+                merged[part] = merged.get(part, 0) + count * times
+        kept = tuple((event, count) for event, count in merged.items() if count > 0)
+        object.__setattr__(self, "parts", kept)
+
+
+def compose(event: Event[R], count: int) -> Composed[R]:
+    """`count` adaptive runs of one event; `compose(e, n)` equals n compositions of e.
+
+    Raises:
+        ValueError: count is not an integer >= 0.
+    """
+    return Composed(relation=event.relation, parts=((event, count),))
+
+
+def compose_all(*events: Event[R]) -> Composed[R]:
+    """One adaptive run of each event.
+
+    Raises:
+        ValueError: no event is given.
+        TypeError: two events have different relations; the message names both.
+    """
+    checks.require(len(events) > 0, "events", "hold at least one event", events)
+    return Composed(relation=events[0].relation, parts=tuple((event, 1) for event in events))
+
+
+def parts(event: Event[R]) -> tuple[tuple[Event[R], int], ...]:
+    """The (event, count) pairs of a composition; a single event counts once."""
+    return event.parts if isinstance(event, Composed) else ((event, 1),)
+
+
+def require_relation(event: Event[Any], relation: str) -> None:
+    """Refuse an event under a relation that is not its own.
+
+    Raises:
+        TypeError: names the event's relation and the one asked for.
+    """
+    if not isinstance(event, Event):
+        raise TypeError(f"event must be an Event, got {type(event).__name__}")
+    if event.relation != relation:
+        raise TypeError(
+            f"{type(event).__name__} under the relation {event.relation!r} cannot be counted under "
+            f"{relation!r}; build the event for that relation (its numbers differ)"
+        )
+
+
+def require_scheme(event: Event[Any], *schemes: type[Event[Any]], accountant: str) -> None:
+    """Refuse an event whose sampling scheme the accountant does not count.
+
+    Raises:
+        TypeError: names the event's class and the classes that the accountant counts.
+    """
+    if not isinstance(event, schemes):
+        known = " or ".join(scheme.__name__ for scheme in schemes)
+        raise TypeError(f"{accountant} counts {known}, not {type(event).__name__}")

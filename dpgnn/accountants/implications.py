@@ -1,0 +1,169 @@
+"""Which guarantee follows from which, and which may stand in one ranking.
+
+A notion is (unit, relation, degree bound). Notion a implies notion b at the same epsilon and delta when
+every pair of b-neighbours is a pair of a-neighbours; the table lists the single steps with their proofs,
+and everything else follows by chaining them. The same proofs, longer, are in docs/accounting.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dpgnn import checks
+from dpgnn.accountants.claims import UNIT_RELATIONS, Claim, PrivacyUnit
+from dpgnn.accountants.events import Relation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notion:
+    """A neighbouring relation: unit, relation and, for `node-bounded`, the degree bound."""
+
+    privacy_unit: PrivacyUnit
+    relation: Relation
+    degree_bound: int | None = None
+
+    def __str__(self) -> str:
+        bound = f" (degree <= {self.degree_bound})" if self.degree_bound is not None else ""
+        return f"{self.privacy_unit}, {self.relation}{bound}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implication:
+    """One step of the table: from one (unit, relation) to another, and why it holds."""
+
+    stronger: tuple[PrivacyUnit, Relation]
+    weaker: tuple[PrivacyUnit, Relation]
+    proof: str
+
+
+_NULL = "emptying is one of the replacements, so null-one pairs are replace-one pairs"
+_BOUNDED = "pairs of graphs with degrees <= D are among all pairs of graphs"
+_RECORD = (
+    "merge half-edges before the mechanism: a change of one own list changes only edges at that node, "
+    "so record pairs become node pairs"
+)
+
+IMPLICATIONS: tuple[Implication, ...] = (
+    Implication(
+        stronger=("node", "replace-one"), weaker=("node", "null-one"), proof=_NULL,
+    ),
+    Implication(
+        stronger=("node-bounded", "replace-one"), weaker=("node-bounded", "null-one"), proof=_NULL,
+    ),
+    Implication(
+        stronger=("node-record", "replace-one"), weaker=("node-record", "null-one"), proof=_NULL,
+    ),
+    Implication(
+        stronger=("node", "replace-one"), weaker=("node-bounded", "replace-one"), proof=_BOUNDED,
+    ),
+    Implication(
+        stronger=("node", "null-one"), weaker=("node-bounded", "null-one"), proof=_BOUNDED,
+    ),
+    Implication(
+        stronger=("node", "add-remove"), weaker=("node-bounded", "add-remove"), proof=_BOUNDED,
+    ),
+    Implication(
+        stronger=("node", "replace-one"), weaker=("node-record", "replace-one"), proof=_RECORD,
+    ),
+    Implication(
+        stronger=("node", "add-remove"),
+        weaker=("node-record", "add-remove"),
+        proof=(
+            "drop mentions of absent ids before the mechanism: what is left differs in one node "
+            "and its edges"
+        ),
+    ),
+    Implication(
+        stronger=("node-record", "replace-one"),
+        weaker=("node-features", "replace-one"),
+        proof="keep the own list and replace features and label only",
+    ),
+    Implication(
+        stronger=("node", "replace-one"),
+        weaker=("edge", "add-remove"),
+        proof="replace a node by itself with one edge more or less",
+    ),
+)  # fmt: skip
+
+
+def notion(claim: Claim) -> Notion:
+    """The neighbouring relation a claim is about."""
+    return Notion(
+        privacy_unit=claim.privacy_unit,
+        relation=claim.relation,
+        degree_bound=claim.degree_bound,
+    )
+
+
+def notion_implies(stronger: Notion, weaker: Notion) -> bool:
+    """Whether every pair of `weaker`-neighbours is a pair of `stronger`-neighbours.
+
+    A degree bound may shrink on the way (fewer graphs), never grow.
+    """
+    if (stronger.privacy_unit, stronger.relation) not in _reaching(weaker):
+        return False
+    if stronger.degree_bound is None:
+        return True
+    return weaker.degree_bound is not None and weaker.degree_bound <= stronger.degree_bound
+
+
+def implies(a: Claim, b: Claim) -> bool:
+    """Whether claim a, if true, makes claim b true: stronger or equal notion, epsilon and delta no larger."""
+    return notion_implies(notion(a), notion(b)) and a.epsilon <= b.epsilon and a.delta <= b.delta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """Whether claims may stand in one ranking, the notion they share, and the reason in words."""
+
+    allowed: bool
+    reason: str
+    notion: Notion | None = None
+
+
+def may_rank_together(claims: Sequence[Claim]) -> Ranking:
+    """Whether runs with these claims (one per run, equal budgets) may be ranked against each other.
+
+    They may when one claim's notion is implied by the notions of all (so one sentence is true of
+    every run), and when all are proved or all are as published.
+
+    Raises:
+        ValueError: no claim is given.
+    """
+    checks.require(len(claims) > 0, "claims", "hold at least one claim", claims)
+    statuses = sorted({claim.status for claim in claims})
+    if len(statuses) > 1:
+        return Ranking(
+            allowed=False,
+            reason="proved and as-published claims stand in different rankings: the second kind "
+            "may not hold for what was run",
+        )
+    notions = list(dict.fromkeys(notion(claim) for claim in claims))
+    for candidate in notions:
+        if all(notion_implies(other, candidate) for other in notions):
+            return Ranking(allowed=True, reason=f"all hold for {candidate}", notion=candidate)
+    listed = "; ".join(str(item) for item in notions)
+    return Ranking(
+        allowed=False, reason=f"no guarantee of one follows from those of all others: {listed}"
+    )
+
+
+def all_notions() -> Iterator[tuple[PrivacyUnit, Relation]]:
+    """Every (unit, relation) that is defined."""
+    for unit, relations in UNIT_RELATIONS.items():
+        for relation in relations:
+            yield unit, relation
+
+
+def _reaching(target: Notion) -> set[tuple[str, str]]:
+    """All (unit, relation) from which the target follows, itself included."""
+    found = {(target.privacy_unit, target.relation)}
+    frontier = list(found)
+    while frontier:
+        node = frontier.pop()
+        for step in IMPLICATIONS:
+            if step.weaker == node and step.stronger not in found:
+                found.add(step.stronger)
+                frontier.append(step.stronger)
+    return {(str(unit), str(relation)) for unit, relation in found}
