@@ -81,7 +81,7 @@ def one_of(kind: str, value: T, known: Iterable[T]) -> T:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) or _is_numpy(value)
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or _is_numpy(value)
 
 
 def _is_integer(value: object) -> bool:

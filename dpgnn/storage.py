@@ -190,3 +190,56 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"cannot write {type(value).__name__} as JSON: {value!r}")
+
+
+class Store:
+    """Checkpoints of one run under `work/`, never in a declared output.
+
+    A checkpoint is one safetensors file: named arrays plus small values as JSON. It is written atomically
+    and ignored (and removed) when it is damaged or belongs to another configuration, because then the run
+    must start again.
+
+    Args:
+        folder: where the checkpoints live; None keeps none.
+        fingerprint: hash of what decides the run; a checkpoint of another one is not used.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, fingerprint: str = "") -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.fingerprint = fingerprint
+
+    def save(self, name: str, arrays: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Write checkpoint `name`: numpy arrays and JSON values."""
+        if self.folder is None:
+            return
+        import numpy as np
+        from safetensors.numpy import save
+
+        plain = {key: np.ascontiguousarray(array) for key, array in arrays.items()}
+        note = {"dpgnn": canonical_json({"fingerprint": self.fingerprint, "values": values})}
+        with atomic_write(self.folder / f"{name}.safetensors") as file:
+            file.write(save(plain, metadata=note))
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The arrays and values of checkpoint `name`, or None when there is none to go on from."""
+        if self.folder is None or not (self.folder / f"{name}.safetensors").exists():
+            return None
+        from safetensors import SafetensorError, safe_open
+
+        path = self.folder / f"{name}.safetensors"
+        try:
+            with safe_open(path, framework="numpy") as file:
+                note = json.loads((file.metadata() or {})["dpgnn"])
+                if note["fingerprint"] == self.fingerprint:
+                    return {key: file.get_tensor(key) for key in file.keys()}, note["values"]  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError, OSError):
+            pass
+        path.unlink(missing_ok=True)
+        return None
+
+    def clear(self) -> None:
+        """Remove all checkpoints of the run."""
+        import shutil
+
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)

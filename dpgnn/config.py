@@ -1,0 +1,219 @@
+"""Strict reading of a mapping into a frozen dataclass, and a JSON schema from a dataclass.
+
+The dataclass is the only definition: unknown keys, wrong types and values that its `__post_init__`
+refuses are errors whose message starts with the key's path, e.g.
+`methods.dp_mlp.options.num_steps must be an integer, got 'ten'`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A configuration value is wrong; the message starts with the key's path."""
+
+
+def read(cls: type[T], value: Any, path: str = "") -> T:
+    """Read a mapping into the frozen dataclass `cls`, strictly.
+
+    Args:
+        cls: a dataclass whose fields are scalars, Literals, tuples, dicts or dataclasses.
+        value: what YAML or JSON gave.
+        path: the key's path so far, for messages.
+
+    Raises:
+        ConfigError: an unknown or missing key, a wrong type, or a value the dataclass refuses.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path or 'configuration'} must be a mapping, got {value!r}")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    for key in value:
+        if key not in fields:
+            raise ConfigError(_unknown_key(join(path, str(key)), str(key), list(fields)))
+    arguments = {}
+    for name, field in fields.items():
+        if name in value:
+            arguments[name] = read_value(hints[name], value[name], join(path, name))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{join(path, name)} is required and missing")
+    try:
+        return cls(**arguments)
+    except ConfigError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: {error}" if path else str(error)) from None
+
+
+def read_value(hint: Any, value: Any, path: str) -> Any:
+    """Read one value of the annotated type `hint`; see `read`."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, value, path)
+    if origin is Literal:
+        if value not in arguments or type(value) not in {type(item) for item in arguments}:
+            known = ", ".join(str(item) for item in arguments)
+            raise ConfigError(f"{path} must be one of {known}, got {value!r}")
+        return value
+    if origin is tuple:
+        return _read_tuple(arguments, value, path)
+    if origin in (dict, Mapping, typing.Mapping) or (
+        isinstance(origin, type) and issubclass(origin, Mapping)
+    ):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path} must be a mapping, got {value!r}")
+        return {
+            read_value(arguments[0], key, f"{path} (key)"): read_value(
+                arguments[1], item, join(path, str(key))
+            )
+            for key, item in value.items()
+        }
+    if dataclasses.is_dataclass(hint):
+        if isinstance(value, typing.cast(type, hint)):
+            return value
+        return read(typing.cast(type, hint), value, path)
+    return _read_scalar(hint, value, path)
+
+
+def schema(cls: type) -> dict[str, Any]:
+    """The JSON schema of what `read(cls, ...)` accepts, with field docs from the class docstring."""
+    hints = typing.get_type_hints(cls)
+    docs = attribute_docs(cls)
+    properties, required = {}, []
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        entry = _schema_of(hints[field.name])
+        if field.name in docs:
+            entry["description"] = docs[field.name]
+        if field.default is not dataclasses.MISSING:
+            entry["default"] = _plain(field.default)
+        elif field.default_factory is dataclasses.MISSING:
+            required.append(field.name)
+        properties[field.name] = entry
+    result: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    if required:
+        result["required"] = required
+    return result
+
+
+def attribute_docs(cls: type) -> dict[str, str]:
+    """The texts under `Attributes:` of a class docstring, by field name."""
+    doc = cls.__doc__ or ""
+    if "Attributes:" not in doc:
+        return {}
+    body = re.split(r"\n\s*(?:Raises|Source|Guarantee):", doc.split("Attributes:", 1)[1])[0]
+    docs: dict[str, str] = {}
+    names: list[str] = []
+    for line in body.splitlines():
+        head = re.match(r"^\s{4,8}([a-z_0-9, ]+): (.*)$", line)
+        if head and len(line) - len(line.lstrip()) <= 8:
+            names = [name.strip() for name in head.group(1).split(",")]
+            for name in names:
+                docs[name] = head.group(2).strip()
+        elif names and line.strip():
+            for name in names:
+                docs[name] += " " + line.strip()
+    return docs
+
+
+def join(path: str, key: str) -> str:
+    """The path of `key` below `path`."""
+    return f"{path}.{key}" if path else key
+
+
+def _unknown_key(path: str, key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{path} is not a known key{hint} (known: {', '.join(sorted(known))})"
+
+
+def _read_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
+    if value is None:
+        if type(None) in options:
+            return None
+        raise ConfigError(f"{path} must not be empty")
+    messages = []
+    for option in options:
+        if option is type(None):
+            continue
+        try:
+            return read_value(option, value, path)
+        except ConfigError as error:
+            messages.append(str(error))
+    raise ConfigError(messages[0] if len(messages) == 1 else " or ".join(messages))
+
+
+def _read_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{path} must be a list, got {value!r}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(read_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    if len(value) != len(arguments):
+        raise ConfigError(f"{path} must have {len(arguments)} items, got {len(value)}")
+    return tuple(
+        read_value(hint, item, f"{path}[{i}]")
+        for i, (hint, item) in enumerate(zip(arguments, value))
+    )
+
+
+def _read_scalar(hint: Any, value: Any, path: str) -> Any:
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if math.isnan(value):
+            raise ConfigError(f"{path} must be a number, got nan")
+        return float(value)
+    if hint is str and isinstance(value, str):
+        return value
+    names = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+    shown = f"{value!r} ({type(value).__name__})"
+    hintless = "; put it in quotes" if hint is str else ""
+    raise ConfigError(f"{path} must be {names.get(hint, hint)}, got {shown}{hintless}")
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return {}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema_of(option) for option in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is tuple:
+        item = arguments[0]
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return {"type": "array", "items": _schema_of(item)}
+        return {"type": "array", "minItems": len(arguments), "maxItems": len(arguments)}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema_of(arguments[1])}
+    if dataclasses.is_dataclass(hint):
+        return schema(typing.cast(type, hint))
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+    return {"type": names[hint]}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,27 @@
+"""The table of methods, written out: name -> module. A module is loaded when its method is asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+from dpgnn.checks import one_of
+from dpgnn.methods.base import Method
+
+TABLE: dict[str, str] = {
+    "mlp": "dpgnn.methods.mlp",
+    "gcn": "dpgnn.methods.gcn",
+    "dp_mlp": "dpgnn.methods.dp_mlp",
+}
+
+
+def get(name: str) -> Method:
+    """The method called `name`.
+
+    Raises:
+        ValueError: unknown; lists what exists.
+    """
+    one_of("method", name, TABLE)
+    method = importlib.import_module(TABLE[name]).METHOD
+    assert isinstance(method, Method)
+    assert method.name == name
+    return method

@@ -1,0 +1,128 @@
+"""GCN without privacy (Kipf and Welling, 2017), full-batch on the graph of the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from dpgnn.checks import at_least, probability, require
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    nonprivate_plan,
+)
+from dpgnn.models.inputs import RowNorm, as_input, normalize_rows
+from dpgnn.training.nonprivate import AdamConfig, train_full_batch
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.graph import Graph
+    from dpgnn.models.gcn import GCN
+    from dpgnn.splits import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNConfig:
+    """Options of the non-private GCN.
+
+    Attributes:
+        hidden: widths of the hidden layers; the depth is one more.
+        dropout: rate before each layer.
+        row_norm: each record's features divided by their norm: none, l1 or l2.
+        symmetrize: add the reverse of each edge of a directed graph.
+        training: optimiser and selection.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.5
+    row_norm: RowNorm = "none"
+    symmetrize: bool = True
+    training: AdamConfig = AdamConfig()
+
+    def __post_init__(self) -> None:
+        probability("dropout", self.dropout)
+        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        for width in self.hidden:
+            at_least("hidden", width, 1)
+
+
+def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
+    from dpgnn.models.gcn import GCN
+
+    return GCN(
+        graph.num_features,
+        config.hidden,
+        graph.num_classes,
+        dropout=config.dropout,
+        generator=generator,
+    )
+
+
+def _operator(config: GCNConfig, graph: Graph) -> torch.Tensor:
+    from dpgnn.models.gcn import normalized_adjacency
+
+    edges = graph.edge_index
+    if graph.directed and config.symmetrize:
+        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+    edges = edges[:, edges[0] != edges[1]]
+    return normalized_adjacency(edges, graph.num_nodes)
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Train on the graph of the setting; no guarantee."""
+    config: GCNConfig = entry.options
+    model = _model(config, graph, context.streams.torch("weights"))
+    x = as_input(normalize_rows(graph.x, config.row_norm))
+    operator = _operator(config, graph)
+    state, history = train_full_batch(
+        model,
+        lambda generator: model(x, operator, generator),
+        torch.from_numpy(np.array(graph.y)),
+        torch.from_numpy(np.array(split.train_idx)),
+        torch.from_numpy(np.array(split.val_idx)),
+        config.training,
+        task=graph.task,
+        generator=context.streams.torch("dropout"),
+        store=context.store,
+        progress=context.progress(config.training.num_epochs),
+    )
+    return Fitted(state=state, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, from features and edges of `graph`."""
+    config: GCNConfig = entry.options
+    model = _model(config, graph, torch.Generator())
+    model.load_state_dict(dict(fitted.state))
+    model.eval()
+    with torch.no_grad():
+        x = as_input(normalize_rows(graph.x, config.row_norm))
+        logits = model(x, _operator(config, graph))
+    return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note="no privacy")
+
+
+METHOD = Method(
+    name="gcn",
+    title="GCN",
+    config=GCNConfig,
+    source="Kipf and Welling (2017), arXiv:1609.02907",
+    modes=("nonprivate",),
+    plan=nonprivate_plan,
+    fit=fit,
+    predict=predict,
+    citation="kipf2017semi",
+)

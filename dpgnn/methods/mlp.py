@@ -1,0 +1,114 @@
+"""MLP without privacy: features only, the baseline every graph method has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from dpgnn.checks import at_least, probability, require
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    nonprivate_plan,
+)
+from dpgnn.models.inputs import RowNorm, as_input, normalize_rows
+from dpgnn.models.mlp import MLP
+from dpgnn.training.nonprivate import AdamConfig, train_full_batch
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.graph import Graph
+    from dpgnn.splits import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLPConfig:
+    """Options of the non-private MLP.
+
+    Attributes:
+        hidden: widths of the hidden layers.
+        dropout: rate before each layer.
+        row_norm: each record's features divided by their norm: none, l1 or l2.
+        training: optimiser and selection.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.5
+    row_norm: RowNorm = "none"
+    training: AdamConfig = AdamConfig()
+
+    def __post_init__(self) -> None:
+        probability("dropout", self.dropout)
+        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        for width in self.hidden:
+            at_least("hidden", width, 1)
+
+
+def _model(config: MLPConfig, graph: Graph, generator: torch.Generator) -> MLP:
+    return MLP(
+        graph.num_features,
+        config.hidden,
+        graph.num_classes,
+        dropout=config.dropout,
+        generator=generator,
+    )
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Train on the training nodes' features and labels; no guarantee."""
+    config: MLPConfig = entry.options
+    model = _model(config, graph, context.streams.torch("weights"))
+    # only the rows that are trained or selected on are put through the model
+    rows = np.concatenate([split.train_idx, split.val_idx])
+    x = as_input(normalize_rows(graph.x, config.row_norm)[rows])
+    num_train = len(split.train_idx)
+    state, history = train_full_batch(
+        model,
+        lambda generator: model(x, generator),
+        torch.from_numpy(graph.y[rows]),
+        torch.arange(num_train),
+        torch.arange(num_train, len(rows)),
+        config.training,
+        task=graph.task,
+        generator=context.streams.torch("dropout"),
+        store=context.store,
+        progress=context.progress(config.training.num_epochs),
+    )
+    return Fitted(state=state, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, from their own features alone."""
+    config: MLPConfig = entry.options
+    model = _model(config, graph, torch.Generator())
+    model.load_state_dict(dict(fitted.state))
+    model.eval()
+    with torch.no_grad():
+        logits = model(as_input(normalize_rows(graph.x, config.row_norm)[node_idx]))
+    return Prediction(logits=logits, covered=False, note="no privacy")
+
+
+METHOD = Method(
+    name="mlp",
+    title="MLP",
+    config=MLPConfig,
+    source="textbook baseline",
+    modes=("nonprivate",),
+    plan=nonprivate_plan,
+    fit=fit,
+    predict=predict,
+)

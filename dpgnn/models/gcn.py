@@ -1,0 +1,96 @@
+"""Graph convolutional network (Kipf and Welling, 2017); propagation by torch_geometric."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from dpgnn.models.inputs import SparseRows, input_linear
+
+
+def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Tensor:
+    """D^-1/2 (A + I) D^-1/2 as a sparse CSR tensor, rows are targets.
+
+    Args:
+        edge_index: int64, shape (2, num_edges), sources then targets.
+        num_nodes: number of nodes.
+
+    Source: Kipf and Welling (2017), arXiv:1609.02907, equation 8; torch_geometric's gcn_norm.
+    """
+    edges, weight = gcn_norm(
+        torch.from_numpy(np.array(edge_index)), None, num_nodes, add_self_loops=True
+    )
+    shape = (num_nodes, num_nodes)
+    return torch.sparse_coo_tensor(edges.flip(0), weight, shape).coalesce().to_sparse_csr()
+
+
+class GCN(nn.Module):
+    """Graph convolutions with ReLU and dropout between them.
+
+    Args:
+        num_features, hidden, num_classes, dropout, generator: as for `models.mlp.MLP`.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden: tuple[int, ...],
+        num_classes: int,
+        *,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        widths = (num_features, *hidden, num_classes)
+        self.layers = nn.ModuleList(
+            nn.Linear(before, after) for before, after in zip(widths[:-1], widths[1:])
+        )
+        self.dropout = dropout
+        for layer in self.layers:
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+
+    def forward(
+        self, x: Tensor | SparseRows, adjacency: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Logits of all nodes, shape (num_nodes, num_classes).
+
+        Args:
+            x: features of all nodes.
+            adjacency: symmetric operator of `normalized_adjacency`.
+            generator: drives dropout; None at inference.
+        """
+        hidden = x
+        for depth, layer in enumerate(self.layers):
+            if depth:
+                hidden = torch.relu(hidden)
+            hidden = input_linear(
+                hidden, layer.weight, None, dropout=self.dropout, generator=generator
+            )
+            hidden = _propagate(adjacency, hidden) + layer.bias
+        assert isinstance(hidden, Tensor)
+        return hidden
+
+
+class _Propagate(torch.autograd.Function):
+    """operator @ hidden for a fixed operator whose transpose is given."""
+
+    @staticmethod
+    def forward(ctx, operator: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+        ctx.transposed = transposed
+        return operator @ hidden
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def,override]
+        return None, None, ctx.transposed @ gradient
+
+
+def _propagate(operator: Tensor, hidden: Tensor) -> Tensor:
+    # an undirected graph's operator is symmetric; a directed one is transposed once per call
+    transposed = operator if getattr(operator, "is_symmetric", False) else None
+    if transposed is None:
+        transposed = operator.to_sparse_coo().T.coalesce().to_sparse_csr()
+    result: Tensor = _Propagate.apply(operator, transposed, hidden)
+    return result

@@ -1,0 +1,122 @@
+"""Node features as model input: row normalisation, and a linear layer on dense or sparse rows.
+
+Row normalisation acts on each record by itself, so it changes no neighbouring relation.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from dpgnn.checks import one_of
+
+RowNorm = Literal["none", "l1", "l2"]
+
+
+def normalize_rows(x: np.ndarray | sp.csr_array, kind: RowNorm) -> np.ndarray | sp.csr_array:
+    """Divide each row by its L1 or L2 norm; zero rows stay zero.
+
+    Args:
+        x: float32, shape (num_nodes, num_features), dense or CSR.
+        kind: "none" gives x back.
+
+    Returns:
+        float32, same shape and kind as x.
+    """
+    one_of("row normalisation", kind, ("none", "l1", "l2"))
+    if kind == "none":
+        return x
+    values = abs(x) if kind == "l1" else x.multiply(x) if sp.issparse(x) else x * x
+    sums = np.asarray(values.sum(axis=1), dtype=np.float64).reshape(-1)
+    norms = sums if kind == "l1" else np.sqrt(sums)
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
+    if sp.issparse(x):
+        return sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
+    return x * scale[:, None]
+
+
+class SparseRows:
+    """CSR rows as a model input: `rows @ weight` with a gradient for the weight only.
+
+    Args:
+        x: float32 CSR, shape (num_rows, num_features).
+    """
+
+    def __init__(self, x: sp.csr_array) -> None:
+        self.shape = x.shape
+        order = sp.csr_array(
+            (np.arange(x.nnz, dtype=np.int64), x.indices, x.indptr), shape=x.shape
+        ).T.tocsr()
+        self._order = torch.from_numpy(order.data)
+        self._forward = (torch.from_numpy(x.indptr.astype(np.int64)), x.indices.astype(np.int64))
+        self._backward = (torch.from_numpy(order.indptr.astype(np.int64)), order.indices)
+        self._indices = torch.from_numpy(self._forward[1])
+        self._indices_t = torch.from_numpy(order.indices.astype(np.int64))
+        self.values = torch.from_numpy(np.array(x.data))
+
+    def dropout(self, rate: float, generator: torch.Generator) -> Tensor:
+        """Values after inverted dropout, shape (nnz,)."""
+        keep = torch.rand(len(self.values), generator=generator) >= rate
+        return self.values * keep / (1 - rate)
+
+    def matmul(self, weight: Tensor, values: Tensor | None = None) -> Tensor:
+        """rows @ weight, shape (num_rows, width); `values` replaces the stored values."""
+        values = self.values if values is None else values
+        rows = torch.sparse_csr_tensor(self._forward[0], self._indices, values, self.shape)
+        columns = torch.sparse_csr_tensor(
+            self._backward[0], self._indices_t, values[self._order], self.shape[::-1]
+        )
+        result: Tensor = _SparseMatmul.apply(rows, columns, weight)
+        return result
+
+
+class _SparseMatmul(torch.autograd.Function):
+    """rows @ weight; the gradient of the weight is columns @ gradient."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, columns: Tensor, weight: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+        ctx.columns = columns
+        return rows @ weight
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def,override]
+        return None, None, ctx.columns @ gradient
+
+
+def as_input(x: np.ndarray | sp.csr_array) -> Tensor | SparseRows:
+    """Rows as a model input: SparseRows for CSR, a float32 tensor for a dense array."""
+    if sp.issparse(x):
+        return SparseRows(x)
+    return torch.from_numpy(np.array(x, dtype=np.float32))
+
+
+def input_linear(
+    x: Tensor | SparseRows,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """x @ weight.T + bias with dropout on x when a generator is given.
+
+    Args:
+        x: shape (num_rows, num_features).
+        weight: shape (width, num_features), as torch.nn.Linear holds it.
+        bias: shape (width,), or None.
+        dropout: rate in [0, 1).
+        generator: the dropout stream; None at inference.
+    """
+    active = dropout > 0 and generator is not None
+    if isinstance(x, SparseRows):
+        values = x.dropout(dropout, generator) if active and generator is not None else None
+        result = x.matmul(weight.T, values)
+    else:
+        if active:
+            x = x * (torch.rand(x.shape, generator=generator) >= dropout) / (1 - dropout)
+        result = x @ weight.T
+    return result if bias is None else result + bias

@@ -1,0 +1,51 @@
+"""A multi-layer perceptron on node features; no edges, no privacy inside."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpgnn.models.inputs import SparseRows, input_linear
+
+
+class MLP(nn.Module):
+    """Linear layers with ReLU and dropout between them.
+
+    Args:
+        num_features: width of the input.
+        hidden: widths of the hidden layers.
+        num_classes: width of the output.
+        dropout: rate before each layer, in [0, 1).
+        generator: the weights' stream (Glorot uniform weights, zero biases).
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden: tuple[int, ...],
+        num_classes: int,
+        *,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        widths = (num_features, *hidden, num_classes)
+        self.layers = nn.ModuleList(
+            nn.Linear(before, after) for before, after in zip(widths[:-1], widths[1:])
+        )
+        self.dropout = dropout
+        for layer in self.layers:
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor | SparseRows, generator: torch.Generator | None = None) -> Tensor:
+        """Logits, shape (num_rows, num_classes); `generator` drives dropout, None for none."""
+        hidden = x
+        for depth, layer in enumerate(self.layers):
+            if depth:
+                hidden = torch.relu(hidden)
+            hidden = input_linear(
+                hidden, layer.weight, layer.bias, dropout=self.dropout, generator=generator
+            )
+        assert isinstance(hidden, Tensor)
+        return hidden

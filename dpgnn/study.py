@@ -1,0 +1,511 @@
+"""A study as one frozen value: data sets, settings, entries, budgets, repeats, tiers, root seed.
+
+`config.yaml` is the quick study; the papers' studies are `workflow/studies/*.yaml`. The dataclasses here and
+in the method files are the only definition; `workflow/schemas/config.schema.yaml` is generated from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dpgnn import config as strict
+from dpgnn import methods
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.config import ConfigError
+from dpgnn.methods.base import Entry, Mode
+from dpgnn.randomness import Randomness
+from dpgnn.splits import SplitConfig
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
+ENTRY_NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+.~=]*"
+Tier = Literal["S", "M", "L"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetConfig:
+    """One data set of a study.
+
+    Attributes:
+        settings: names of settings (splits) it is run in.
+        entries: only these entries; empty for all.
+        delta: overrides the study's delta; "auto" or a number in (0, 1).
+    """
+
+    settings: tuple[str, ...]
+    entries: tuple[str, ...] = ()
+    delta: float | Literal["auto"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryConfig:
+    """One entry of a study, or a family of entries by `sweep`.
+
+    Attributes:
+        method: name in the table of methods; inherited by `extends`.
+        mode: nonprivate, published or sound.
+        privacy_unit: what one neighbouring graph differs in.
+        relation: how it differs (add-remove, replace-one, null-one).
+        options: the method's own options.
+        options_for: options for one data set, by its name; they override `options`.
+        extends: an entry whose fields and options this one starts from.
+        sweep: option path -> values; one entry for each combination, named BASE~option=value.
+        epsilons: overrides the study's list.
+        delta: overrides the study's delta; "auto" or a number in (0, 1).
+        datasets: only these data sets; empty for all.
+        title: how tables call it; the method's title when empty.
+    """
+
+    method: str | None = None
+    mode: Mode | None = None
+    privacy_unit: str | None = None
+    relation: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    options_for: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    extends: str | None = None
+    sweep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    epsilons: tuple[str, ...] | None = None
+    delta: float | Literal["auto"] | None = None
+    datasets: tuple[str, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierConfig:
+    """What a tier changes: fewer or more data sets, entries, budgets and repeats.
+
+    Attributes:
+        repeats: overrides the study's number of repeats.
+        epsilons: overrides the study's list.
+        datasets: only these data sets; empty for all.
+        entries: only these entries (after sweeps); empty for all.
+    """
+
+    repeats: int | None = None
+    epsilons: tuple[str, ...] | None = None
+    datasets: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyConfig:
+    """A study as its YAML file states it.
+
+    Attributes:
+        name: the study's name in paths.
+        title: one line for the report.
+        root_seed: the only configured seed; every generator is a named child of it.
+        repeats: how often each run is repeated (what papers call seeds).
+        epsilons: privacy budgets as texts, e.g. ["1", "8"].
+        delta: "auto" is 1/(10 nodes) for node units and 1/(10^(digits of edges)+1) for edges; or a number.
+        datasets: data sets by name.
+        settings: named splits.
+        entries: what is run, by name.
+        tiers: S (minutes), M (up to two hours on two cores), L (the paper's whole grid).
+        tier: the tier run when none is asked for.
+        randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
+        num_threads: threads of one run; results are byte-identical for one value of it.
+        runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
+        paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
+        baseline: the entry that paired differences are taken against; or empty.
+    """
+
+    name: str
+    title: str = ""
+    root_seed: int = 0
+    repeats: int = 3
+    epsilons: tuple[str, ...] = ("1", "8")
+    delta: float | Literal["auto"] = "auto"
+    datasets: Mapping[str, DatasetConfig]
+    settings: Mapping[str, SplitConfig]
+    entries: Mapping[str, EntryConfig]
+    tiers: Mapping[str, TierConfig] = field(default_factory=dict)
+    tier: Tier = "S"
+    randomness: Randomness = "study"
+    num_threads: int = 1
+    runs_per_job: int = 1
+    paper: str = ""
+    baseline: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class RunKey:
+    """What one run is: (data set, setting, entry, epsilon, repeat) of a study."""
+
+    dataset: str
+    setting: str
+    entry: str
+    epsilon: str
+    repeat: int
+
+    @property
+    def folder(self) -> str:
+        """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
+        return f"{self.dataset}.{self.setting}/{self.entry}/eps={self.epsilon}/{self.repeat}"
+
+    @property
+    def axes(self) -> dict[str, str | int]:
+        """The key as axes of seeds."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyEntry:
+    """An entry after `extends` and `sweep`; `for_dataset` gives what a method sees."""
+
+    name: str
+    title: str
+    method: str
+    mode: Mode
+    privacy_unit: str | None
+    relation: str | None
+    options: Mapping[str, Any]
+    options_for: Mapping[str, Mapping[str, Any]]
+    epsilons: tuple[str, ...] | None
+    delta: float | Literal["auto"] | None
+    datasets: tuple[str, ...]
+
+    def for_dataset(self, dataset: str) -> Entry:
+        """The entry with its options read into the method's dataclass for one data set."""
+        path = f"entries.{self.name}"
+        method = methods.get(self.method)
+        merged = merge(self.options, self.options_for.get(dataset, {}))
+        entry = Entry(
+            name=self.name,
+            method=self.method,
+            mode=self.mode,
+            privacy_unit=self.privacy_unit,
+            relation=self.relation,
+            options=strict.read(method.config, merged, f"{path}.options"),
+        )
+        try:
+            method.check_entry(entry, path)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        return entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study of one tier, ready to enumerate.
+
+    Attributes:
+        config: the study as stated.
+        tier: S, M or L.
+        entries: after extends and sweeps, by name, in the order stated.
+        keys: every run, in a fixed order.
+    """
+
+    config: StudyConfig
+    tier: str
+    entries: Mapping[str, StudyEntry]
+    keys: tuple[RunKey, ...]
+
+    @property
+    def name(self) -> str:
+        """The study's name in paths."""
+        return self.config.name
+
+    def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
+        """delta of an entry on a data set: the entry's, else the data set's, else the study's."""
+        for delta in (self.entries[entry].delta, self.config.datasets[dataset].delta):
+            if delta is not None:
+                return delta
+        return self.config.delta
+
+    def run_params(self, key: RunKey) -> dict[str, Any]:
+        """Everything configured that decides the result of `key`, and nothing else."""
+        entry = self.entries[key.entry].for_dataset(key.dataset)
+        return {
+            "entry": dataclasses.asdict(entry) | {"options": dataclasses.asdict(entry.options)},
+            "delta": self.delta_for(key.entry, key.dataset),
+            "setting": dataclasses.asdict(self.config.settings[key.setting]),
+            "root_seed": self.config.root_seed,
+            "randomness": self.config.randomness,
+            "num_threads": self.config.num_threads,
+        }
+
+
+def load_study(path: str | Path, tier: str | None = None) -> Study:
+    """Read and resolve a study file.
+
+    Raises:
+        ConfigError: anything wrong in it; the message starts with the key's path.
+    """
+    import yaml
+
+    try:
+        mapping = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"study file {path} does not exist") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"study file {path} must be YAML: {error}") from None
+    return resolve(mapping, tier)
+
+
+def resolve(mapping: Any, tier: str | None = None) -> Study:
+    """Resolve a study mapping: read strictly, expand entries, enumerate and check every run.
+
+    Raises:
+        ConfigError: unknown keys, wrong types, impossible values, unknown names.
+    """
+    config = strict.read(StudyConfig, mapping)
+    _check_config(config)
+    chosen = tier or config.tier
+    if chosen not in ("S", "M", "L"):
+        raise ConfigError(f"tier must be one of S, M, L, got {chosen!r}")
+    entries = expand_entries(config.entries)
+    study = Study(config=config, tier=chosen, entries=entries, keys=_keys(config, entries, chosen))
+    if not study.keys:
+        raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
+    for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):
+        entries[entry].for_dataset(dataset)
+    return study
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON schema of a study file, with the options of every method."""
+    result = strict.schema(StudyConfig)
+    entry = result["properties"]["entries"]["additionalProperties"]
+    entry["properties"]["method"] = {"enum": sorted(methods.TABLE), "description": "the method"}
+    entry["allOf"] = [
+        {
+            "if": {"properties": {"method": {"const": name}}, "required": ["method"]},
+            "then": {"properties": {"options": strict.schema(methods.get(name).config)}},
+        }
+        for name in sorted(methods.TABLE)
+    ]
+    # an entry that only extends states a part of its options
+    for branch in entry["allOf"]:
+        branch["then"]["properties"]["options"].pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
+
+
+def expand_entries(stated: Mapping[str, EntryConfig]) -> dict[str, StudyEntry]:
+    """Apply `extends` and `sweep`; every made name must be new."""
+    expanded: dict[str, StudyEntry] = {}
+    for name, entry in stated.items():
+        base = _inherit(name, stated, ())
+        for suffix, overrides in _sweep(name, entry.sweep):
+            made = f"{entry.extends or name}{suffix}" if suffix else name
+            if made in expanded:
+                raise ConfigError(f"entries.{name}: entry {made} exists twice; rename one")
+            if not re.fullmatch(ENTRY_NAME, made):
+                raise ConfigError(f"entries.{name}: name {made!r} must match {ENTRY_NAME}")
+            fields = _apply(base, overrides, f"entries.{name}.sweep")
+            expanded[made] = _study_entry(made, fields)
+    return expanded
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`; nested mappings are merged key by key."""
+    merged = dict(base)
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def epsilon_value(text: str) -> float:
+    """The number an epsilon text stands for ("inf" is infinity)."""
+    return math.inf if text == "inf" else float(text)
+
+
+def _check_config(config: StudyConfig) -> None:
+    try:
+        for what, names in (
+            ("name", [config.name]),
+            ("datasets", list(config.datasets)),
+            ("settings", list(config.settings)),
+        ):
+            for name in names:
+                require(bool(re.fullmatch(NAME, name)), what, f"match {NAME}", name)
+        at_least("repeats", config.repeats, 1)
+        at_least("root_seed", config.root_seed, 0)
+        at_least("num_threads", config.num_threads, 1)
+        at_least("runs_per_job", config.runs_per_job, 1)
+        _check_delta("delta", config.delta)
+        _check_epsilons("epsilons", config.epsilons)
+        for name, dataset in config.datasets.items():
+            require(bool(dataset.settings), f"datasets.{name}.settings", "name a setting", ())
+            for setting in dataset.settings:
+                one_of(f"setting of datasets.{name}", setting, config.settings)
+            _check_delta(f"datasets.{name}.delta", dataset.delta)
+        for name, entry in config.entries.items():
+            _check_delta(f"entries.{name}.delta", entry.delta)
+            _check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
+            for dataset_name in (*entry.datasets, *entry.options_for):
+                one_of(f"data set of entries.{name}", dataset_name, config.datasets)
+        for name, tier in config.tiers.items():
+            one_of("tier", name, ("S", "M", "L"))
+            _check_epsilons(f"tiers.{name}.epsilons", tier.epsilons or ())
+            if tier.repeats is not None:
+                at_least(f"tiers.{name}.repeats", tier.repeats, 1)
+            for dataset_name in tier.datasets:
+                one_of(f"data set of tiers.{name}", dataset_name, config.datasets)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _check_delta(path: str, delta: float | str | None) -> None:
+    if isinstance(delta, float):
+        require(0 < delta < 1, path, "be in (0, 1) or auto", delta)
+
+
+def _check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
+    for text in epsilons:
+        try:
+            value = epsilon_value(text)
+        except ValueError:
+            value = math.nan
+        require(value > 0, path, "hold numbers > 0 as texts", text, "write them in quotes")
+        require(
+            text == "inf" or (math.isfinite(value) and text == f"{value:.10g}"),
+            path,
+            "write each number in its shortest form",
+            text,
+            "1 and not 1.0, so that one budget has one path",
+        )
+
+
+def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]) -> dict[str, Any]:
+    entry = stated[name]
+    own = {
+        "method": entry.method,
+        "mode": entry.mode,
+        "privacy_unit": entry.privacy_unit,
+        "relation": entry.relation,
+        "epsilons": entry.epsilons,
+        "delta": entry.delta,
+        "datasets": entry.datasets or None,
+        "title": entry.title or None,
+    }
+    own = {key: value for key, value in own.items() if value is not None}
+    options = {"options": dict(entry.options), "options_for": dict(entry.options_for)}
+    if entry.extends is None:
+        return own | options
+    if entry.extends in (*seen, name):
+        raise ConfigError(f"entries.{name}.extends must not form a circle, got {entry.extends!r}")
+    if entry.extends not in stated:
+        known = ", ".join(sorted(stated))
+        raise ConfigError(
+            f"entries.{name}.extends: unknown entry {entry.extends!r}; known: {known}"
+        )
+    base = _inherit(entry.extends, stated, (*seen, name))
+    base.pop("title", None)
+    return base | own | {key: merge(base[key], value) for key, value in options.items()}
+
+
+def _sweep(name: str, sweep: Mapping[str, tuple[Any, ...]]) -> list[tuple[str, dict[str, Any]]]:
+    if not sweep:
+        return [("", {})]
+    for path, values in sweep.items():
+        if not values:
+            raise ConfigError(f"entries.{name}.sweep.{path} must list at least one value")
+    made = []
+    for values in itertools.product(*sweep.values()):
+        chosen = dict(zip(sweep, values))
+        parts = [f"~{path.rsplit('.', 1)[-1]}={_text(value)}" for path, value in chosen.items()]
+        made.append(("".join(parts), chosen))
+    return made
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, (list, tuple)):
+        return "+".join(_text(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _apply(base: dict[str, Any], overrides: Mapping[str, Any], path: str) -> dict[str, Any]:
+    fields = dict(base)
+    for key, value in overrides.items():
+        parts = key.split(".")
+        if parts[0] == "options" and len(parts) >= 2:
+            nested: Any = value
+            for part in reversed(parts[1:]):
+                nested = {part: nested}
+            fields["options"] = merge(fields["options"], nested)
+        elif len(parts) == 1 and key in ("mode", "privacy_unit", "relation", "method"):
+            fields[key] = value
+        else:
+            raise ConfigError(
+                f"{path}.{key} must be options.NAME, mode, method, privacy_unit or relation"
+            )
+    return fields
+
+
+def _study_entry(name: str, fields: dict[str, Any]) -> StudyEntry:
+    path = f"entries.{name}"
+    for required in ("method", "mode"):
+        if required not in fields:
+            raise ConfigError(f"{path}.{required} is required and missing")
+    if fields["method"] not in methods.TABLE:
+        known = ", ".join(sorted(methods.TABLE))
+        raise ConfigError(f"{path}.method: unknown method {fields['method']!r}; known: {known}")
+    if fields["mode"] != "nonprivate":
+        for required in ("privacy_unit", "relation"):
+            if required not in fields:
+                raise ConfigError(f"{path}.{required} is required for mode {fields['mode']}")
+    return StudyEntry(
+        name=name,
+        title=fields.get("title", ""),
+        method=fields["method"],
+        mode=fields["mode"],
+        privacy_unit=fields.get("privacy_unit"),
+        relation=fields.get("relation"),
+        options=fields["options"],
+        options_for=fields["options_for"],
+        epsilons=fields.get("epsilons"),
+        delta=fields.get("delta"),
+        datasets=fields.get("datasets", ()),
+    )
+
+
+def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
+    change = config.tiers.get(tier, TierConfig())
+    for name in change.entries:
+        if name not in entries:
+            raise ConfigError(
+                f"tiers.{tier}.entries: unknown entry {name!r}; known: {', '.join(sorted(entries))}"
+            )
+    keys = []
+    for dataset, stated in config.datasets.items():
+        if change.datasets and dataset not in change.datasets:
+            continue
+        for name in stated.entries:
+            if name not in entries:
+                raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
+        for setting, (name, entry) in itertools.product(stated.settings, entries.items()):
+            wanted = (
+                (not change.entries or name in change.entries)
+                and (not stated.entries or name in stated.entries)
+                and (not entry.datasets or dataset in entry.datasets)
+            )
+            if not wanted:
+                continue
+            epsilons = ("inf",) if entry.mode == "nonprivate" else _epsilons(config, entry, change)
+            for epsilon, repeat in itertools.product(
+                epsilons, range(change.repeats or config.repeats)
+            ):
+                keys.append(
+                    RunKey(
+                        dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
+                    )
+                )
+    return tuple(keys)
+
+
+def _epsilons(config: StudyConfig, entry: StudyEntry, change: TierConfig) -> tuple[str, ...]:
+    return entry.epsilons or change.epsilons or config.epsilons

@@ -1,0 +1,132 @@
+"""Full-batch Adam without privacy: the loop of the non-private baselines.
+
+It imports nothing of the private engine, so that a change there reruns no baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dpgnn.checks import at_least, non_negative, positive
+
+if TYPE_CHECKING:
+    from dpgnn.storage import Store
+
+Selection = Literal["best_validation", "last"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamConfig:
+    """Full-batch Adam.
+
+    Attributes:
+        lr: step size.
+        weight_decay: L2 penalty added to the gradient of the weights.
+        num_epochs: full-batch steps at most.
+        patience: epochs without a better validation accuracy before stopping; 0 never stops early.
+        selection: "best_validation" keeps the weights with the best validation accuracy (then loss),
+            "last" the final ones.
+    """
+
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    num_epochs: int = 200
+    patience: int = 0
+    selection: Selection = "best_validation"
+
+    def __post_init__(self) -> None:
+        positive("lr", self.lr)
+        non_negative("weight_decay", self.weight_decay)
+        at_least("num_epochs", self.num_epochs, 1)
+        at_least("patience", self.patience, 0)
+
+
+def task_loss(logits: Tensor, y: Tensor, task: str) -> Tensor:
+    """Mean cross-entropy, or mean binary cross-entropy for the multilabel task."""
+    if task == "multilabel":
+        return F.binary_cross_entropy_with_logits(logits, y.float())
+    return F.cross_entropy(logits, y)
+
+
+def task_accuracy(logits: Tensor, y: Tensor, task: str) -> float:
+    """Fraction of correct classes (multiclass) or of correct labels (multilabel), in [0, 1]."""
+    if len(y) == 0:
+        return float("nan")
+    if task == "multilabel":
+        return float(((logits > 0) == y.bool()).float().mean())
+    return float((logits.argmax(1) == y).float().mean())
+
+
+def train_full_batch(
+    model: nn.Module,
+    forward: Callable[[torch.Generator | None], Tensor],
+    y: Tensor,
+    train_idx: Tensor,
+    val_idx: Tensor,
+    config: AdamConfig,
+    *,
+    task: str,
+    generator: torch.Generator,
+    store: Store,
+    progress: Any,
+) -> tuple[dict[str, Tensor], list[Mapping[str, float]]]:
+    """Train and select on validation nodes.
+
+    Args:
+        model: its parameters are trained in place.
+        forward: dropout generator (None at inference) -> logits of all nodes.
+        y: labels of all nodes.
+        train_idx, val_idx: int64 node positions.
+        config: optimiser and selection.
+        task: "multiclass" or "multilabel".
+        generator: the dropout stream.
+        store: accepted so that all loops look alike; these runs take seconds and start again.
+        progress: has update(step, **shown).
+
+    Returns:
+        state: the selected weights by parameter name.
+        history: one row per tenth epoch: step, train_loss, train_accuracy, val_accuracy.
+
+    Raises:
+        ValueError: the loss is not finite.
+    """
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    best, best_state, since = (-1.0, 0.0), {}, 0
+    history: list[Mapping[str, float]] = []
+    for epoch in range(1, config.num_epochs + 1):
+        model.train()
+        optimizer.zero_grad()
+        loss = task_loss(forward(generator)[train_idx], y[train_idx], task)
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
+            )
+        loss.backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            logits = forward(None)
+        val = task_accuracy(logits[val_idx], y[val_idx], task)
+        # without validation nodes there is nothing to select on: keep the last weights
+        if config.selection == "last" or len(val_idx) == 0:
+            score = (float(epoch), 0.0)
+        else:
+            score = (val, -float(task_loss(logits[val_idx], y[val_idx], task)))
+        since += 1
+        if score > best:
+            best, since = score, 0
+            best_state = {key: value.clone() for key, value in model.state_dict().items()}
+        if epoch % 10 == 0 or epoch == config.num_epochs:
+            train = task_accuracy(logits[train_idx], y[train_idx], task)
+            row = {"step": epoch, "train_loss": float(loss), "train_accuracy": train}
+            history.append(row | {"val_accuracy": val})
+        progress.update(epoch, val_accuracy=f"{val:.3f}")
+        if config.patience and since >= config.patience:
+            break
+    return best_state, history
