@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,8 @@ from dpgnn.checks import at_least, one_of, require
 
 Task = Literal["multiclass", "multilabel"]
 TASKS = ("multiclass", "multilabel")
-Features = np.ndarray | sp.csr_array
+# a dense float32 array or a scipy CSR array; scipy ships no types, so the check is at run time
+Features: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,7 +112,7 @@ def _arrays(x: Features) -> tuple[np.ndarray, ...]:
 
 def _check_features(name: str, x: Features) -> None:
     require(
-        sp.issparse(x) and x.format == "csr" or isinstance(x, np.ndarray),
+        (sp.issparse(x) and x.format == "csr") or isinstance(x, np.ndarray),
         f"graph {name}: x",
         "be a numpy array or a scipy CSR array",
         type(x).__name__,

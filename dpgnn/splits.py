@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpgnn.checks import at_least, fail, require
+from dpgnn.checks import at_least, fail, one_of, require
+from dpgnn.storage import DamagedFileError, parquet_metadata, read_parquet, write_parquet
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
 
 Kind = Literal["public", "random", "per_class"]
+KINDS = ("public", "random", "per_class")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,7 @@ class SplitConfig:
     num_test: int = 0
 
     def __post_init__(self) -> None:
+        one_of("kind of split", self.kind, KINDS)
         total = self.train_fraction + self.val_fraction
         require(0 < self.train_fraction < 1, "train_fraction", "be in (0, 1)", self.train_fraction)
         require(0 <= self.val_fraction < 1, "val_fraction", "be in [0, 1)", self.val_fraction)
@@ -103,10 +108,10 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
     labelled = labelled_nodes(graph)
     if config.kind == "random":
         order = rng.permutation(labelled)
-        num_train = int(round(config.train_fraction * len(order)))
-        num_val = int(round(config.val_fraction * len(order)))
-        parts = np.split(order, [num_train, num_train + num_val])
-        return _split(*parts, config)
+        num_train = round(config.train_fraction * len(order))
+        num_val = round(config.val_fraction * len(order))
+        train, val, test = np.split(order, [num_train, num_train + num_val])
+        return _split(train, val, test, config)
     return _per_class(graph, labelled, config, rng)
 
 
@@ -128,6 +133,50 @@ def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
     part = split.part_of(graph.num_nodes)
     source, target = graph.edge_index
     return graph.edge_index[:, (part[source] == part[target]) & (part[source] >= 0)]
+
+
+def write_split(
+    path: str | os.PathLike[str],
+    split: Split,
+    *,
+    num_nodes: int,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a split atomically: one int8 column `part` (0 train, 1 val, 2 test, -1 none).
+
+    Args:
+        path: usually results/splits/DATASET.SETTING.REPEAT.parquet.
+        split: the parts.
+        num_nodes: of the graph, one row each.
+        metadata: kept beside the column: dataset, setting, repeat, the recipe, the graph's hash.
+    """
+    import pyarrow as pa
+
+    table = pa.table({"part": pa.array(split.part_of(num_nodes))})
+    write_parquet(path, table, metadata={**(metadata or {}), "inductive": split.inductive})
+
+
+def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) -> Split:
+    """Read a split that `write_split` wrote.
+
+    Args:
+        path: the file.
+        num_nodes: when given, the file must have that many rows.
+
+    Raises:
+        DamagedFileError: missing, damaged, or of another graph.
+    """
+    part = read_parquet(path, ["part"])["part"].to_numpy()
+    metadata = parquet_metadata(path)
+    if "inductive" not in metadata or not np.isin(part, (-1, 0, 1, 2)).all():
+        raise DamagedFileError(f"{path} must be a split of dpgnn; delete it and run `dpgnn split`")
+    if num_nodes is not None and len(part) != num_nodes:
+        raise DamagedFileError(
+            f"{path} must have {num_nodes} rows, one a node, got {len(part)}; it belongs to another "
+            "graph: delete it and run `dpgnn split`"
+        )
+    train, val, test = (np.flatnonzero(part == code) for code in (0, 1, 2))
+    return Split(train_idx=train, val_idx=val, test_idx=test, inductive=bool(metadata["inductive"]))
 
 
 def _per_class(

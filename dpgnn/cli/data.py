@@ -1,0 +1,70 @@
+"""`dpgnn data`: prepare a graph, list what is available, validate a graph."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `data` and its actions to the command line."""
+    parser = subparsers.add_parser("data", help="raw files -> graph; list and validate data sets")
+    actions = parser.add_subparsers(dest="action", required=True)
+
+    prepare = actions.add_parser("prepare", help="load a data set and write it as Parquet")
+    prepare.add_argument("name", help="a data set's name; `dpgnn data list` shows them")
+    prepare.add_argument("--out", type=Path, required=True, help="results/graphs/NAME")
+    prepare.add_argument(
+        "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
+    )
+    prepare.add_argument("--root-seed", type=int, default=0, help="for synthetic data sets only")
+    prepare.set_defaults(func=main)
+
+    listing = actions.add_parser("list", help="what is here, what would be fetched, licences")
+    listing.add_argument(
+        "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
+    )
+    listing.set_defaults(func=main)
+
+    validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
+    validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
+    validate.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run one action of `dpgnn data`."""
+    return {"prepare": _prepare, "list": _list, "validate": _validate}[args.action](args)
+
+
+def _prepare(args: argparse.Namespace) -> int:
+    from dpgnn import datasets
+
+    graph = datasets.load(args.name, folder=args.raw, root_seed=args.root_seed)
+    meta = datasets.save_graph(graph, args.out, provenance=datasets.provenance(args.name))
+    print(
+        f"{args.out}: {meta['num_nodes']} nodes, {meta['num_edges']} directed edges, "
+        f"{meta['num_features']} features, {meta['num_classes']} classes"
+    )
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from dpgnn.datasets.listing import list_datasets
+
+    for line in list_datasets(args.raw):
+        print(line)
+    return 0
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from dpgnn.datasets.validation import problems_of
+
+    problems = problems_of(args.path)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(
+        f"{args.path}: {len(problems)} problems" if problems else f"{args.path}: no problems found"
+    )
+    return 1 if problems else 0

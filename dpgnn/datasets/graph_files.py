@@ -1,0 +1,258 @@
+"""Graphs on disk: nodes.parquet, edges.parquet and graph.json in one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from dpgnn.checks import require
+from dpgnn.graph import Features, Graph
+from dpgnn.storage import (
+    DamagedFileError,
+    read_json,
+    read_parquet,
+    sha256_file,
+    write_json,
+    write_parquet,
+)
+
+SCHEMA_VERSION = 1
+# CSR costs 8 bytes an entry against 4 dense, and its row operations are slower
+MAX_SPARSE_DENSITY = 0.25
+# whole files up to this size are hashed on reading; larger ones rely on their pages' checksums
+MAX_HASHED_BYTES = 256 << 20
+PART_CODES = {"train": 0, "val": 1, "test": 2}
+FILES = ("nodes.parquet", "edges.parquet")
+
+
+def save_graph(
+    graph: Graph, folder: Path, *, provenance: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write a graph; the same graph gives the same bytes.
+
+    Args:
+        graph: any valid graph.
+        folder: made when missing; graph.json is written last, so a folder with it is whole.
+        provenance: stored in graph.json: origin, licence, citation, caveats, raw files' sha256.
+
+    Returns:
+        what graph.json holds.
+
+    Raises:
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    folder = Path(folder)
+    (folder / "graph.json").unlink(missing_ok=True)  # until the new one is whole, there is none
+    layout = feature_layout(graph.x)
+    write_parquet(folder / "nodes.parquet", _node_table(graph, layout))
+    write_parquet(folder / "edges.parquet", _edge_table(graph))
+    meta = describe(graph, layout=layout, provenance=provenance)
+    meta["files"] = {name: file_facts(folder / name) for name in FILES}
+    write_json(folder / "graph.json", meta)
+    return meta
+
+
+def read_graph(folder: Path, *, full_check: bool = False) -> Graph:
+    """Read a graph that `save_graph` wrote.
+
+    Every page's checksum and both files' sizes are checked; files up to 256 MiB are hashed too.
+
+    Args:
+        folder: holds nodes.parquet, edges.parquet, graph.json.
+        full_check: hash the files whatever their size, and compare the content's hash.
+
+    Raises:
+        DamagedFileError: a file is missing, truncated or changed; names it and the remedy.
+    """
+    folder = Path(folder)
+    meta = read_meta(folder)
+    for name in FILES:
+        _check_file(folder / name, meta["files"][name], full_check)
+    nodes = read_parquet(folder / "nodes.parquet")
+    edges = read_parquet(folder / "edges.parquet", ["source", "target"])
+    _check_rows(folder, meta, nodes.num_rows, edges.num_rows)
+    graph = Graph(
+        name=meta["name"],
+        x=_features(nodes, meta),
+        edge_index=np.stack([edges[end].to_numpy() for end in ("source", "target")]),
+        y=_labels(nodes, meta),
+        num_classes=meta["num_classes"],
+        task=meta["task"],
+        directed=meta["directed"],
+        allow_self_loops=meta["allow_self_loops"],
+        splits={name: _parts(nodes[f"split_{name}"]) for name in meta["splits"]},
+    )
+    if full_check and content_hash(graph) != meta["content_sha256"]:
+        raise DamagedFileError(f"{folder} must hold the graph graph.json describes; make it again")
+    return graph
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """graph.json of a folder, its keys checked.
+
+    Raises:
+        DamagedFileError: missing, not JSON, of another version, or a key is missing.
+    """
+    path = Path(folder) / "graph.json"
+    meta = read_json(path)
+    keys = {"schema_version", "name", "files", "splits", "content_sha256", "x_layout", "num_nodes"}
+    missing = sorted(keys - set(meta)) if isinstance(meta, dict) else ["everything"]
+    if missing:
+        raise DamagedFileError(f"{path} must have the keys {', '.join(missing)}; make it again")
+    if meta["schema_version"] != SCHEMA_VERSION:
+        raise DamagedFileError(
+            f"{path} must have schema_version {SCHEMA_VERSION}, got {meta['schema_version']!r}; "
+            "make it again with `dpgnn data prepare`"
+        )
+    return meta
+
+
+def describe(
+    graph: Graph, *, layout: str, provenance: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What graph.json says of a graph, without the files' checksums."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": graph.name,
+        "task": graph.task,
+        "directed": graph.directed,
+        "allow_self_loops": graph.allow_self_loops,
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "num_features": graph.num_features,
+        "num_classes": graph.num_classes,
+        "x_layout": layout,
+        "splits": sorted(graph.splits),
+        "content_sha256": content_hash(graph),
+        "provenance": dict(provenance or {}),
+    }
+
+
+def feature_layout(x: Features) -> str:
+    """ "csr" for sparse features with at most a quarter of the entries set, else "dense"."""
+    if not sp.issparse(x):
+        return "dense"
+    cells = x.shape[0] * x.shape[1]
+    return "csr" if cells and x.nnz / cells <= MAX_SPARSE_DENSITY else "dense"
+
+
+def content_hash(graph: Graph) -> str:
+    """sha256 of the graph's values, whatever its file layout: x as CSR, edges in order, y, splits."""
+    x = graph.x if sp.issparse(graph.x) else sp.csr_array(graph.x)
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
+    digest = hashlib.sha256()
+    head = [SCHEMA_VERSION, graph.task, graph.directed, graph.num_classes, list(x.shape)]
+    digest.update(json.dumps([*head, list(graph.y.shape)]).encode())
+    source, target = graph.edge_index
+    order = np.lexsort((target, source))
+    for array in (x.indptr, x.indices, source[order], target[order], graph.y):
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    digest.update(np.ascontiguousarray(x.data, dtype="<f4").tobytes())
+    for name in sorted(graph.splits):
+        for part, idx in sorted(graph.splits[name].items()):
+            digest.update(json.dumps([name, part, len(idx)]).encode())
+            digest.update(idx.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a file as graph.json keeps them."""
+    return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+
+
+def _node_table(graph: Graph, layout: str) -> pa.Table:
+    columns: dict[str, Any] = {}
+    if layout == "csr":
+        x = graph.x.copy()
+        x.sum_duplicates()
+        offsets = pa.array(x.indptr.astype(np.int32 if x.nnz < 2**31 else np.int64))
+        kind = pa.ListArray if x.nnz < 2**31 else pa.LargeListArray
+        columns["x_index"] = kind.from_arrays(offsets, pa.array(x.indices.astype(np.int32)))
+        columns["x_value"] = kind.from_arrays(offsets, pa.array(x.data))
+    else:
+        columns["x"] = _fixed_size(graph.dense_x())
+    columns["y"] = _fixed_size(graph.y) if graph.task == "multilabel" else pa.array(graph.y)
+    for name in sorted(graph.splits):
+        codes = np.full(graph.num_nodes, -1, dtype=np.int8)
+        for part, idx in graph.splits[name].items():
+            taken = codes[idx] >= 0
+            require(
+                not taken.any(),
+                f"graph {graph.name}: split {name}",
+                "have disjoint parts",
+                f"node {int(idx[np.argmax(taken)]) if taken.any() else -1} in two",
+            )
+            codes[idx] = PART_CODES[part]
+        columns[f"split_{name}"] = pa.array(codes)
+    return pa.table(columns)
+
+
+def _edge_table(graph: Graph) -> pa.Table:
+    source, target = graph.edge_index
+    return pa.table({"source": pa.array(source), "target": pa.array(target)})
+
+
+def _fixed_size(rows: np.ndarray) -> pa.FixedSizeListArray:
+    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+
+
+def _features(nodes: pa.Table, meta: Mapping[str, Any]) -> Features:
+    shape = (meta["num_nodes"], meta["num_features"])
+    if meta["x_layout"] == "dense":
+        return _flat(nodes["x"]).reshape(shape)
+    index = nodes["x_index"].combine_chunks()
+    lengths = index.value_lengths().to_numpy(zero_copy_only=False)
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    columns, values = _flat(nodes["x_index"]), _flat(nodes["x_value"])
+    inside = len(columns) == 0 or (columns.min() >= 0 and columns.max() < shape[1])
+    require(bool(inside), "x_index", f"lie in 0..{shape[1] - 1}", "a column outside")
+    return sp.csr_array((values, columns, indptr), shape=shape)
+
+
+def _labels(nodes: pa.Table, meta: Mapping[str, Any]) -> np.ndarray:
+    if meta["task"] == "multilabel":
+        return _flat(nodes["y"]).reshape(meta["num_nodes"], meta["num_classes"])
+    return nodes["y"].to_numpy()
+
+
+def _flat(column: pa.ChunkedArray) -> np.ndarray:
+    """All values of a list column in one writable array."""
+    return np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks])
+
+
+def _parts(column: pa.ChunkedArray) -> dict[str, np.ndarray]:
+    codes = column.to_numpy()
+    return {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
+
+
+def _check_file(path: Path, facts: Mapping[str, Any], full_check: bool) -> None:
+    if not path.exists():
+        raise DamagedFileError(f"{path} does not exist; make it with `dpgnn data prepare`")
+    size = path.stat().st_size
+    if size != facts["bytes"]:
+        raise DamagedFileError(
+            f"{path} must have {facts['bytes']} bytes, got {size}; delete the folder and rerun"
+        )
+    if (full_check or size <= MAX_HASHED_BYTES) and sha256_file(path) != facts["sha256"]:
+        raise DamagedFileError(
+            f"{path} must have sha256 {facts['sha256']}; it was changed; delete the folder and rerun"
+        )
+
+
+def _check_rows(folder: Path, meta: Mapping[str, Any], num_nodes: int, num_edges: int) -> None:
+    wanted = (meta["num_nodes"], meta["num_edges"])
+    if (num_nodes, num_edges) != wanted:
+        raise DamagedFileError(
+            f"{folder} must hold {wanted[0]} nodes and {wanted[1]} edges as graph.json says, got "
+            f"{num_nodes} and {num_edges}; delete the folder and rerun"
+        )

@@ -1,0 +1,46 @@
+"""What `dpgnn data list` prints: what is here, what would be fetched, under which licence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpgnn.datasets import TABLE
+from dpgnn.datasets.raw_files import RawFiles
+from dpgnn.datasets.sources import Source, read_sources
+
+HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes", "licence")
+
+
+def list_datasets(raw_folder: Path) -> list[str]:
+    """Aligned lines: a header, then each data set of the table.
+
+    Args:
+        raw_folder: where fetched files are kept; mirror folders come from DPGNN_MIRROR.
+    """
+    sources = read_sources()
+    rows: list[tuple[str, ...]] = [HEADER]
+    for name in sorted(set(sources) | set(TABLE)):
+        if name in sources:
+            rows.append(_row(sources[name], raw_folder))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    ]
+
+
+def _row(source: Source, raw_folder: Path) -> tuple[str, ...]:
+    files = RawFiles(source=source, folder=raw_folder)
+    missing = [raw for raw in source.files if files.find(raw) is None]
+    if not source.files:
+        state = "made here"
+    elif not missing:
+        state = "here"
+    elif all(raw.url for raw in missing):
+        state = "would be fetched"
+    else:
+        state = "place by hand"
+    sizes = [raw.num_bytes for raw in source.files]
+    megabytes = f"{sum(filter(None, sizes)) / 1e6:.1f}" if sizes and all(sizes) else "-"
+    counts = (source.num_nodes, source.num_edges, source.num_features, source.num_classes)
+    shown = tuple("-" if count is None else str(count) for count in counts)
+    return (source.name, state, megabytes, *shown, source.licence)

@@ -1,0 +1,102 @@
+"""Reading raw .npz files: no pickles, no zip bombs, no header that promises more than is there."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.checks import fail, require
+from dpgnn.datasets.safe_pickle import NUMERIC_KINDS, checked_csr
+
+# Real files of the field expand 1 to 12 times as a whole; a bomb expands a thousand times.
+MAX_EXPANSION = 200
+MAX_ARRAY_BYTES = 64 << 30
+
+
+def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Read numeric arrays of an .npz file; arrays of objects are never opened.
+
+    Args:
+        path: a zip file of .npy members.
+        names: the arrays wanted; None reads every numeric one and leaves out the others.
+
+    Returns:
+        name -> array.
+
+    Raises:
+        ValueError: not a zip file, damaged, it would expand beyond 200 times its size, a wanted
+            array is missing or not numeric.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _refuse_bomb(path, archive)
+            present = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
+            for name in names or ():
+                if name not in present:
+                    listed = ", ".join(sorted(present)) or "none"
+                    fail(f"{path}: array {name}", "be in the file", "nothing", f"it has {listed}")
+            found = {}
+            for name in names or present:
+                array = _read_member(path, archive, name, required=names is not None)
+                if array is not None:
+                    found[name] = array
+            return found
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        fail(str(path), "be a whole .npz file", str(error), "fetch it again")
+
+
+def csr_from(arrays: dict[str, np.ndarray], prefix: str, where: str) -> sp.csr_array:
+    """The CSR array stored as PREFIX_data, PREFIX_indices, PREFIX_indptr, PREFIX_shape."""
+    data, indices, indptr, shape = (
+        arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape")
+    )
+    return checked_csr(data, indices, indptr, shape, where=f"{where}: {prefix}")
+
+
+def _refuse_bomb(path: Path, archive: zipfile.ZipFile) -> None:
+    total = sum(item.file_size for item in archive.infolist())
+    limit = min(MAX_ARRAY_BYTES, max(1 << 20, MAX_EXPANSION * path.stat().st_size))
+    require(
+        total <= limit,
+        f"{path}: size after unpacking",
+        f"be <= {limit} bytes",
+        total,
+        "this is no graph file of the field; do not unpack it",
+    )
+
+
+def _read_member(
+    path: Path, archive: zipfile.ZipFile, name: str, *, required: bool
+) -> np.ndarray | None:
+    item = archive.getinfo(f"{name}.npy")
+    with archive.open(item) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            shape, fortran, dtype = read(file)
+        except (ValueError, KeyError) as error:
+            fail(f"{path}: array {name}", "have a .npy header", str(error), "fetch the file again")
+        if dtype.kind not in NUMERIC_KINDS + "U":
+            if required:
+                fail(f"{path}: array {name}", "be numeric", str(dtype))
+            return None
+        wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        # read(wanted + 1) also makes zipfile check the member's CRC
+        content = file.read(min(wanted, item.file_size) + 1)
+        require(
+            len(content) == wanted,
+            f"{path}: array {name}",
+            f"have {wanted} bytes",
+            len(content),
+            "fetch the file again",
+        )
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")

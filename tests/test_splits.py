@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgnn import seeds
+from dpgnn.datasets.edges import clean_edges
+from dpgnn.graph import Graph
+from dpgnn.splits import (
+    Split,
+    SplitConfig,
+    edges_in_setting,
+    labelled_nodes,
+    make_split,
+    read_split,
+    write_split,
+)
+from dpgnn.storage import DamagedFileError
+
+
+def graph_of(num_nodes=60, num_classes=3, unlabelled=6, seed=0, public=False):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(num_nodes) % num_classes)
+    y[rng.choice(num_nodes, unlabelled, replace=False)] = -1
+    source, target = rng.integers(0, num_nodes, (2, 4 * num_nodes))
+    parts = {"train": np.array([5, 1]), "val": np.array([2]), "test": np.array([9, 8])}
+    return Graph(
+        name="toy",
+        x=np.ones((num_nodes, 2), np.float32),
+        edge_index=clean_edges(source, target, num_nodes),
+        y=y,
+        num_classes=num_classes,
+        splits={"public": parts} if public else {},
+    )
+
+
+def draw(graph, seed=0, **config):
+    return make_split(graph, SplitConfig(**config), rng=np.random.default_rng(seed))
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 2**32),
+    st.floats(0.1, 0.7),
+    st.floats(0, 0.25),
+    st.booleans(),
+)
+def test_a_random_split_divides_the_labelled_nodes(seed, train, val, inductive):
+    graph = graph_of(seed=seed)
+    config = {"train_fraction": train, "val_fraction": val, "inductive": inductive}
+    split = draw(graph, seed, **config)
+    parts = np.concatenate([split.train_idx, split.val_idx, split.test_idx])
+    np.testing.assert_array_equal(np.sort(parts), labelled_nodes(graph))
+    assert len(split.train_idx) == round(train * len(parts))
+    assert len(split.val_idx) == round(val * len(parts))
+    assert split.inductive == inductive
+
+
+def test_per_class_takes_the_same_number_of_each_class():
+    graph = graph_of()
+    split = draw(graph, kind="per_class", num_per_class=4, num_val=10, num_test=15)
+    np.testing.assert_array_equal(np.bincount(graph.y[split.train_idx]), [4, 4, 4])
+    assert (len(split.val_idx), len(split.test_idx)) == (10, 15)
+    rest = draw(graph, kind="per_class", num_per_class=4, num_val=10)
+    assert len(rest.test_idx) == len(labelled_nodes(graph)) - 12 - 10
+
+
+def test_the_public_split_is_the_publishers_and_draws_nothing():
+    graph = graph_of(public=True)
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    split = make_split(graph, SplitConfig(kind="public"), rng=rng)
+    assert rng.bit_generator.state == state
+    np.testing.assert_array_equal(split.train_idx, [1, 5])
+    np.testing.assert_array_equal(split.test_idx, [8, 9])
+
+
+def test_a_split_depends_on_its_axes_only():
+    graph, config = graph_of(), SplitConfig()
+    axes = {"dataset": "toy", "setting": "s", "repeat": 0}
+    again = [make_split(graph, config, rng=seeds.child(0, "split", **axes)) for _ in range(2)]
+    np.testing.assert_array_equal(again[0].train_idx, again[1].train_idx)
+    other = make_split(graph, config, rng=seeds.child(0, "split", **(axes | {"repeat": 1})))
+    assert not np.array_equal(again[0].train_idx, other.train_idx)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32))
+def test_an_inductive_setting_keeps_exactly_the_edges_inside_one_part(seed):
+    graph = graph_of(seed=seed)
+    split = draw(graph, seed, inductive=True)
+    part = split.part_of(graph.num_nodes)
+    wanted = [(a, b) for a, b in graph.edge_index.T.tolist() if part[a] == part[b] >= 0]
+    assert list(map(tuple, edges_in_setting(graph, split).T.tolist())) == wanted
+
+
+def test_a_transductive_setting_keeps_all_edges():
+    graph = graph_of()
+    assert edges_in_setting(graph, draw(graph)) is graph.edge_index
+
+
+def test_a_split_comes_back_equal_from_its_file(tmp_path):
+    graph = graph_of()
+    split = draw(graph, inductive=True)
+    path = tmp_path / "toy.s.0.parquet"
+    write_split(path, split, num_nodes=graph.num_nodes, metadata={"repeat": 0})
+    found = read_split(path, num_nodes=graph.num_nodes)
+    for part in ("train_idx", "val_idx", "test_idx"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(split, part))
+    assert found.inductive
+    with pytest.raises(DamagedFileError, match="must have 61 rows, one a node, got 60"):
+        read_split(path, num_nodes=61)
+
+
+BAD = {
+    "unknown kind": ({"kind": "magic"}, "unknown kind of split 'magic'; known: "),
+    "train fraction 0": ({"train_fraction": 0.0}, r"train_fraction must be in \(0, 1\), got 0.0"),
+    "nothing to test on": ({"train_fraction": 0.9, "val_fraction": 0.1}, "leave nodes to test on"),
+    "none per class": ({"num_per_class": 0}, "num_per_class must be >= 1"),
+    "no public split": ({"kind": "public"}, "must be a kind it has, got 'public'; use random"),
+    "too many per class": (
+        {"kind": "per_class", "num_per_class": 50},
+        r"num_per_class must be <= \d+, the size of class 0, got 50; lower",
+    ),
+    "too many to test": (
+        {"kind": "per_class", "num_per_class": 2, "num_val": 10, "num_test": 100},
+        "leave test nodes among",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_an_impossible_split_gives_one_clear_error(case):
+    config, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        draw(graph_of(), **config)
+
+
+def test_parts_that_share_a_node_are_refused():
+    one = np.array([1])
+    with pytest.raises(ValueError, match="disjoint parts"):
+        Split(train_idx=one, val_idx=np.array([2]), test_idx=one, inductive=False)
