@@ -221,6 +221,7 @@ class Method:
         plan: (entry, facts, budget) -> Plan; public facts only.
         fit: (entry, graph, split, prepared, plan, context) -> Fitted.
         predict: (entry, fitted, graph, node_idx) -> Prediction.
+        uses_edges: False for a method that never reads an edge.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
     """
 
@@ -235,6 +236,7 @@ class Method:
     predict: Callable[[Entry, Fitted, Graph, np.ndarray], Prediction]
     sampler: Callable[[Entry], SamplerSpec | None] = lambda entry: None
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None
+    uses_edges: bool = True
     citation: str | None = None
 
     def check_entry(self, entry: Entry, path: str) -> None:

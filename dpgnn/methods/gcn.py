@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from dpgnn.checks import at_least, probability, require
 from dpgnn.methods.base import (
@@ -18,10 +17,12 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
-from dpgnn.models.inputs import RowNorm, as_input, normalize_rows
-from dpgnn.training.nonprivate import AdamConfig, train_full_batch
+from dpgnn.rows import RowNorm, normalize_rows
+from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
+    import torch
+
     from dpgnn.accountants.plan import Plan
     from dpgnn.graph import Graph
     from dpgnn.models.gcn import GCN
@@ -84,6 +85,11 @@ def fit(
     context: Context,
 ) -> Fitted:
     """Train on the graph of the setting; no guarantee."""
+    import torch
+
+    from dpgnn.models.inputs import as_input
+    from dpgnn.training.nonprivate import train_full_batch
+
     config: GCNConfig = entry.options
     model = _model(config, graph, context.streams.torch("weights"))
     x = as_input(normalize_rows(graph.x, config.row_norm))
@@ -105,6 +111,10 @@ def fit(
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, from features and edges of `graph`."""
+    import torch
+
+    from dpgnn.models.inputs import as_input
+
     config: GCNConfig = entry.options
     model = _model(config, graph, torch.Generator())
     model.load_state_dict(dict(fitted.state))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from dpgnn.checks import at_least, probability, require
 from dpgnn.methods.base import (
@@ -18,13 +17,15 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
-from dpgnn.models.inputs import RowNorm, as_input, normalize_rows
-from dpgnn.models.mlp import MLP
-from dpgnn.training.nonprivate import AdamConfig, train_full_batch
+from dpgnn.rows import RowNorm, normalize_rows
+from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
+    import torch
+
     from dpgnn.accountants.plan import Plan
     from dpgnn.graph import Graph
+    from dpgnn.models.mlp import MLP
     from dpgnn.splits import Split
 
 
@@ -52,6 +53,8 @@ class MLPConfig:
 
 
 def _model(config: MLPConfig, graph: Graph, generator: torch.Generator) -> MLP:
+    from dpgnn.models.mlp import MLP
+
     return MLP(
         graph.num_features,
         config.hidden,
@@ -70,6 +73,11 @@ def fit(
     context: Context,
 ) -> Fitted:
     """Train on the training nodes' features and labels; no guarantee."""
+    import torch
+
+    from dpgnn.models.inputs import as_input
+    from dpgnn.training.nonprivate import train_full_batch
+
     config: MLPConfig = entry.options
     model = _model(config, graph, context.streams.torch("weights"))
     # only the rows that are trained or selected on are put through the model
@@ -93,6 +101,10 @@ def fit(
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, from their own features alone."""
+    import torch
+
+    from dpgnn.models.inputs import as_input
+
     config: MLPConfig = entry.options
     model = _model(config, graph, torch.Generator())
     model.load_state_dict(dict(fitted.state))
@@ -111,4 +123,5 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    uses_edges=False,
 )

@@ -1,42 +1,11 @@
-"""Node features as model input: row normalisation, and a linear layer on dense or sparse rows.
-
-Row normalisation acts on each record by itself, so it changes no neighbouring relation.
-"""
+"""Node features as model input: a linear layer on dense or sparse rows."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-
-from dpgnn.checks import one_of
-
-RowNorm = Literal["none", "l1", "l2"]
-
-
-def normalize_rows(x: np.ndarray | sp.csr_array, kind: RowNorm) -> np.ndarray | sp.csr_array:
-    """Divide each row by its L1 or L2 norm; zero rows stay zero.
-
-    Args:
-        x: float32, shape (num_nodes, num_features), dense or CSR.
-        kind: "none" gives x back.
-
-    Returns:
-        float32, same shape and kind as x.
-    """
-    one_of("row normalisation", kind, ("none", "l1", "l2"))
-    if kind == "none":
-        return x
-    values = abs(x) if kind == "l1" else x.multiply(x) if sp.issparse(x) else x * x
-    sums = np.asarray(values.sum(axis=1), dtype=np.float64).reshape(-1)
-    norms = sums if kind == "l1" else np.sqrt(sums)
-    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
-    if sp.issparse(x):
-        return sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
-    return x * scale[:, None]
 
 
 class SparseRows:

@@ -6,45 +6,16 @@ It imports nothing of the private engine, so that a change there reruns no basel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpgnn.checks import at_least, non_negative, positive
+from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
     from dpgnn.storage import Store
-
-Selection = Literal["best_validation", "last"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdamConfig:
-    """Full-batch Adam.
-
-    Attributes:
-        lr: step size.
-        weight_decay: L2 penalty added to the gradient of the weights.
-        num_epochs: full-batch steps at most.
-        patience: epochs without a better validation accuracy before stopping; 0 never stops early.
-        selection: "best_validation" keeps the weights with the best validation accuracy (then loss),
-            "last" the final ones.
-    """
-
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    num_epochs: int = 200
-    patience: int = 0
-    selection: Selection = "best_validation"
-
-    def __post_init__(self) -> None:
-        positive("lr", self.lr)
-        non_negative("weight_decay", self.weight_decay)
-        at_least("num_epochs", self.num_epochs, 1)
-        at_least("patience", self.patience, 0)
 
 
 def task_loss(logits: Tensor, y: Tensor, task: str) -> Tensor:
@@ -124,7 +95,7 @@ def train_full_batch(
             best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if epoch % 10 == 0 or epoch == config.num_epochs:
             train = task_accuracy(logits[train_idx], y[train_idx], task)
-            row = {"step": epoch, "train_loss": float(loss), "train_accuracy": train}
+            row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": train}
             history.append(row | {"val_accuracy": val})
         progress.update(epoch, val_accuracy=f"{val:.3f}")
         if config.patience and since >= config.patience:

@@ -1,0 +1,71 @@
+# Two commands do everything: `make demo` and `make test`; `make setup` is their first step.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# an extra package index, e.g. PyTorch's CPU-only one (see README, Install)
+TORCH_INDEX ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export PYTHONHASHSEED := 0
+
+.PHONY: help setup demo test test-slow lint format reproduce estimate rerun clean env-files bench
+
+help:  ## say what each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
+
+setup: $(STAMP)  ## make .venv and install everything that is pinned in envs/cpu.lock
+
+$(STAMP): envs/cpu.lock pyproject.toml
+	@echo "setup: Python environment in $(VENV) (about 2.3 GB; 2-5 minutes at first)"
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else \
+	  "setup: Python 3.11 is needed, this is %d.%d; set PYTHON=/path/to/python3.11" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "setup: the venv module is missing; on Debian: apt install python3-venv make"; exit 1; }
+	@start=$$SECONDS; \
+	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r envs/cpu.lock; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	  touch $(STAMP); echo "setup: done in $$((SECONDS - start)) s"
+
+demo: setup  ## run the quick study end to end without any download; leaves results/report.html
+	@start=$$SECONDS; $(BIN)/dpgnn run quick; \
+	  echo "demo: done in $$((SECONDS - start)) s; open results/report.html"
+
+test: setup lint  ## format, lint, types, workflow checks and all tests but the slow ones
+	@start=$$SECONDS; OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"; \
+	  echo "test: done in $$((SECONDS - start)) s"
+
+test-slow: setup  ## the slow tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
+
+lint: setup
+	@echo "lint: ruff, mypy, snakefmt, snakemake --lint"
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/snakefmt --check Snakefile workflow > /dev/null 2>&1 || \
+	  { echo "snakefmt: run make format"; exit 1; }
+	@$(BIN)/snakemake --lint > /dev/null 2>&1 || $(BIN)/snakemake --lint
+
+format: setup  ## format code and rules
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix . && $(BIN)/snakefmt Snakefile workflow
+
+reproduce: setup  ## a paper's study: make reproduce STUDY=drw TIER=M
+	$(BIN)/dpgnn run $(STUDY) $(if $(TIER),--tier $(TIER))
+
+estimate: setup  ## runs and hours of a study: make estimate STUDY=drw TIER=M
+	$(BIN)/dpgnn run $(STUDY) $(if $(TIER),--tier $(TIER)) --estimate
+
+rerun: setup  ## one cell again: make rerun STUDY=quick RUN=DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT
+	$(BIN)/dpgnn train --study $$($(BIN)/dpgnn run $(STUDY) --file) --run '$(RUN)'
+
+bench: setup  ## the benchmarks (minutes; machine should be quiet)
+	$(BIN)/python -m benchmarks.training_step && $(BIN)/python -m benchmarks.samplers
+
+env-files: setup  ## conda and GPU files from the one lock
+	$(BIN)/python envs/generate.py
+
+clean:  ## remove what rules made (raw data and .venv stay)
+	rm -rf results work logs .snakemake

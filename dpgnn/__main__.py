@@ -1,0 +1,51 @@
+"""`dpgnn STAGE`: parse, call one function, write one file. `python -m dpgnn` is the same."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+
+STAGES = ("data", "split", "prepare", "account", "train", "audit", "report", "run", "cite")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line: one subcommand per stage."""
+    from dpgnn import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="dpgnn",
+        description="Differentially private graph learning: reproduced, made sound and compared.",
+    )
+    parser.add_argument("--version", action="version", version=f"dpgnn {__version__}")
+    subparsers = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
+    for stage in STAGES:
+        if importlib.util.find_spec(f"dpgnn.cli.{stage}") is None:
+            continue
+        importlib.import_module(f"dpgnn.cli.{stage}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one stage.
+
+    Returns:
+        0, or 1 after a wrong input whose one-line message was printed; DPGNN_TRACEBACK=1 shows where.
+    """
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.func(args) or 0)
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        if os.environ.get("DPGNN_TRACEBACK"):
+            raise
+        print(f"dpgnn {args.stage}: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"dpgnn {args.stage}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""`dpgnn run STUDY`: drive Snakemake for a study; say what it would cost and how far it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `run` to the command line."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run a study from raw graphs to the report",
+        epilog="Arguments after -- go to Snakemake, e.g. -- --cores 1 --workflow-profile profiles/slurm",
+    )
+    parser.add_argument(
+        "study", help="quick, dpgnn, drw, dpar, caribou, headtohead, or a YAML file"
+    )
+    parser.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    parser.add_argument("--estimate", action="store_true", help="runs and hours, without running")
+    parser.add_argument("--status", action="store_true", help="done, running, failed, left, hours")
+    parser.add_argument("--target", action="append", default=[], help="a target; all when none")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
+    parser.add_argument("snakemake", nargs="*", help=argparse.SUPPRESS)
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Show an estimate or the status, or run Snakemake and return its exit status."""
+    from dpgnn import driver
+    from dpgnn.study import load_study
+
+    path = driver.study_file(args.study, root=Path())
+    study = load_study(path, args.tier)
+    if args.estimate:
+        print(driver.estimate(study, root=Path()))
+        return 0
+    if args.status:
+        print(driver.status(study, root=Path()))
+        return 0
+    print(f"study {study.name}, tier {study.tier}: {len(study.keys)} runs", file=sys.stderr)
+    return driver.run_snakemake(
+        path,
+        tier=study.tier,
+        device=args.device,
+        targets=args.target,
+        extra=args.snakemake,
+        root=Path(),
+    )

@@ -1,0 +1,106 @@
+"""`dpgnn train`: one run, or a list of runs, of a study; evaluation is its end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.methods.base import Entry, Prepared
+    from dpgnn.paths import Paths
+    from dpgnn.study import RunKey, Study
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `train` to the command line."""
+    parser = subparsers.add_parser("train", help="train, evaluate and record runs of a study")
+    parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
+    parser.add_argument("--tier", choices=("S", "M", "L"), default=None, help="tier of the study")
+    parser.add_argument(
+        "--run",
+        action="append",
+        required=True,
+        help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; may be given many times",
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    parser.add_argument("--work", type=Path, default=Path("work"), help="where checkpoints lie")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Make the runs one after the other; each writes its own record."""
+    from dpgnn.paths import Paths, parse_run
+    from dpgnn.study import RunKey, load_study
+
+    study, paths = load_study(args.study, args.tier), Paths(results=args.results)
+    keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
+    known = set(study.keys)
+    for key in keys:
+        if key not in known:
+            raise ValueError(
+                f"run {key.folder} must be one of study {study.name}, tier {study.tier} "
+                f"({len(known)} runs); see `dpgnn run {study.name} --status`"
+            )
+    for key in keys:
+        record = train(study, key, paths, work=args.work, device=args.device)
+        test = record.metrics.get("test", {}).get("accuracy")
+        score = "" if test is None else f", test accuracy {test:.4f}"
+        print(f"{key.folder}: {record.status}{score} {record.reason}".rstrip(), file=sys.stderr)
+    return 0
+
+
+def train(study: Study, key: RunKey, paths: Paths, *, work: Path, device: str = "cpu") -> Any:
+    """Load what one run reads, make it, and return its record."""
+    import dataclasses
+
+    from dpgnn.datasets.graph_files import read_graph, read_meta
+    from dpgnn.methods.base import Performance
+    from dpgnn.runner import RunInputs, run_one
+    from dpgnn.splits import edges_in_setting, read_split
+    from dpgnn.storage import sha256_file
+    from dpgnn.study import epsilon_value
+
+    entry = study.entries[key.entry].for_dataset(key.dataset)
+    folder = paths.graph(key.dataset)
+    meta, graph = read_meta(folder), read_graph(folder)
+    split_path = paths.split(key.dataset, key.setting, key.repeat)
+    split = read_split(split_path, num_nodes=graph.num_nodes)
+    graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
+    prepared, prepared_sha256 = read_prepared(entry, key, paths)
+    inputs = RunInputs(
+        key={"study": study.name, **key.axes},
+        entry=entry,
+        epsilon=epsilon_value(key.epsilon),
+        delta=study.delta_for(key.entry, key.dataset),
+        graph=graph,
+        split=split,
+        prepared=prepared,
+        hashes={
+            "graph_sha256": meta["content_sha256"],
+            "split_sha256": sha256_file(split_path),
+            "prepared_sha256": prepared_sha256,
+        },
+        graph_caveats=tuple(meta["provenance"].get("caveats", ())),
+        root_seed=study.config.root_seed,
+        randomness=study.config.randomness,
+        performance=Performance(device=device, num_threads=study.config.num_threads),
+    )
+    return run_one(inputs, paths.run(study.name, key.folder), work=work / study.name / key.folder)
+
+
+def read_prepared(entry: Entry, key: RunKey, paths: Paths) -> tuple[Prepared | None, str | None]:
+    """The prepared sample an entry needs and its file's sha256; (None, None) without one."""
+    from dpgnn import methods
+    from dpgnn.methods.base import Prepared
+    from dpgnn.storage import read_json, read_parquet, sha256_file
+
+    spec = methods.get(entry.method).sampler(entry)
+    if spec is None:
+        return None, None
+    path = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
+    stated = read_json(path.with_suffix(".json"))
+    prepared = Prepared(kind=stated["kind"], table=read_parquet(path), facts=stated["facts"])
+    return prepared, sha256_file(path)

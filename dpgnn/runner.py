@@ -1,0 +1,336 @@
+"""One run: plan from public facts, fit, predict, score, and the record of it all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import platform
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn import evaluation, methods
+from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.code_hash import code_sha256
+from dpgnn.methods.base import Context, Entry, Facts, Fitted, Performance, Prepared
+from dpgnn.randomness import Streams
+from dpgnn.results.schema import Record
+from dpgnn.storage import Store, atomic_write, sha256_json, write_json, write_parquet
+
+if TYPE_CHECKING:
+    from dpgnn.graph import Graph
+    from dpgnn.splits import Split
+
+# what else decides a record besides the method's own code
+RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
+PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInputs:
+    """What one run reads, already loaded.
+
+    Attributes:
+        key: study, dataset, setting, entry, epsilon (text), repeat.
+        entry: the entry for this data set.
+        epsilon: the target; math.inf without privacy.
+        delta: a number, or "auto" (see `resolve_delta`).
+        graph: its edges are those of the setting.
+        split: who is trained, selected and tested on.
+        prepared: the prepared sample, or None.
+        hashes: sha256 of graph, split and prepared sample.
+        graph_caveats: caveats any claim carries that depends on this graph's edges.
+        root_seed, randomness: of the study.
+        performance: speed settings.
+    """
+
+    key: Mapping[str, Any]
+    entry: Entry
+    epsilon: float
+    delta: float | str
+    graph: Graph
+    split: Split
+    prepared: Prepared | None
+    hashes: Mapping[str, Any]
+    graph_caveats: tuple[str, ...] = ()
+    root_seed: int = 0
+    randomness: Any = "study"
+    performance: Performance = Performance()
+
+
+def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) -> float:
+    """The delta of a run.
+
+    "auto" is 1 / (10 * num_nodes) for the node units, and 10^-(digits of the number of edges + 1) for
+    edges, so that only the order of magnitude of the number of edges is taken as public.
+
+    Args:
+        delta: "auto" or a number in (0, 1).
+        privacy_unit: of the entry; None counts as a node unit.
+        graph: for its public size.
+    """
+    if not isinstance(delta, str):
+        return float(delta)
+    if privacy_unit == "edge":
+        return 10.0 ** -(len(str(max(graph.num_edges, 1))) + 1)
+    return 1.0 / (10 * graph.num_nodes)
+
+
+def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
+    """The public facts a plan may read."""
+    return Facts(
+        num_nodes=graph.num_nodes,
+        num_train=len(split.train_idx),
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        task=graph.task,
+        structure={} if prepared is None else dict(prepared.facts),
+    )
+
+
+def run_one(inputs: RunInputs, out: Path, *, work: Path | None) -> Record:
+    """Make one run and write its files; `record.json` is written last.
+
+    Args:
+        inputs: what the run reads.
+        out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
+        work: where checkpoints live; None keeps none.
+
+    Returns:
+        the record; its status is "failed" when the plan cannot be made (the reason says why).
+
+    Raises:
+        ValueError, LedgerError: training went wrong; no record is written.
+    """
+    started, clock = time.time(), time.monotonic()
+    _set_threads(inputs.performance.num_threads)
+    method = methods.get(inputs.entry.method)
+    code = code_sha256(methods.TABLE[inputs.entry.method], *RUNNER_MODULES)
+    config = _config_of(inputs)
+    fingerprint = sha256_json({"config": config, "code": code, "inputs": inputs.hashes})
+    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph)
+    streams = Streams(
+        root_seed=inputs.root_seed,
+        axes={k: v for k, v in inputs.key.items() if k != "study"},
+        randomness=inputs.randomness,
+    )
+    base = Record(
+        key=inputs.key,
+        entry=_entry_of(inputs.entry, method.title),
+        source=method.source,
+        config_sha256=sha256_json(config),
+        code_sha256=code,
+        inputs=inputs.hashes,
+        budget=_budget(inputs.epsilon, delta, None),
+        randomness=streams.recorded(),
+        num_threads=inputs.performance.num_threads,
+        versions=versions(),
+    )
+    facts = facts_of(inputs.graph, inputs.split, inputs.prepared)
+    try:
+        budget = Budget(epsilon=inputs.epsilon, delta=delta)
+        plan = method.plan(inputs.entry, facts, budget)
+    except ValueError as error:
+        record = dataclasses.replace(base, status="failed", reason=f"plan: {error}")
+        _write(out, record, None, {}, _resources(started, clock, inputs.performance))
+        return record
+    plan = _with_graph_caveats(plan, inputs.graph_caveats if method.uses_edges else ())
+    ledger = Ledger(plan)
+    context = Context(
+        ledger=ledger,
+        streams=streams,
+        store=Store(work, fingerprint),
+        performance=inputs.performance,
+        label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
+    )
+    fitted = method.fit(inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context)
+    ledger.close()
+    trained = time.monotonic() - clock
+    scores, prediction = _score(inputs, fitted)
+    record = dataclasses.replace(
+        base,
+        facts=facts.recorded(),
+        plan=plan_of(plan),
+        claims=tuple(claim_of(claim) for claim in plan.claims),
+        budget=_budget(inputs.epsilon, delta, plan.claims[0].epsilon if plan.claims else None),
+        metrics=scores if inputs.randomness == "study" else {},
+        prediction=prediction,
+        details=dict(fitted.details),
+    )
+    resources = _resources(started, clock, inputs.performance) | {"train_seconds": trained}
+    _write(out, record, fitted, {"released": method.name}, resources)
+    context.store.clear()
+    return record
+
+
+def plan_of(plan: Plan) -> dict[str, Any]:
+    """A plan as the record holds it."""
+    mechanisms = []
+    for mechanism in plan.mechanisms:
+        fields = dataclasses.asdict(mechanism)
+        fields["event"] = event_of(mechanism.event)
+        mechanisms.append(fields)
+    return {
+        "mechanisms": mechanisms,
+        "num_steps": plan.num_steps,
+        "details": dict(plan.details),
+    }
+
+
+def event_of(event: Any) -> dict[str, Any]:
+    """An event as JSON: its type and its fields."""
+    fields: dict[str, Any] = {"type": type(event).__name__}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, tuple):
+            value = [_event_item(item) for item in value]
+        elif dataclasses.is_dataclass(value):
+            value = event_of(value)
+        fields[field.name] = value
+    return fields
+
+
+def claim_of(claim: Any) -> dict[str, Any]:
+    """A claim as the record holds it, with its words."""
+    from dpgnn.accountants.claims import in_words
+
+    return claim.to_dict() | {"words": in_words(claim)}
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide numbers: python, platform and packages."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from dpgnn import __version__
+
+    found = {
+        "dpgnn": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()}-{platform.machine()}",
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "none"
+    return found
+
+
+def _event_item(item: Any) -> Any:
+    if dataclasses.is_dataclass(item):
+        return event_of(item)
+    if isinstance(item, tuple):
+        return [_event_item(part) for part in item]
+    return item
+
+
+def _with_graph_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
+    if not caveats or not plan.claims:
+        return plan
+    claims = tuple(
+        dataclasses.replace(claim, caveats=tuple(sorted({*claim.caveats, *caveats})))
+        for claim in plan.claims
+    )
+    return dataclasses.replace(plan, claims=claims)
+
+
+def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any]]:
+    method, graph, split = methods.get(inputs.entry.method), inputs.graph, inputs.split
+    nodes = np.concatenate([split.val_idx, split.test_idx])
+    answer = method.predict(inputs.entry, fitted, graph, nodes)
+    logits = answer.logits.detach().cpu().numpy()
+    scores = {}
+    first = 0
+    for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
+        rows = logits[first : first + len(idx)]
+        first += len(idx)
+        if len(idx):
+            scores[part] = evaluation.metrics(
+                rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
+            )
+    return scores, {"covered": answer.covered, "note": answer.note}
+
+
+def _entry_of(entry: Entry, title: str) -> dict[str, Any]:
+    fields = dataclasses.asdict(entry)
+    return {**fields, "title": title}
+
+
+def _config_of(inputs: RunInputs) -> dict[str, Any]:
+    return {
+        "key": dict(inputs.key),
+        "entry": dataclasses.asdict(inputs.entry),
+        "epsilon": inputs.epsilon,
+        "delta": inputs.delta,
+        "root_seed": inputs.root_seed,
+        "randomness": inputs.randomness,
+        "num_threads": inputs.performance.num_threads,
+    }
+
+
+def _budget(epsilon: float, delta: float, spent: float | None) -> dict[str, Any]:
+    return {"target_epsilon": epsilon, "delta": delta, "spent_epsilon": spent}
+
+
+def _write(
+    out: Path,
+    record: Record,
+    fitted: Fitted | None,
+    note: Mapping[str, str],
+    resources: Mapping[str, Any],
+) -> None:
+    import pyarrow as pa
+
+    rows = [] if fitted is None else [_plain_row(row) for row in fitted.history]
+    names = sorted({name for row in rows for name in row} | {"step"})
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    types = {name: pa.int64() if name == "step" else pa.float64() for name in names}
+    table = pa.table({name: pa.array(columns[name], types[name]) for name in names})
+    write_parquet(out / "history.parquet", table)
+    _write_state(out / "model.safetensors", fitted, note)
+    write_json(out / "resources.json", resources)
+    write_json(out / "record.json", record)
+
+
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {}
+    for name, value in row.items():
+        number = float(value) if value is not None else None
+        plain[name] = None if number is not None and math.isnan(number) else number
+    plain["step"] = int(row["step"])
+    return plain
+
+
+def _write_state(path: Path, fitted: Fitted | None, note: Mapping[str, str]) -> None:
+    from safetensors.torch import save
+
+    state = {} if fitted is None else {k: v.contiguous().cpu() for k, v in fitted.state.items()}
+    with atomic_write(path) as file:
+        file.write(save(state, metadata=dict(note)))
+
+
+def _resources(started: float, clock: float, performance: Performance) -> dict[str, Any]:
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": time.monotonic() - clock,
+        "max_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "device": performance.device,
+        "num_threads": performance.num_threads,
+    }
+
+
+def _set_threads(num_threads: int) -> None:
+    import warnings
+
+    import torch
+
+    # PyTorch warns once a process that sparse tensors are new; that is no news in a log
+    warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
+    torch.set_num_threads(num_threads)
+    os.environ["NUMBA_NUM_THREADS"] = str(num_threads)

@@ -1,0 +1,187 @@
+"""What the Snakefile asks: target lists, and what each job's result depends on.
+
+Nothing here imports Snakemake. A rule gets only the section it needs, as canonical JSON, so that changing a
+value reruns the jobs that use it and no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from dpgnn import methods
+from dpgnn.code_hash import code_sha256
+from dpgnn.methods.base import SamplerSpec
+from dpgnn.paths import Paths
+from dpgnn.runner import RUNNER_MODULES
+from dpgnn.storage import canonical_json
+from dpgnn.study import Study, load_study
+
+REPORT_MODULES = ("dpgnn.cli.report",)
+
+
+class Workflow:
+    """A study seen by the Snakefile.
+
+    Args:
+        study_file: path of the study's YAML file, relative to the working folder.
+        tier: S, M or L; None for the study's own.
+        device: cpu or cuda.
+    """
+
+    def __init__(self, *, study_file: str, tier: str | None = None, device: str = "cpu") -> None:
+        self.study_file = study_file
+        self.device = device
+        self.study: Study = load_study(study_file, tier)
+        self.paths = Paths(results=Path("results"))
+
+    @cached_property
+    def datasets(self) -> list[str]:
+        """Data sets of the tier."""
+        return sorted({key.dataset for key in self.study.keys})
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """Settings of the tier."""
+        return sorted({key.setting for key in self.study.keys})
+
+    @cached_property
+    def epsilons(self) -> list[str]:
+        """Budgets of the tier."""
+        return sorted({key.epsilon for key in self.study.keys})
+
+    @cached_property
+    def graphs(self) -> list[str]:
+        """graph.json of each data set."""
+        return [str(self.paths.graph(name) / "graph.json") for name in self.datasets]
+
+    @cached_property
+    def splits(self) -> list[str]:
+        """Every split."""
+        axes = sorted({(key.dataset, key.setting, key.repeat) for key in self.study.keys})
+        return [str(self.paths.split(*axis)) for axis in axes]
+
+    @cached_property
+    def prepared(self) -> list[str]:
+        """Every prepared sample."""
+        found = {
+            path
+            for key in self.study.keys
+            for path in self.prepared_of(key.dataset, key.setting, key.entry, key.repeat)
+        }
+        return sorted(found)
+
+    @cached_property
+    def records(self) -> list[str]:
+        """The record of every run."""
+        return [
+            str(self.paths.run(self.study.name, key.folder) / "record.json")
+            for key in self.study.keys
+        ]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Labels of the prepared samples."""
+        return sorted(self._samplers)
+
+    def graph_files(self, dataset: str) -> list[str]:
+        """The files of a graph."""
+        folder = self.paths.graph(dataset)
+        return [str(folder / name) for name in ("nodes.parquet", "edges.parquet", "graph.json")]
+
+    def prepared_of(self, dataset: str, setting: str, entry: str, repeat: int | str) -> list[str]:
+        """The prepared samples a run reads ([] or one, with its facts)."""
+        spec = self._spec(entry, dataset)
+        if spec is None:
+            return []
+        path = self.paths.prepared(dataset, setting, int(repeat), spec.label)
+        return [str(path), str(path.with_suffix(".json"))]
+
+    def graph_seed(self, dataset: str) -> int:
+        """The root seed where a graph is drawn, else 0: raw files do not depend on it."""
+        drawn = dataset.startswith("synthetic-")
+        return self.study.config.root_seed if drawn else 0
+
+    def graph_code(self, dataset: str) -> str:
+        """Hash of the loader's code."""
+        from dpgnn.datasets import entry_of
+
+        module = f"dpgnn.datasets.{entry_of(dataset).module}"
+        return code_sha256(module, "dpgnn.datasets.graph_files")
+
+    @cached_property
+    def split_code(self) -> str:
+        """Hash of the code that splits."""
+        return code_sha256("dpgnn.splits", "dpgnn.cli.split")
+
+    def setting_json(self, setting: str) -> str:
+        """A setting's recipe."""
+        return canonical_json(self.study.config.settings[setting])
+
+    def sampler_json(self, label: str) -> str:
+        """A sampler's parameters."""
+        return canonical_json(self._samplers[label][0].params)
+
+    def sampler_name(self, label: str) -> str:
+        """A sampler's name."""
+        return self._samplers[label][0].name
+
+    def sampler_method(self, label: str) -> str:
+        """A method that uses the sampler; the first by name, so that it does not change by order."""
+        return self._samplers[label][1]
+
+    def sampler_code(self, label: str) -> str:
+        """Hash of the code that prepares."""
+        method = methods.get(self._samplers[label][1])
+        assert method.prepare is not None
+        return code_sha256(method.prepare.__module__)
+
+    def run_json(self, dataset: str, setting: str, entry: str) -> str:
+        """Everything configured that decides a run, as canonical JSON."""
+        for key in self.study.keys:
+            if (key.dataset, key.setting, key.entry) == (dataset, setting, entry):
+                return canonical_json(self.study.run_params(key))
+        raise KeyError(f"no run of {dataset}.{setting}/{entry}")
+
+    def method_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's records."""
+        return code_sha256(methods.TABLE[self.study.entries[entry].method], *RUNNER_MODULES)
+
+    @cached_property
+    def presentation_json(self) -> str:
+        """What the report shows of the study and no run depends on."""
+        config = self.study.config
+        titles = {name: entry.title for name, entry in self.study.entries.items()}
+        return canonical_json(
+            {
+                "title": config.title,
+                "baseline": config.baseline,
+                "paper": config.paper,
+                "titles": titles,
+            }
+        )
+
+    @cached_property
+    def report_code(self) -> str:
+        """Hash of the code that makes tables, figures and pages."""
+        return code_sha256(*REPORT_MODULES)
+
+    @staticmethod
+    def one_of(names: Iterable[str]) -> str:
+        """A regular expression that matches exactly these names."""
+        return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
+
+    def _spec(self, entry: str, dataset: str) -> SamplerSpec | None:
+        resolved = self.study.entries[entry].for_dataset(dataset)
+        return methods.get(resolved.method).sampler(resolved)
+
+    @cached_property
+    def _samplers(self) -> Mapping[str, tuple[SamplerSpec, str]]:
+        found: dict[str, tuple[SamplerSpec, str]] = {}
+        for dataset, name in sorted({(key.dataset, key.entry) for key in self.study.keys}):
+            spec, method = self._spec(name, dataset), self.study.entries[name].method
+            if spec is not None and (spec.label not in found or method < found[spec.label][1]):
+                found[spec.label] = (spec, method)
+        return found

@@ -1,0 +1,3 @@
+# claim audits of the study's private entries, one JSON each
+
+AUDITS = []

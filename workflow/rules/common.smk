@@ -1,0 +1,37 @@
+# The study as one frozen value, the target lists, and what each rule depends on.
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(workflow.basedir))
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ["PATH"]]
+)
+
+from dpgnn.workflow import Workflow
+
+WORKFLOW = Workflow(
+    study_file=config.get("study", "config.yaml"),
+    tier=config.get("tier"),
+    device=config.get("device", "cpu"),
+)
+GRAPHS, SPLITS = WORKFLOW.graphs, WORKFLOW.splits
+PREPARED, RECORDS = WORKFLOW.prepared, WORKFLOW.records
+STUDY = WORKFLOW.study.name
+
+
+wildcard_constraints:
+    study=WORKFLOW.one_of([STUDY]),
+    dataset=WORKFLOW.one_of(WORKFLOW.datasets),
+    setting=WORKFLOW.one_of(WORKFLOW.settings),
+    entry=WORKFLOW.one_of(WORKFLOW.study.entries),
+    epsilon=WORKFLOW.one_of(WORKFLOW.epsilons),
+    repeat=r"\d+",
+    label=WORKFLOW.one_of(WORKFLOW.labels),
+
+
+def graph_files(wildcards):
+    """The three files of a graph."""
+    return WORKFLOW.graph_files(wildcards.dataset)

@@ -1,0 +1,26 @@
+# raw files -> validated graph (Parquet)
+
+
+rule graph:
+    output:
+        nodes="results/graphs/{dataset}/nodes.parquet",
+        edges="results/graphs/{dataset}/edges.parquet",
+        meta="results/graphs/{dataset}/graph.json",
+    log:
+        "logs/graph/{dataset}.log",
+    benchmark:
+        "logs/benchmark/graph/{dataset}.tsv"
+    retries: 1
+    conda:
+        "../../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda w, attempt: 4000 * attempt,
+        runtime=60,
+    params:
+        folder=lambda w, output: os.path.dirname(output.meta),
+        seed=lambda w: WORKFLOW.graph_seed(w.dataset),
+        code=lambda w: WORKFLOW.graph_code(w.dataset),
+    shell:
+        "python -m dpgnn data prepare {wildcards.dataset} --out {params.folder}"
+        " --root-seed {params.seed} > {log} 2>&1"

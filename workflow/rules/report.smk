@@ -1,0 +1,51 @@
+# records -> tables, figures, one page
+
+
+rule report:
+    input:
+        records=RECORDS,
+        audits=AUDITS,
+    output:
+        page="results/studies/{study}/report.html",
+        tables=directory("results/studies/{study}/tables"),
+        figures=directory("results/studies/{study}/figures"),
+    log:
+        "logs/report/{study}.log",
+    benchmark:
+        "logs/benchmark/report/{study}.tsv"
+    conda:
+        "../../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        study=WORKFLOW.study_file,
+        tier=WORKFLOW.study.tier,
+        presentation=WORKFLOW.presentation_json,
+        code=WORKFLOW.report_code,
+    shell:
+        "python -m dpgnn report --study {params.study} --tier {params.tier}"
+        " --results results --out results/studies/{wildcards.study} > {log} 2>&1"
+
+
+rule joined_report:
+    input:
+        f"results/studies/{STUDY}/report.html",
+    output:
+        "results/report.html",
+    log:
+        "logs/report/joined.log",
+    benchmark:
+        "logs/benchmark/report/joined.tsv"
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        code=WORKFLOW.report_code,
+    shell:
+        "python -m dpgnn report --join --results results --out {output} > {log} 2>&1"

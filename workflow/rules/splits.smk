@@ -1,0 +1,27 @@
+# graph -> training, validation and test nodes
+
+
+rule split:
+    input:
+        graph_files,
+    output:
+        "results/splits/{dataset}.{setting}.{repeat}.parquet",
+    log:
+        "logs/split/{dataset}.{setting}.{repeat}.log",
+    benchmark:
+        "logs/benchmark/split/{dataset}.{setting}.{repeat}.tsv"
+    conda:
+        "../../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda w, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        setting=lambda w: WORKFLOW.setting_json(w.setting),
+        seed=WORKFLOW.study.config.root_seed,
+        code=WORKFLOW.split_code,
+    shell:
+        "python -m dpgnn split --graph results/graphs/{wildcards.dataset}"
+        " --dataset {wildcards.dataset} --setting {wildcards.setting}"
+        " --repeat {wildcards.repeat} --root-seed {params.seed}"
+        " --setting-json {params.setting:q} --out {output} > {log} 2>&1"

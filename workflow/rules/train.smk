@@ -1,0 +1,33 @@
+# graph, split, prepared sample -> record of one run
+
+
+rule train:
+    input:
+        graph_files,
+        split="results/splits/{dataset}.{setting}.{repeat}.parquet",
+        prepared=lambda w: WORKFLOW.prepared_of(w.dataset, w.setting, w.entry, w.repeat),
+    output:
+        record="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/record.json",
+        resources="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/resources.json",
+        history="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/history.parquet",
+        model="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/model.safetensors",
+    log:
+        "logs/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.log",
+    benchmark:
+        "logs/benchmark/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.tsv"
+    conda:
+        "../../envs/cpu.yaml"
+    threads: WORKFLOW.study.config.num_threads
+    resources:
+        mem_mb=lambda w, attempt: 4000 * attempt,
+        runtime=lambda w, attempt: 240 * attempt,
+        gpu=1 if WORKFLOW.device == "cuda" else 0,
+    params:
+        study=WORKFLOW.study_file,
+        # what decides the result: the entry's own options, and the code of its method
+        run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
+        code=lambda w: WORKFLOW.method_code(w.entry),
+    shell:
+        "python -m dpgnn train --study {params.study}"
+        " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
+        " > {log} 2>&1"
