@@ -1,0 +1,198 @@
+"""Noise for a budget, steps for a budget: never less privacy than asked.
+
+Every answer is checked by the accountant before it is returned: the epsilon of the event built from it is at
+most the target. Curves are memoised per process (`composition.curve`), and so are answers for equal
+events, so the same question asked twice costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpgnn import checks
+from dpgnn.accountants.composition import Accountant, delta, epsilon
+from dpgnn.accountants.events import Event, R, compose
+
+__all__ = ["calibrate_noise", "delta", "epsilon", "max_steps", "smallest_meeting"]
+
+# Noise beyond this multiple of the start means that no noise meets the target.
+_WIDEST = 2.0**60
+
+
+def calibrate_noise(
+    build: Callable[[float], Event[R]],
+    *,
+    target_epsilon: float,
+    delta: float,
+    relation: R,
+    accountant: Accountant = "pld",
+    start: float = 1.0,
+    tolerance: float = 1e-4,
+) -> float:
+    """The smallest noise whose event meets (target_epsilon, delta), up to a relative tolerance, rounded up.
+
+    Args:
+        build: noise (stddev or multiplier, > 0) -> event; epsilon must fall as noise grows.
+        target_epsilon: > 0.
+        delta: in (0, 1).
+        relation: the relation of the guarantee; must be the built events' own.
+        accountant: which accountant decides.
+        start: a first guess, > 0.
+        tolerance: relative; the noise returned is at most (1 + tolerance) times the smallest.
+
+    Returns:
+        noise with epsilon(build(noise)) <= target_epsilon.
+
+    Raises:
+        ValueError: no noise meets the target (for example, a part whose noise does not grow), or a
+            parameter is out of range.
+        TypeError: relations differ.
+    """
+    _require_target(target_epsilon, delta)
+
+    def spent(noise: float) -> float:
+        return epsilon(build(noise), delta=delta, relation=relation, accountant=accountant)
+
+    return smallest_meeting(
+        spent, target_epsilon, start=start, tolerance=tolerance, name="target_epsilon"
+    )
+
+
+def max_steps(
+    event: Event[R],
+    *,
+    target_epsilon: float,
+    delta: float,
+    relation: R,
+    accountant: Accountant = "pld",
+    also: Callable[[Event[R]], Event[R]] | None = None,
+    limit: int = 1 << 24,
+) -> int:
+    """The largest number of runs of `event` that meets (target_epsilon, delta).
+
+    Args:
+        event: one step.
+        target_epsilon: > 0.
+        delta: in (0, 1).
+        relation: the relation of the guarantee.
+        accountant: which accountant decides.
+        also: wraps the composed steps, e.g. composes a fixed part with them; identity when None.
+        limit: no answer above it.
+
+    Returns:
+        T >= 1 with epsilon(T steps) <= target_epsilon; `limit` when even that many meet it.
+
+    Raises:
+        ValueError: one step is too much already; says what it costs.
+    """
+    _require_target(target_epsilon, delta)
+    checks.at_least("limit", limit, 1)
+
+    def spent(count: int) -> float:
+        steps: Event[R] = compose(event, count)
+        whole = also(steps) if also is not None else steps
+        return epsilon(whole, delta=delta, relation=relation, accountant=accountant)
+
+    first = spent(1)
+    if first > target_epsilon:
+        remedy = "raise epsilon or the noise"
+        rule = f"be at least {first:.6g}, the epsilon of a single step"
+        checks.fail("target_epsilon", rule, target_epsilon, remedy)
+    low, high, low_spent, high_spent = 1, limit + 1, first, math.inf
+    guess = 2
+    while high - low > 1:
+        middle = min(max(guess, low + 1), high - 1)
+        value = spent(middle)
+        if value <= target_epsilon:
+            low, low_spent = middle, value
+        else:
+            high, high_spent = middle, value
+        guess = _next_count(low, high, low_spent, high_spent, target_epsilon)
+    return low
+
+
+def smallest_meeting(
+    spent: Callable[[float], float],
+    target: float,
+    *,
+    start: float,
+    tolerance: float,
+    name: str = "target",
+) -> float:
+    """The smallest x > 0 with spent(x) <= target, up to a relative tolerance, for a falling `spent`.
+
+    A secant in log-log with a bracket that it may not leave; the upper end of the bracket is returned, and
+    spent was evaluated there.
+
+    Raises:
+        ValueError: spent stays above the target however large x is; says the smallest value seen.
+    """
+    checks.positive("start", start)
+    checks.require(0 < tolerance < 1, "tolerance", "be in (0, 1)", tolerance)
+    known = {start: spent(start)}
+    low, high = 0.0, math.inf
+    x = start
+    while True:
+        if known[x] <= target:
+            high = min(high, x)
+        else:
+            low = max(low, x)
+        if math.isfinite(high) and low > 0 and high <= low * (1 + tolerance):
+            return high
+        if high < start / _WIDEST:
+            return high  # the target is met with next to no noise at all
+        if low > start * _WIDEST or _has_stopped_falling(known, low, target):
+            floor = min(known.values())
+            remedy = (
+                "a part of the plan spends this whatever the noise; raise epsilon or drop the part"
+            )
+            checks.fail(name, f"be above {floor:.6g}", target, remedy)
+        x = _next_noise(known, low, high, target, tolerance)
+        known[x] = spent(x)
+
+
+def _next_noise(
+    known: dict[float, float], low: float, high: float, target: float, tolerance: float
+) -> float:
+    """The next point: outwards while there is no bracket, then a secant aimed just inside it."""
+    if low == 0.0 or math.isinf(high):
+        edge = high if low == 0.0 else low
+        value = known[edge]
+        # epsilon falls about as 1/noise; overshoot a little so that the bracket closes.
+        ratio = value / target if 0 < value < math.inf else (0.25 if low == 0.0 else 4.0)
+        ratio = min(max(ratio, 1 / 16), 16.0)
+        return edge * (min(ratio, 0.999) * 0.99 if low == 0.0 else max(ratio, 1.001) * 1.01)
+    a, b = math.log(low), math.log(high)
+    top, bottom = known[low], known[high]
+    middle = (a + b) / 2
+    if math.isfinite(top) and bottom > 0 and top > bottom:
+        share = math.log(top / target) / math.log(top / bottom)
+        middle = a + share * (b - a)
+    # Stay off the ends by half the tolerance, so that one more point closes the bracket.
+    margin = min(0.4 * tolerance, 0.25 * (b - a))
+    if middle - a < b - middle:
+        return math.exp(min(max(middle + margin, a + margin), b - margin))
+    return math.exp(min(max(middle - margin, a + margin), b - margin))
+
+
+def _has_stopped_falling(known: dict[float, float], low: float, target: float) -> bool:
+    """Whether epsilon above the target no longer falls although noise grew by 2^20."""
+    far = [value for x, value in known.items() if x <= low / 2**20 and value < math.inf]
+    return bool(far) and known[low] > target and known[low] > 0.999 * min(far)
+
+
+def _next_count(low: int, high: int, low_spent: float, high_spent: float, target: float) -> int:
+    """The next number of steps to try: doubling, then a power-law guess inside the bracket."""
+    if math.isinf(high_spent) and high - low > low:
+        ratio = (target / max(low_spent, 1e-12)) ** 1.5 if low_spent > 0 else 16.0
+        return int(low * min(max(ratio, 2.0), 16.0))
+    if math.isinf(high_spent) or low_spent <= 0:
+        return (low + high) // 2
+    share = math.log(target / low_spent) / math.log(high_spent / low_spent)
+    return round(low * (high / low) ** share)
+
+
+def _require_target(target_epsilon: float, delta: float) -> None:
+    checks.positive("target_epsilon", target_epsilon)
+    checks.open_probability("delta", delta)

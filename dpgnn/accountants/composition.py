@@ -1,0 +1,162 @@
+"""One curve over everything that was done: epsilon and delta of a composition.
+
+`curve` composes the losses of all parts, direction by direction, and answers delta(epsilon) and
+epsilon(delta). Delta is spent once, on the composed curve, never per mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpgnn import checks
+from dpgnn.accountants import gdp, pld, rdp
+from dpgnn.accountants.events import Event, R, parts, require_relation
+from dpgnn.accountants.grid import default_step
+from dpgnn.accountants.loss import DiscreteLoss
+
+Floats = NDArray[np.float64]
+Accountant = Literal["pld", "gdp", "rdp"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivacyCurve:
+    """delta as a function of epsilon for one composition, both directions.
+
+    Attributes:
+        forward, backward: losses of (G, G') and (G', G); None for an exactly Gaussian composition.
+        mu: mu of an exactly Gaussian composition, otherwise None.
+    """
+
+    forward: DiscreteLoss | None = None
+    backward: DiscreteLoss | None = None
+    mu: float | None = None
+
+    def delta(self, epsilon: float) -> float:
+        """The larger delta of the two directions at this epsilon (any real number)."""
+        if self.mu is not None:
+            return gdp.delta(epsilon, self.mu)
+        return max(loss.delta(epsilon) for loss in self._losses())
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon >= 0 whose delta is at most this; math.inf when there is none."""
+        checks.open_probability("delta", delta)
+        if self.mu is not None:
+            return gdp.epsilon(self.mu, delta)
+        return max(loss.epsilon(delta) for loss in self._losses())
+
+    def max_true_positive_rate(self, false_positive_rate: float) -> float:
+        """The largest rate at which any test can be right about G at this rate of false alarms about G'.
+
+        min over epsilon of exp(epsilon) * false_positive_rate + delta(epsilon), the line that an audit
+        compares with; the minimum is taken on a grid, so it errs upwards.
+        """
+        checks.probability("false_positive_rate", false_positive_rate)
+        if false_positive_rate == 0:
+            return min(1.0, self.delta(math.inf) if self.mu is None else 0.0)
+        high = -math.log(false_positive_rate)
+        grid = np.linspace(-high - 1.0, high, 2001)
+        return min(1.0, min(math.exp(e) * false_positive_rate + self.delta(float(e)) for e in grid))
+
+    def _losses(self) -> tuple[DiscreteLoss, ...]:
+        assert self.forward is not None
+        assert self.backward is not None
+        return (self.forward,) if self.forward is self.backward else (self.forward, self.backward)
+
+
+def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
+    """The tight curve of an event or a composition; memoised per process.
+
+    Args:
+        event: what was done.
+        step: grid step of the losses in nats; chosen from the event when None. Every step gives an upper
+            bound; smaller is tighter.
+
+    Raises:
+        TypeError: an event that the PLD accountant does not count.
+    """
+    checks.require(isinstance(event, Event), "event", "be an Event", type(event).__name__)
+    if step is not None:
+        checks.positive("step", step)
+    return _curve(event, step)
+
+
+def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> float:
+    """The smallest epsilon at this delta that the accountant proves; math.inf when there is none.
+
+    Args:
+        event: what was done, under its own relation.
+        delta: in (0, 1).
+        relation: the relation of the guarantee asked for; must be the event's.
+        accountant: `pld` (tight, any event), `gdp` (exactly Gaussian events), `rdp` (Renyi orders).
+
+    Raises:
+        TypeError: the relation is not the event's (names both), or the accountant does not count it.
+        ValueError: delta is not in (0, 1).
+    """
+    require_relation(event, relation)
+    checks.open_probability("delta", delta)
+    checks.one_of("accountant", accountant, get_args(Accountant))
+    if accountant == "rdp":
+        return rdp.epsilon(event, delta)
+    if accountant == "gdp":
+        return gdp.epsilon(_gaussian_mu(event), delta)
+    return curve(event).epsilon(delta)
+
+
+def delta(
+    event: Event[R], *, epsilon: float, relation: R, accountant: Literal["pld", "gdp"] = "pld"
+) -> float:
+    """The smallest delta at this epsilon (see `epsilon`)."""
+    require_relation(event, relation)
+    checks.one_of("accountant", accountant, ("pld", "gdp"))
+    if accountant == "gdp":
+        return gdp.delta(epsilon, _gaussian_mu(event))
+    return curve(event).delta(epsilon)
+
+
+def clear_cache() -> None:
+    """Forget every memoised curve (for benchmarks)."""
+    _curve.cache_clear()
+
+
+def _gaussian_mu(event: Event[Any]) -> float:
+    """mu of a Gaussian composition, or a TypeError that names the first part that is not."""
+    for part, _ in parts(event):
+        if gdp.event_mu(part) is None:
+            raise TypeError(
+                f"the GDP accountant counts GaussianRelease, ContractiveIteration and full batches, "
+                f"not {type(part).__name__} with subsampling or other noise; use 'pld'"
+            )
+    mu = gdp.total_mu(event)
+    assert mu is not None
+    return mu
+
+
+@lru_cache(maxsize=512)
+def _curve(event: Event[Any], step: float | None) -> PrivacyCurve:
+    mu = gdp.total_mu(event)
+    if mu is not None:
+        return PrivacyCurve(mu=mu)
+    chosen = default_step(event) if step is None else step
+    gaussian, losses = 0.0, []
+    for part, count in parts(event):
+        part_mu = gdp.event_mu(part)
+        if part_mu is not None:
+            gaussian += count * part_mu**2
+        else:
+            losses.append(pld.event_loss(part, count, chosen))
+    if gaussian > 0:
+        loss = pld.gaussian_loss(math.sqrt(gaussian), chosen)
+        losses.append(pld.LossPair(forward=loss, backward=loss))
+    forward, backward = losses[0].forward, losses[0].backward
+    for pair in losses[1:]:
+        same = forward is backward and pair.forward is pair.backward
+        forward = forward.compose(pair.forward)
+        backward = forward if same else backward.compose(pair.backward)
+    return PrivacyCurve(forward=forward, backward=backward)

@@ -1,0 +1,151 @@
+"""Gaussian differential privacy: exact accounting of Gaussian releases and contractive iterations.
+
+A mechanism is mu-GDP when telling neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
+Gaussian releases compose exactly: mu^2 adds up. Source: Dong, Roth, Su (2022), "Gaussian differential
+privacy"; Balle and Wang (2018), Theorem 8, for delta(epsilon).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from dpgnn import checks
+from dpgnn.accountants.events import (
+    ContractiveIteration,
+    Event,
+    FixedSizeRoots,
+    GaussianRelease,
+    PoissonRoots,
+    parts,
+)
+
+
+def delta(epsilon: float, mu: float) -> float:
+    """The exact delta of a mu-GDP mechanism: Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2).
+
+    Args:
+        epsilon: any real number (negative values are legal).
+        mu: >= 0, may be infinite.
+
+    Raises:
+        ValueError: mu < 0.
+    """
+    checks.require(mu >= 0, "mu", "be >= 0", mu)
+    if mu == 0:
+        return max(0.0, -math.expm1(epsilon))
+    if math.isinf(mu):
+        return 1.0
+    upper = float(log_ndtr(-epsilon / mu + mu / 2))
+    lower = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    return math.exp(upper) * max(0.0, -math.expm1(lower - upper))
+
+
+def epsilon(mu: float, delta_target: float) -> float:
+    """The smallest epsilon >= 0 with delta(epsilon, mu) <= delta_target, rounded up.
+
+    Raises:
+        ValueError: delta_target is not in (0, 1).
+    """
+    checks.open_probability("delta", delta_target)
+    checks.require(mu >= 0, "mu", "be >= 0", mu)
+    if mu == 0 or delta(0.0, mu) <= delta_target:
+        return 0.0
+    if math.isinf(mu):
+        return math.inf
+    log_target = math.log(delta_target)
+    # A Gaussian loss is below mu^2/2 + mu sqrt(2 log(1/delta)) but with probability delta.
+    high = mu * mu / 2 + mu * math.sqrt(2 * -log_target) + 1e-9
+    found = brentq(lambda e: _log_delta(e, mu) - log_target, 0.0, high, xtol=1e-13, rtol=1e-14)
+    while delta(found, mu) > delta_target:
+        found += 1e-13 * max(1.0, found)
+    return float(found)
+
+
+def mu(epsilon_target: float, delta_target: float) -> float:
+    """The largest mu with delta(epsilon_target, mu) <= delta_target, rounded down.
+
+    Raises:
+        ValueError: epsilon_target is negative or not finite, or delta_target is not in (0, 1).
+    """
+    checks.non_negative("epsilon", epsilon_target)
+    checks.open_probability("delta", delta_target)
+    low, high = 1e-12, 1.0
+    while delta(epsilon_target, high) <= delta_target:
+        low, high = high, high * 2
+    log_target = math.log(delta_target)
+    found = brentq(lambda m: _log_delta(epsilon_target, m) - log_target, low, high, xtol=1e-14)
+    while delta(epsilon_target, found) > delta_target:
+        found *= 1 - 1e-13
+    return float(found)
+
+
+def effective_hops(num_hops: int, contraction: float) -> float:
+    """K_eff = (1 - c^K)/(1 + c^K) * (1 + c)/(1 - c): hops that a contraction leaves to be paid for.
+
+    Guarantee: `num_hops` noisy c-contractive hops of which only the last state is released are mu-GDP with
+    mu = sensitivity / noise_stddev * sqrt(K_eff); this is attained, so it cannot be improved.
+    1 <= K_eff <= K, increasing in both; K_eff = K at c = 1. Source: Bok, Su and Altschuler (2024);
+    CARIBOU, Theorem 3; proof in docs/accounting.md, theorem 5.
+    """
+    checks.at_least("num_hops", num_hops, 1)
+    checks.probability("contraction", contraction)
+    if contraction == 0.0:
+        return 1.0
+    # (1 - c^K)/(1 + c^K) = tanh(-K log(c) / 2), and the same for K = 1: stable as c -> 1.
+    half = -math.log(contraction) / 2
+    if half * num_hops < 1e-9:
+        return float(num_hops)
+    return math.tanh(num_hops * half) / math.tanh(half)
+
+
+def event_mu(event: Event[Any]) -> float | None:
+    """mu of one event that is exactly Gaussian, None for any other event.
+
+    Gaussian are: a Gaussian release, a contractive iteration, batches that take every root, and batches
+    that touch no changed root.
+    """
+    if isinstance(event, GaussianRelease):
+        return _ratio(event.sensitivity, event.noise_stddev)
+    if isinstance(event, ContractiveIteration):
+        hops = effective_hops(event.num_hops, event.contraction)
+        return _ratio(event.sensitivity, event.noise_stddev) * math.sqrt(hops)
+    if isinstance(event, PoissonRoots):
+        shift = (event.d_plus + event.d_minus) * event.clipping_norm
+        if shift == 0 or event.sampling_probability == 0:
+            return 0.0
+        if event.sampling_probability == 1 or event.noise_stddev == 0:
+            return _ratio(shift, event.noise_stddev)
+    if isinstance(event, FixedSizeRoots):
+        shift = 2 * event.changed_roots * event.clipping_norm
+        full = event.batch_size == event.population
+        if shift == 0 or full or event.noise_stddev == 0:
+            return _ratio(shift, event.noise_stddev)
+    return None
+
+
+def total_mu(event: Event[Any]) -> float | None:
+    """sqrt(sum of count * mu^2) over a composition, None when a part is not Gaussian."""
+    total = 0.0
+    for part, count in parts(event):
+        value = event_mu(part)
+        if value is None:
+            return None
+        total += count * value * value
+    return math.sqrt(total)
+
+
+def _ratio(sensitivity: float, noise_stddev: float) -> float:
+    """sensitivity / noise_stddev, where no noise on a changing value is infinite."""
+    if sensitivity == 0:
+        return 0.0
+    return sensitivity / noise_stddev if noise_stddev > 0 else math.inf
+
+
+def _log_delta(epsilon: float, mu: float) -> float:
+    """log delta, finite enough for a root finder."""
+    value = delta(epsilon, mu)
+    return math.log(value) if value > 0 else -745.0

@@ -1,0 +1,243 @@
+"""Discrete privacy losses: connect-the-dots, composition by FFT, and (epsilon, delta) out of them.
+
+A pair (P, Q) is kept as the law of its privacy loss log dP/dQ under P on the grid step * integers, plus
+a mass at infinity. Every approximation here only raises the hockey-stick divergence: cells are spread to
+their grid points keeping both masses (connect-the-dots: Doroshenko et al. 2022, Algorithm 1), cut tails go
+to infinity. What remains is rounding in floating point (the caveat `float-arithmetic`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.signal import lfilter
+
+from dpgnn import checks
+
+Floats = NDArray[np.floating[Any]]
+
+# Mass that composition may cut from each tail; it is added to the mass at infinity.
+TAIL_MASS = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DiscreteLoss:
+    """The law of a privacy loss on a grid.
+
+    Attributes:
+        step: grid step in nats.
+        lower: index of the first grid point; point i lies at (lower + i) * step.
+        mass: float64 (num_points,), mass under P; >= 0.
+        infinity_mass: mass under P where Q has none.
+    """
+
+    step: float
+    lower: int
+    mass: Floats
+    infinity_mass: float
+
+    @property
+    def losses(self) -> Floats:
+        """float64 (num_points,), the grid points in nats."""
+        return (self.lower + np.arange(len(self.mass))) * self.step
+
+    def delta(self, epsilon: float) -> float:
+        """H_{exp(epsilon)}(P || Q) of the discrete pair, an upper bound for the pair it stands for."""
+        if math.isinf(epsilon):
+            return self.infinity_mass if epsilon > 0 else 1.0
+        losses = self.losses
+        first = int(np.searchsorted(losses, epsilon, side="right"))
+        above = self.mass[first:] @ -np.expm1(epsilon - losses[first:])
+        return min(1.0, float(above) + self.infinity_mass)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta; inf when there is none.
+
+        Raises:
+            ValueError: delta is not in [0, 1].
+        """
+        checks.probability("delta", delta)
+        if self.infinity_mass > delta:
+            return math.inf
+        losses, above, tilted = self._tails
+        if len(losses) == 0:
+            return 0.0
+        # From the point before up to losses[k]:
+        # delta(e) = infinity_mass + above[k] - exp(e - losses[k]) tilted[k]
+        start = np.concatenate(([0.0], losses[:-1]))
+        with np.errstate(under="ignore"):
+            at_start = self.infinity_mass + above - np.exp(start - losses) * tilted
+        k = int(np.count_nonzero(at_start > delta)) - 1  # at_start decreases
+        if k < 0:
+            return 0.0
+        rest = self.infinity_mass + above[k] - delta
+        if rest <= 0:
+            return float(losses[k])
+        found = losses[k] + math.log(rest / tilted[k])
+        return float(min(max(found, start[k]), losses[k]))
+
+    @cached_property
+    def _tails(self) -> tuple[Floats, Floats, Floats]:
+        """Points above 0, mass from each on, and sum of mass * exp(point - loss) from each on."""
+        first = max(0, 1 - self.lower)
+        losses, mass = self.losses[first:], self.mass[first:]
+        above = np.cumsum(mass[::-1])[::-1]
+        # tilted[k] = mass[k] + exp(-step) tilted[k + 1]: a recursion that neither over- nor underflows
+        tilted = lfilter([1.0], [1.0, -math.exp(-self.step)], mass[::-1])[::-1]
+        return losses, above, tilted
+
+    def self_compose(self, count: int) -> DiscreteLoss:
+        """The loss of `count` adaptive runs.
+
+        Raises:
+            ValueError: count is not an integer >= 1.
+        """
+        checks.at_least("count", count, 1)
+        if count == 1:
+            return self
+        low, high = self._window(count)
+        size = fft.next_fast_len(high - low + 1, real=True)
+        # Fold first: a single step may be wider than the window of the sum.
+        folded = _fold(self.mass, size)
+        power = fft.rfft(folded) ** count
+        mass = np.maximum(fft.irfft(power, size), 0.0)
+        # Position 0 of the circular sum stands for count * lower; turn the window to its front.
+        mass = np.roll(mass, -((low - count * self.lower) % size))[: high - low + 1]
+        infinity = -math.expm1(count * math.log1p(-self.infinity_mass)) + TAIL_MASS
+        return DiscreteLoss(step=self.step, lower=low, mass=mass, infinity_mass=min(1.0, infinity))
+
+    def compose(self, other: DiscreteLoss) -> DiscreteLoss:
+        """The loss of this mechanism followed, adaptively, by another on the same grid step.
+
+        Raises:
+            ValueError: the grid steps differ.
+        """
+        rule = f"equal {self.step!r}"
+        checks.require(self.step == other.step, "step", rule, other.step, "build both on one grid")
+        length = len(self.mass) + len(other.mass) - 1
+        size = fft.next_fast_len(length, real=True)
+        product = fft.rfft(self.mass, size) * fft.rfft(other.mass, size)
+        mass = np.maximum(fft.irfft(product, size)[:length], 0.0)
+        kept = 1 - self.infinity_mass, 1 - other.infinity_mass
+        loss = DiscreteLoss(
+            step=self.step,
+            lower=self.lower + other.lower,
+            mass=mass,
+            infinity_mass=1 - kept[0] * kept[1],
+        )
+        return loss.truncated()
+
+    def truncated(self, tail: float = TAIL_MASS) -> DiscreteLoss:
+        """The same loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
+        upward, downward = np.cumsum(self.mass[::-1]), np.cumsum(self.mass)
+        stop = len(self.mass) - int(np.searchsorted(upward, tail, side="right"))
+        start = min(int(np.searchsorted(downward, tail, side="right")), stop - 1)
+        start = max(start, 0)
+        mass = self.mass[start:stop].copy()
+        mass[0] += self.mass[:start].sum()
+        return DiscreteLoss(
+            step=self.step,
+            lower=self.lower + start,
+            mass=mass,
+            infinity_mass=min(1.0, self.infinity_mass + float(self.mass[stop:].sum())),
+        )
+
+    def _window(self, count: int) -> tuple[int, int]:
+        """Grid indices between which the sum of `count` losses lies but for TAIL_MASS on each side.
+
+        Chernoff: Pr[S >= a] <= exp(count * log M(t) - t a), and the same with -t below.
+        """
+        losses = self.losses
+        full_low, full_high = count * self.lower, count * (self.lower + len(self.mass) - 1)
+        spread = max(self.step, float(np.sqrt(np.average(losses**2, weights=self.mass))))
+        budget = -math.log(TAIL_MASS)
+        best_low, best_high = -math.inf, math.inf
+        for t in np.geomspace(0.05, 20.0, 24) * math.sqrt(budget / count) / spread:
+            best_high = min(best_high, (count * _log_mgf(losses, self.mass, t) + budget) / t)
+            best_low = max(best_low, -(count * _log_mgf(losses, self.mass, -t) + budget) / t)
+        low = max(full_low, math.floor(best_low / self.step))
+        high = min(full_high, math.ceil(best_high / self.step))
+        return low, max(high, low + 1)
+
+
+def from_cells(
+    p: Floats, q: Floats, *, lower: int, step: float, infinity_mass: float
+) -> DiscreteLoss:
+    """Connect-the-dots on cells whose losses lie between neighbouring grid points.
+
+    Args:
+        p, q: float64 (num_cells,), masses of {(lower + i) step < loss <= (lower + i + 1) step}.
+        lower: index of the first cell's lower end.
+        step: grid step in nats.
+        infinity_mass: mass under P that is above the last cell or has no counterpart in Q.
+
+    Returns:
+        a loss on num_cells + 1 points with the same two masses per cell: each cell's mass is split between
+        its two ends so that both p and q = sum mass * exp(-loss) stay as they are.
+
+    Guarantee: the hockey-stick divergence at every order is at least the pair's (spreading a likelihood
+    ratio to the ends of an interval at equal mean is a convex-order increase).
+    """
+    left = (lower + np.arange(len(p))) * step
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        # share of p that goes to the upper end: (1 - exp(left) q / p) / (1 - exp(-step))
+        share = -np.expm1(left + np.log(q) - np.log(p)) / -math.expm1(-step)
+    share = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 1.0)
+    upper = share * p
+    mass = np.zeros(len(p) + 1)
+    mass[1:] += upper
+    mass[:-1] += p - upper
+    return DiscreteLoss(step=step, lower=lower, mass=mass, infinity_mass=infinity_mass)
+
+
+def from_atoms(
+    losses: Floats, p: Floats, *, step: float, infinity_mass: float = 0.0
+) -> DiscreteLoss:
+    """Connect-the-dots on single losses, each split between the two grid points around it.
+
+    Args:
+        losses: float64 (num_atoms,), in nats, finite.
+        p: float64 (num_atoms,), masses under P.
+        step: grid step in nats.
+        infinity_mass: mass under P without a counterpart in Q.
+    """
+    index = np.floor(losses / step).astype(np.int64)
+    share = np.expm1(-(losses - index * step)) / math.expm1(-step)
+    share = np.clip(share, 0.0, 1.0)
+    lower = int(index.min())
+    mass: Floats = np.bincount(
+        index - lower, weights=p * (1 - share), minlength=int(index.max()) - lower + 2
+    )
+    mass += np.bincount(index - lower + 1, weights=p * share, minlength=len(mass))
+    return DiscreteLoss(step=step, lower=lower, mass=mass, infinity_mass=infinity_mass)
+
+
+def nothing(step: float) -> DiscreteLoss:
+    """The loss of a mechanism that tells nothing."""
+    return DiscreteLoss(step=step, lower=0, mass=np.ones(1), infinity_mass=0.0)
+
+
+def everything(step: float) -> DiscreteLoss:
+    """The loss of a mechanism that tells everything: all mass at infinity."""
+    return DiscreteLoss(step=step, lower=0, mass=np.zeros(1), infinity_mass=1.0)
+
+
+def _fold(mass: Floats, size: int) -> Floats:
+    """Sum of the blocks of `size` entries: what a circular convolution of that size sees."""
+    if len(mass) <= size:
+        return np.pad(mass, (0, size - len(mass)))
+    blocks = math.ceil(len(mass) / size)
+    return np.pad(mass, (0, blocks * size - len(mass))).reshape(blocks, size).sum(axis=0)
+
+
+def _log_mgf(losses: Floats, mass: Floats, t: float) -> float:
+    """log sum mass * exp(t * loss), without overflow."""
+    exponent = t * losses
+    shift = float(exponent.max())
+    return shift + math.log(float(mass @ np.exp(exponent - shift)))

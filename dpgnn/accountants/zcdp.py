@@ -1,0 +1,103 @@
+"""Zero-concentrated differential privacy: Gumbel top-K and Gaussian releases, and its conversion.
+
+A mechanism is rho-zCDP when its Renyi divergence of every order a is at most rho a; rho adds up.
+Source: Bun and Steinke (2016); for selections Cesar and Rogers (2021), "Bounding, concentrating, and
+truncating", Lemma 3.4: an exponential mechanism of bounded range e is e^2/8-zCDP.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scipy.optimize import brentq, minimize_scalar
+
+from dpgnn import checks
+from dpgnn.accountants import gdp
+from dpgnn.accountants.events import Event, GumbelTopK, parts
+
+
+def bounded_range(event: GumbelTopK) -> float:
+    """Range of one selection's loss over outcomes: 2 * score_sensitivity / scale.
+
+    One selection with Gumbel(b) noise is an exponential mechanism with weights exp(score / b); a score that
+    moves by at most s moves each log probability by at most s/b, and the normaliser by at most s/b.
+    """
+    return 2 * event.score_sensitivity / event.scale
+
+
+def event_rho(event: Event[Any]) -> float:
+    """rho of one event: K range^2 / 8 for Gumbel top-K (K peeled selections), mu^2/2 for a Gaussian one.
+
+    Raises:
+        TypeError: the event has no rho known here.
+    """
+    if isinstance(event, GumbelTopK):
+        return event.num_selected * bounded_range(event) ** 2 / 8
+    mu = gdp.event_mu(event)
+    if mu is None:
+        raise TypeError(f"zCDP counts GumbelTopK and Gaussian events, not {type(event).__name__}")
+    return mu * mu / 2
+
+
+def total_rho(event: Event[Any]) -> float:
+    """Sum of count * rho over a composition."""
+    return sum(count * event_rho(part) for part, count in parts(event))
+
+
+def pure_epsilon(event: GumbelTopK) -> float:
+    """K times the range of one selection: a bound on the loss that holds always."""
+    return event.num_selected * bounded_range(event)
+
+
+def delta(epsilon: float, rho: float) -> float:
+    """min over orders a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
+
+    Source: Canonne, Kamath and Steinke (2020), Corollary 13 (the improved conversion).
+
+    Raises:
+        ValueError: rho < 0.
+    """
+    checks.require(rho >= 0, "rho", "be >= 0", rho)
+    if rho == 0:
+        return max(0.0, -math.expm1(epsilon))
+
+    def log_delta(log_a: float) -> float:
+        extra = math.exp(log_a)  # a - 1
+        order = 1 + extra
+        return extra * (order * rho - epsilon) + order * math.log(extra / order) - log_a
+
+    # The unimproved optimum is a = (epsilon + rho)/(2 rho); search a wide bracket around it.
+    guess = math.log(max((epsilon - rho) / (2 * rho), 1e-3))
+    found = minimize_scalar(log_delta, bounds=(guess - 8, guess + 8), method="bounded")
+    return min(1.0, math.exp(min(0.0, float(found.fun))))
+
+
+def epsilon(rho: float, delta_target: float) -> float:
+    """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up."""
+    checks.open_probability("delta", delta_target)
+    checks.require(rho >= 0, "rho", "be >= 0", rho)
+    if rho == 0 or delta(0.0, rho) <= delta_target:
+        return 0.0
+    high = rho + 2 * math.sqrt(rho * -math.log(delta_target)) + 1e-9
+    target = math.log(delta_target)
+    found = brentq(lambda e: math.log(delta(e, rho)) - target, 0.0, high, xtol=1e-12)
+    return float(found * (1 + 1e-9) + 1e-12)
+
+
+def rho(epsilon_target: float, delta_target: float) -> float:
+    """The largest rho with epsilon(rho, delta_target) <= epsilon_target, rounded down."""
+    checks.positive("epsilon", epsilon_target)
+    checks.open_probability("delta", delta_target)
+    low, high = 1e-15, 1.0
+    while epsilon(high, delta_target) <= epsilon_target:
+        high *= 2
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        if epsilon(middle, delta_target) <= epsilon_target:
+            low = middle
+        else:
+            high = middle
+        if high / low < 1 + 1e-10:
+            break
+    return low
