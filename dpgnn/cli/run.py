@@ -23,6 +23,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--estimate", action="store_true", help="runs and hours, without running")
     parser.add_argument("--status", action="store_true", help="done, running, failed, left, hours")
+    parser.add_argument("--file", action="store_true", help="the path of the study's YAML file")
     parser.add_argument("--target", action="append", default=[], help="a target; all when none")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
     parser.add_argument("snakemake", nargs="*", help=argparse.SUPPRESS)
@@ -35,6 +36,9 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study import load_study
 
     path = driver.study_file(args.study, root=Path())
+    if args.file:
+        print(path)
+        return 0
     study = load_study(path, args.tier)
     if args.estimate:
         print(driver.estimate(study, root=Path()))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import jsonschema
+import pytest
+
+from dpgnn import config
+from dpgnn.checks import positive
+from dpgnn.config import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    """An inner part.
+
+    Attributes:
+        lr: step size,
+            on two lines.
+    """
+
+    lr: float = 0.1
+
+    def __post_init__(self) -> None:
+        positive("lr", self.lr)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    """A whole.
+
+    Attributes:
+        name: its name.
+        widths: layers.
+    """
+
+    name: str
+    widths: tuple[int, ...] = (8,)
+    kind: Literal["a", "b"] = "a"
+    parts: Mapping[str, Inner] = field(default_factory=dict)
+    rate: float | Literal["auto"] = "auto"
+    flag: bool = False
+
+
+def test_a_good_mapping_becomes_the_dataclass() -> None:
+    read = config.read(Outer, {"name": "x", "widths": [1, 2], "parts": {"p": {"lr": 1}}})
+    assert read == Outer(name="x", widths=(1, 2), parts={"p": Inner(lr=1.0)})
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"nam": "x"}, r"^nam is not a known key; did you mean name\?"),
+        ({}, r"^name is required and missing"),
+        ({"name": 3}, r"^name must be a text, got 3 \(int\)"),
+        ({"name": "x", "widths": 3}, r"^widths must be a list"),
+        ({"name": "x", "widths": [1, "2"]}, r"^widths\[1\] must be an integer, got '2'"),
+        ({"name": "x", "widths": [True]}, r"^widths\[0\] must be an integer, got True"),
+        ({"name": "x", "kind": "c"}, r"^kind must be one of a, b, got 'c'"),
+        ({"name": "x", "parts": {"p": {"lr": 0}}}, r"^parts\.p: lr must be > 0, got 0"),
+        ({"name": "x", "parts": {"p": {"r": 0}}}, r"^parts\.p\.r is not a known key"),
+        ({"name": "x", "rate": "often"}, r"^rate must be"),
+        ({"name": "x", "rate": float("nan")}, r"^rate must be a number, got nan"),
+        ({"name": "x", "flag": "yes"}, r"^flag must be true or false"),
+        ([1], r"^configuration must be a mapping"),
+    ],
+)
+def test_a_bad_mapping_is_refused_with_the_path_of_the_key(mapping: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config.read(Outer, mapping)
+
+
+def test_the_schema_accepts_and_refuses_what_read_does() -> None:
+    schema = config.schema(Outer)
+    jsonschema.validate({"name": "x", "parts": {"p": {"lr": 1}}, "rate": 0.5}, schema)
+    for bad in ({"nam": "x"}, {"name": 3}, {"name": "x", "kind": "c"}, {"name": "x", "widths": 3}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, schema)
+    assert schema["properties"]["parts"]["additionalProperties"]["properties"]["lr"] == {
+        "type": "number",
+        "description": "step size, on two lines.",
+        "default": 0.1,
+    }

@@ -1,0 +1,68 @@
+"""One direction: a module imports only from lines above its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ORDER = (
+    "checks", "config", "paths", "seeds", "randomness", "storage", "rows", "graph", "datasets", "splits",
+    "samplers", "accountants", "models", "training", "methods", "evaluation", "audits", "results",
+    "code_hash", "study", "runner", "workflow", "driver", "cli", "__main__",
+)  # fmt: skip
+
+
+def _imports(path: Path) -> list[str]:
+    """First part below dpgnn of each import at run time; imports for type checkers count too."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            assert node.module
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+def _modules(repository: Path) -> list[Path]:
+    return sorted((repository / "dpgnn").rglob("*.py"))
+
+
+def test_every_module_has_its_line(repository: Path) -> None:
+    names = {path.relative_to(repository / "dpgnn").parts[0] for path in _modules(repository)}
+    assert {name.removesuffix(".py") for name in names} - {"__init__"} <= set(ORDER)
+
+
+def test_a_module_imports_only_from_lines_above(repository: Path) -> None:
+    wrong = []
+    for path in _modules(repository):
+        own = path.relative_to(repository / "dpgnn").parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        for name in _imports(path):
+            parts = name.split(".")
+            if parts[0] == "dpgnn" and len(parts) > 1 and parts[1] in ORDER:
+                if ORDER.index(parts[1]) > ORDER.index(own):
+                    wrong.append(f"{path.relative_to(repository)} imports {name}")
+            assert parts[0] != "snakemake", f"{path} imports Snakemake"
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("module", ["dpgnn.workflow", "dpgnn.__main__"])
+def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> None:
+    code = (
+        f"import sys, {module}\n"
+        "from dpgnn import methods\n"
+        "for name in methods.TABLE: methods.get(name)\n"
+        "slow = [m for m in ('torch', 'torch_geometric', 'altair', 'ogb') if m in sys.modules]\n"
+        "sys.exit(f'loaded {slow}' if slow else 0)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
