@@ -1,0 +1,238 @@
+"""Evaluate a network with torch: on the trees of some roots, or on a whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dpgnn.checks import require
+from dpgnn.models.network import (
+    Activate,
+    Add,
+    Aggregate,
+    Attend,
+    Conv,
+    Keep,
+    Linear,
+    Network,
+)
+from dpgnn.models.trees import graph_lists
+
+LinearRule = Callable[[Linear, Tensor], Tensor]
+
+
+class Layout(Protocol):
+    """How rows relate at each hop; hop k maps rows of level k-1 to rows of level k."""
+
+    def keep(self, hop: int, h: Tensor) -> Tensor:
+        """Rows of level hop-1 that are also rows of level hop."""
+
+    def aggregate(self, hop: int, h: Tensor) -> Tensor:
+        """Weighted sum over each target's entries."""
+
+    def entries(self, hop: int) -> tuple[Tensor, Tensor, int]:
+        """Entries as (target row, source row), ascending targets, and the number of targets."""
+
+
+def evaluate(
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    layout: Layout,
+    inputs: Tensor,
+    linear: LinearRule | None = None,
+) -> Tensor:
+    """Run the tape and return the last value (logits).
+
+    Args:
+        parameters: named tensors as given by `Network.views`.
+        inputs: shape (rows of level 0, num_features); dense, or sparse CSR where a Linear reads it.
+        linear: replaces a W + b; the clipping engine records inputs and outputs with it.
+    """
+    if linear is None:
+
+        def linear(op: Linear, a: Tensor) -> Tensor:
+            return plain_linear(parameters, op, a)
+
+    values: list[Tensor] = [inputs]
+    for op in network.operations:
+        match op:
+            case Linear():
+                value = linear(op, values[op.source])
+            case Activate():
+                value = activation(network.config.activation, values[op.source])
+            case Aggregate():
+                value = layout.aggregate(op.hop, values[op.source])
+            case Keep():
+                value = layout.keep(op.hop, values[op.source])
+            case Add():
+                value = values[op.left] + values[op.right]
+            case Attend():
+                value = _attend(op, layout, values)
+        values.append(value)
+    return values[-1]
+
+
+def plain_linear(parameters: Mapping[str, Tensor], op: Linear, a: Tensor) -> Tensor:
+    """a W + b, a dense or sparse CSR."""
+    weight = parameters[f"{op.name}.weight"]
+    if a.layout == torch.sparse_csr:
+        product = a @ weight
+        return product + parameters[f"{op.name}.bias"] if op.bias else product
+    if op.bias:
+        return torch.addmm(parameters[f"{op.name}.bias"], a, weight)
+    return a @ weight
+
+
+def activation(name: str, h: Tensor) -> Tensor:
+    """relu, tanh or selu, entry by entry."""
+    if name == "relu":
+        return torch.relu(h)
+    return torch.tanh(h) if name == "tanh" else F.selu(h)
+
+
+def per_root_loss(network: Network, logits: Tensor, y: Tensor) -> Tensor:
+    """Each root's loss: softmax cross-entropy, or binary cross-entropy, mean over labels.
+
+    Args:
+        logits: (num_roots, num_outputs).
+        y: int64 (num_roots,), or float (num_roots, num_labels).
+
+    Returns:
+        shape (num_roots,), nats; sensitive.
+    """
+    if network.config.task == "multiclass":
+        return F.cross_entropy(logits, y, reduction="none")
+    target = y.to(logits.dtype)
+    return F.binary_cross_entropy_with_logits(logits, target, reduction="none").mean(dim=1)
+
+
+class SumRows(torch.autograd.Function):
+    """out[target] += weight * h[source]: keeps no copy of the gathered rows for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, target: Tensor, source: Tensor, weight: Tensor, num_targets: int
+    ) -> Tensor:
+        ctx.save_for_backward(target, source, weight)
+        ctx.num_sources = h.shape[0]
+        out = h.new_zeros(num_targets, h.shape[1])
+        return out.index_add_(0, target, h.index_select(0, source).mul_(weight[:, None]))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        target, source, weight = ctx.saved_tensors
+        spread = grads[0].index_select(0, target).mul_(weight[:, None])
+        back = grads[0].new_zeros(ctx.num_sources, grads[0].shape[1])
+        return back.index_add_(0, source, spread), None, None, None, None
+
+
+def _attend(op: Attend, layout: Layout, values: list[Tensor]) -> Tensor:
+    """Softmax over each target's entries of q.k / sqrt(head width), head by head."""
+    target, source, num_targets = layout.entries(op.hop)
+    heads = (op.num_heads, values[op.query].shape[1] // op.num_heads)
+    query, key, value = (values[i].unflatten(1, heads) for i in (op.query, op.key, op.value))
+    score = (query[target] * key[source]).sum(dim=2) / heads[1] ** 0.5
+    index = target[:, None].expand_as(score)
+    lowest = score.new_full((num_targets, heads[0]), -torch.inf)
+    # the maximum cancels in the softmax, so no gradient flows through it
+    highest = lowest.scatter_reduce(0, index, score.detach(), "amax", include_self=True)
+    exponent = torch.exp(score - highest[target])
+    total = exponent.new_zeros(num_targets, heads[0]).index_add(0, target, exponent)
+    share = exponent / total[target]
+    mixed = value.new_zeros(num_targets, *heads).index_add(
+        0, target, value[source] * share[:, :, None]
+    )
+    return mixed.flatten(1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphLayout:
+    """Every level is the whole graph; made once per graph by `graph_layout`."""
+
+    entry_ptr: Tensor
+    entry_row: Tensor
+    entry_weight: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self.entry_ptr.shape[0] - 1
+
+    def keep(self, hop: int, h: Tensor) -> Tensor:
+        """Every row stays."""
+        return h
+
+    def aggregate(self, hop: int, h: Tensor) -> Tensor:
+        """One sparse product."""
+        shape = (self.num_nodes, self.num_nodes)
+        weight = self.entry_weight.to(h.dtype)
+        return torch.sparse_csr_tensor(self.entry_ptr, self.entry_row, weight, size=shape) @ h
+
+    def entries(self, hop: int) -> tuple[Tensor, Tensor, int]:
+        """All entries of the graph."""
+        counts = self.entry_ptr.diff()
+        target = torch.repeat_interleave(torch.arange(self.num_nodes, device=counts.device), counts)
+        return target, self.entry_row, self.num_nodes
+
+
+def graph_layout(
+    edge_index: np.ndarray, num_nodes: int, conv: Conv, device: str | torch.device = "cpu"
+) -> GraphLayout:
+    """The layout of a whole graph for `conv` (see `trees.graph_lists`)."""
+    ptr, row, weight = graph_lists(edge_index, num_nodes, conv)
+    return GraphLayout(
+        entry_ptr=torch.from_numpy(ptr).to(device),
+        entry_row=torch.from_numpy(row).to(device),
+        entry_weight=torch.from_numpy(weight).to(device),
+    )
+
+
+@torch.no_grad()
+def full_graph_logits(
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    x: Any,
+    edge_index: np.ndarray | None,
+    *,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Logits of every node: full-graph inference.
+
+    Args:
+        x: dense float32 array or scipy CSR, shape (num_nodes, num_features).
+        edge_index: int64, (2, num_edges); messages go from row 0 to row 1 (training nodes may keep their
+            sampled lists while others keep all). Not read where the network has no hop.
+
+    Returns:
+        float32, shape (num_nodes, num_outputs), on the CPU. Reads every node's features, so a claim about
+        the weights does not cover it.
+    """
+    config = network.config
+    require(config.conv != "weighted" or config.num_hops == 0, "conv",
+            "be a graph convolution for full-graph inference", config.conv,
+            "evaluate the network without its hop and propagate the logits")  # fmt: skip
+    edges = edge_index if edge_index is not None else np.zeros((2, 0), dtype=np.int64)
+    hops = config.num_hops > 0
+    require(
+        not hops or edge_index is not None, "edge_index", "be given for a network with hops", None
+    )
+    layout = graph_layout(edges, x.shape[0], config.conv if hops else "gcn", device)
+    moved = {name: value.to(device) for name, value in parameters.items()}
+    return evaluate(network, moved, layout, to_torch(x, device, network)).cpu()
+
+
+def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:
+    """Features as torch: CSR stays CSR where a Linear reads it first, else it becomes dense."""
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.array(x) if not x.flags.writeable else x).to(device)
+    if not isinstance(network.operations[0], Linear):
+        return torch.from_numpy(x.toarray()).to(device)
+    ptr, column = (torch.from_numpy(a.astype(np.int64)) for a in (x.indptr, x.indices))
+    values = torch.from_numpy(np.array(x.data))
+    return torch.sparse_csr_tensor(ptr, column, values, size=x.shape).to(device)

@@ -1,0 +1,307 @@
+"""Ragged trees of roots: which rows of x each root reads, and how they are aggregated.
+
+The rows of a root are sorted by distance from it, so the rows needed after hop k (those within r - k hops)
+are a prefix. Weights of a convolution are part of the tree: they use degrees inside the tree only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.models.network import CONVS, Conv
+from dpgnn.samplers.subgraphs import Subgraphs
+
+_CODES = {name: code for code, name in enumerate(CONVS)}
+_GCN, _GIN, _SAGE, _GAT, _SYMMETRIC = range(5)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trees:
+    """The trees of all training roots, ragged.
+
+    Attributes:
+        num_hops: depth r.
+        node: int64, shape (num_rows,): position in x of each row; a root's rows stand together.
+        row_ptr: int64, shape (num_roots + 1,): where each root's rows start; the first is the root.
+        level_rows: int32, shape (num_roots, r + 1): rows needed after hop k; column r is 1.
+        entry_ptr: int64, shape (num_rows + 1,): where each row's list starts.
+        entry_row: int32, shape (num_entries,): which row of the same root is read.
+        entry_weight: float32, shape (num_entries,): the aggregation weight.
+        y: int64, shape (num_roots,), or float32, shape (num_roots, num_labels), 0 or 1.
+
+    All of it is as sensitive as the graph.
+    """
+
+    num_hops: int
+    node: np.ndarray
+    row_ptr: np.ndarray
+    level_rows: np.ndarray
+    entry_ptr: np.ndarray
+    entry_row: np.ndarray
+    entry_weight: np.ndarray
+    y: np.ndarray
+
+    def __post_init__(self) -> None:
+        num_roots, num_rows = len(self.row_ptr) - 1, len(self.node)
+        at_least("num_hops", self.num_hops, 0)
+        require(len(self.y) == num_roots, "y", f"have {num_roots} rows", len(self.y))
+        require(int(self.row_ptr[-1]) == num_rows, "row_ptr", "end at the number of rows", num_rows)
+        shape = (num_roots, self.num_hops + 1)
+        require(
+            self.level_rows.shape == shape, "level_rows", f"have shape {shape}",
+            self.level_rows.shape,
+        )  # fmt: skip
+
+    @property
+    def num_roots(self) -> int:
+        """Number of roots."""
+        return len(self.row_ptr) - 1
+
+
+def lone_roots(node: np.ndarray, y: np.ndarray) -> Trees:
+    """Trees of depth 0: each root is its own only row (a plain MLP).
+
+    Args:
+        node: int64, shape (num_roots,): positions in x.
+        y: int64, shape (num_roots,), or 0/1, shape (num_roots, num_labels).
+    """
+    num_roots = len(node)
+    return Trees(
+        num_hops=0,
+        node=np.asarray(node, dtype=np.int64),
+        row_ptr=np.arange(num_roots + 1, dtype=np.int64),
+        level_rows=np.ones((num_roots, 1), dtype=np.int32),
+        entry_ptr=np.zeros(num_roots + 1, dtype=np.int64),
+        entry_row=np.zeros(0, dtype=np.int32),
+        entry_weight=np.zeros(0, dtype=np.float32),
+        y=_labels(y),
+    )
+
+
+def weighted_rows(weights: Any, y: np.ndarray) -> Trees:
+    """Trees for `conv="weighted"`: root i reads the rows of x named by row i of a sparse matrix.
+
+    Args:
+        weights: scipy CSR, shape (num_roots, num_nodes): fixed weights, e.g. noisy APPR rows. A root whose
+            row is empty reads row 0 of x with weight 0, so its logits are zero.
+        y: labels of the roots, as in `Trees`.
+    """
+    ptr = weights.indptr.astype(np.int64)
+    empty = np.diff(ptr) == 0
+    counts = np.maximum(np.diff(ptr), 1)
+    row_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    node = np.zeros(row_ptr[-1], dtype=np.int64)
+    weight = np.zeros(row_ptr[-1], dtype=np.float32)
+    real = np.repeat(~empty, counts)
+    node[real], weight[real] = weights.indices, weights.data
+    entry_ptr = np.repeat(row_ptr[1:], counts)
+    entry_ptr[row_ptr[:-1]] = row_ptr[:-1]
+    return Trees(
+        num_hops=1,
+        node=node,
+        row_ptr=row_ptr,
+        level_rows=np.stack([counts, np.ones_like(counts)], axis=1).astype(np.int32),
+        entry_ptr=np.append(entry_ptr, row_ptr[-1]),
+        entry_row=(np.arange(row_ptr[-1]) - np.repeat(row_ptr[:-1], counts)).astype(np.int32),
+        entry_weight=weight,
+        y=_labels(y),
+    )
+
+
+def build_trees(
+    *,
+    node_ptr: np.ndarray,
+    node: np.ndarray,
+    edge_ptr: np.ndarray,
+    edge_source: np.ndarray,
+    edge_target: np.ndarray,
+    y: np.ndarray,
+    num_hops: int,
+    conv: Conv,
+) -> Trees:
+    """Trees from sampled subgraphs with local edges.
+
+    Args:
+        node_ptr: int64, shape (num_roots + 1,): where each root's nodes start.
+        node: int64, positions in x; the first of each root is the root itself.
+        edge_ptr: int64, shape (num_roots + 1,): where each root's edges start.
+        edge_source, edge_target: int, positions inside the root's own nodes; messages go source to
+            target. No self-loops: convolutions that read the node itself add it.
+        y: labels of the roots.
+        num_hops: depth r; rows further than r hops from the root are dropped (after weights were made).
+        conv: decides entries and weights; `weighted` is made by `weighted_rows`.
+
+    Returns:
+        trees with the rows of each root sorted by distance from it.
+
+    Raises:
+        ValueError: a root has no node, or a local position is out of range.
+    """
+    one_of("conv", conv, CONVS[:5])
+    at_least("num_hops", num_hops, 1)
+    sizes = np.diff(node_ptr)
+    require(len(sizes) == 0 or bool(sizes.min() >= 1), "node_ptr", "give each root a node", "0")
+    limit = np.repeat(sizes, np.diff(edge_ptr))
+    ok = all(bool(((end >= 0) & (end < limit)).all()) for end in (edge_source, edge_target))
+    require(ok, "edge_source and edge_target", "be positions inside their root's nodes", "outside")
+    require(not (edge_source == edge_target).any(), "edge_source", "hold no self-loop", "one")
+    arrays = (node_ptr, node, edge_ptr, edge_source, edge_target)
+    wide = [np.ascontiguousarray(array, dtype=np.int64) for array in arrays]
+    found: Any = _sort_by_distance(
+        wide[0], wide[1], wide[2], wide[3], wide[4], num_hops, _CODES[conv]
+    )
+    sorted_node, row_ptr, level_rows, entry_ptr, entry_row, entry_weight = found
+    return Trees(
+        num_hops=num_hops, node=sorted_node, row_ptr=row_ptr, level_rows=level_rows,
+        entry_ptr=entry_ptr, entry_row=entry_row, entry_weight=entry_weight, y=_labels(y),
+    )  # fmt: skip
+
+
+def graph_lists(
+    edge_index: np.ndarray, num_nodes: int, conv: Conv
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each node's list of rows it reads, with the weights of `conv`, over a whole graph.
+
+    Args:
+        edge_index: int64, shape (2, num_edges); messages go from row 0 to row 1; no self-loops.
+
+    Returns:
+        entry_ptr int64 (num_nodes + 1,), entry_row int64, entry_weight float32: CSR by target.
+    """
+    one_of("conv", conv, CONVS[:5])
+    source, target = edge_index
+    order = np.argsort(target, kind="stable")
+    source = source[order]
+    degree = np.bincount(target, minlength=num_nodes)
+    in_ptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
+    return _lists(in_ptr, source.astype(np.int64), num_nodes, _CODES[conv])
+
+
+def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: Conv) -> Trees:
+    """Trees of sampled subgraphs, with the labels of their roots.
+
+    Args:
+        subgraphs: from a sampler or `samplers.subgraphs.from_table`.
+        graph_y: labels of all nodes.
+        num_hops: depth r; 0 ignores everything but the roots.
+        conv: as for `build_trees`.
+    """
+    y = graph_y[subgraphs.roots]
+    if num_hops == 0:
+        return lone_roots(subgraphs.roots, y)
+    return build_trees(
+        node_ptr=subgraphs.node_ptr, node=subgraphs.nodes, edge_ptr=subgraphs.edge_ptr,
+        edge_source=subgraphs.edge_source, edge_target=subgraphs.edge_target, y=y,
+        num_hops=num_hops, conv=conv,
+    )  # fmt: skip
+
+
+def _labels(y: np.ndarray) -> np.ndarray:
+    return np.asarray(y, dtype=np.int64 if np.ndim(y) == 1 else np.float32)
+
+
+@njit(cache=True)
+def _lists(in_ptr, source, num_rows, conv):  # type: ignore[no-untyped-def]
+    """Entries of rows 0..num_rows-1 from their in-edges; the node itself comes first where it is read."""
+    with_self = 0 if conv == _SAGE else 1
+    total = in_ptr[num_rows] + with_self * num_rows
+    ptr = np.zeros(num_rows + 1, np.int64)
+    row = np.empty(total, np.int64)
+    weight = np.empty(total, np.float32)
+    at = 0
+    for target in range(num_rows):
+        degree = in_ptr[target + 1] - in_ptr[target]
+        if with_self == 1:
+            row[at] = target
+            plain = conv in (_GIN, _GAT)
+            weight[at] = 1.0 if plain else 1.0 / (degree + 1.0)
+            at += 1
+        for e in range(in_ptr[target], in_ptr[target + 1]):
+            row[at] = source[e]
+            if conv == _GCN:
+                weight[at] = 1.0 / (degree + 1.0)
+            elif conv == _SAGE:
+                weight[at] = 1.0 / degree
+            elif conv == _SYMMETRIC:
+                other = in_ptr[source[e] + 1] - in_ptr[source[e]]
+                weight[at] = 1.0 / np.sqrt((degree + 1.0) * (other + 1.0))
+            else:
+                weight[at] = 1.0
+            at += 1
+        ptr[target + 1] = at
+    return ptr, row, weight
+
+
+@njit(cache=True)
+def _sort_by_distance(  # type: ignore[no-untyped-def]
+    node_ptr, node, edge_ptr, edge_source, edge_target, num_hops, conv
+):
+    num_roots = len(node_ptr) - 1
+    largest = 1
+    for root in range(num_roots):
+        largest = max(largest, node_ptr[root + 1] - node_ptr[root])
+    out_node = np.empty(len(node), np.int64)
+    row_ptr = np.zeros(num_roots + 1, np.int64)
+    level_rows = np.zeros((num_roots, num_hops + 1), np.int32)
+    entry_ptr = np.zeros(len(node) + 1, np.int64)
+    entry_row = np.empty(len(edge_source) + len(node), np.int32)
+    entry_weight = np.empty(len(edge_source) + len(node), np.float32)
+    distance = np.empty(largest, np.int64)
+    order = np.empty(largest, np.int64)
+    rank = np.empty(largest, np.int64)
+    at_row, at_entry = 0, 0
+    for root in range(num_roots):
+        size = node_ptr[root + 1] - node_ptr[root]
+        first, last = edge_ptr[root], edge_ptr[root + 1]
+        in_ptr = np.zeros(size + 1, np.int64)
+        for e in range(first, last):
+            in_ptr[edge_target[e] + 1] += 1
+        for u in range(size):
+            in_ptr[u + 1] += in_ptr[u]
+        fill = in_ptr[:-1].copy()
+        source = np.empty(last - first, np.int64)
+        for e in range(first, last):
+            source[fill[edge_target[e]]] = edge_source[e]
+            fill[edge_target[e]] += 1
+        ptr, row, weight = _lists(in_ptr, source, size, conv)
+        # breadth-first from the root along incoming edges; `order` is the queue
+        distance[:size] = -1
+        distance[0] = 0
+        order[0] = 0
+        rank[0] = 0
+        count = 1
+        head = 0
+        while head < count:
+            u = order[head]
+            head += 1
+            if distance[u] == num_hops:
+                continue
+            for e in range(in_ptr[u], in_ptr[u + 1]):
+                s = source[e]
+                if distance[s] < 0:
+                    distance[s] = distance[u] + 1
+                    order[count] = s
+                    rank[s] = count
+                    count += 1
+        for position in range(count):
+            u = order[position]
+            out_node[at_row] = node[node_ptr[root] + u]
+            for hop in range(num_hops - distance[u] + 1):
+                level_rows[root, hop] += 1
+            if distance[u] < num_hops:
+                for e in range(ptr[u], ptr[u + 1]):
+                    entry_row[at_entry] = rank[row[e]]
+                    entry_weight[at_entry] = weight[e]
+                    at_entry += 1
+            at_row += 1
+            entry_ptr[at_row] = at_entry
+        row_ptr[root + 1] = at_row
+    return (
+        out_node[:at_row].copy(), row_ptr, level_rows, entry_ptr[: at_row + 1].copy(),
+        entry_row[:at_entry].copy(), entry_weight[:at_entry].copy(),
+    )  # fmt: skip

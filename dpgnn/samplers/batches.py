@@ -1,0 +1,112 @@
+"""Batches of roots, each named by its distribution, because that is what an accountant counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpgnn.checks import at_least, probability, require
+
+
+class Batches(Protocol):
+    """A law of batches over the positions 0..num_roots-1."""
+
+    num_roots: int
+
+    @property
+    def expected_batch_size(self) -> float:
+        """Mean number of roots in a batch; public, and the usual divisor of the noisy sum."""
+
+    @property
+    def event_parameters(self) -> dict[str, float | int]:
+        """The parameters of the event that counts one such batch, by the event's own names."""
+
+    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
+        """int64 positions, ascending; secret in a release, and so is their number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonBatches:
+    """Every root is in the batch independently with probability q: event `PoissonRoots`.
+
+    Guarantee: the coins of different roots are independent and do not depend on the data; with the coins
+    secret, theorem 1 of docs/accounting.md applies. A batch may be empty, and the step is still taken.
+
+    Attributes:
+        num_roots: number of roots present.
+        sampling_probability: q in [0, 1].
+    """
+
+    num_roots: int
+    sampling_probability: float
+
+    def __post_init__(self) -> None:
+        at_least("num_roots", self.num_roots, 0)
+        probability("sampling_probability", self.sampling_probability)
+
+    @property
+    def expected_batch_size(self) -> float:
+        """q times the number of roots."""
+        return self.num_roots * self.sampling_probability
+
+    @property
+    def event_parameters(self) -> dict[str, float | int]:
+        """Of `events.PoissonRoots`."""
+        return {"sampling_probability": self.sampling_probability}
+
+    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
+        """One coin per root."""
+        # random() is k 2^-53 with k uniform, so the rate is exact to 2^-53, and q = 1 takes every root
+        return np.flatnonzero(rng.random(self.num_roots) < self.sampling_probability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeBatches:
+    """A uniform subset of m roots, without replacement, fresh each step: event `FixedSizeRoots`.
+
+    Guarantee: only relations under which the number of roots is the same in both worlds are meant.
+
+    Attributes:
+        num_roots: number of roots N; public.
+        batch_size: m, 1 <= m <= N.
+    """
+
+    num_roots: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        at_least("batch_size", self.batch_size, 1)
+        rule = f"be <= the number of roots, {self.num_roots}"
+        require(self.batch_size <= self.num_roots, "batch_size", rule, self.batch_size)
+
+    @property
+    def expected_batch_size(self) -> float:
+        """m."""
+        return float(self.batch_size)
+
+    @property
+    def event_parameters(self) -> dict[str, float | int]:
+        """Of `events.FixedSizeRoots`."""
+        return {"population": self.num_roots, "batch_size": self.batch_size}
+
+    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
+        """m different roots."""
+        chosen = rng.choice(self.num_roots, self.batch_size, replace=False, shuffle=False)
+        return np.sort(chosen).astype(np.int64, copy=False)
+
+
+def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:
+    """Independent coins with a public probability."""
+    return PoissonBatches(num_roots=num_roots, sampling_probability=sampling_probability)
+
+
+def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
+    """A uniform subset of a public size."""
+    return FixedSizeBatches(num_roots=num_roots, batch_size=batch_size)
+
+
+def full_batches(num_roots: int) -> PoissonBatches:
+    """Every root at every step: Poisson batches with probability 1, counted without amplification."""
+    return PoissonBatches(num_roots=num_roots, sampling_probability=1.0)

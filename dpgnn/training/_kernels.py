@@ -1,0 +1,205 @@
+"""Compiled loops of the CPU engine. Reassociation is allowed, assuming away NaN and infinity is not.
+
+Dot products of float32 rows are accumulated in float64: a product of two float32 numbers is exact there,
+so the only error left is that of adding, at most (number of terms) 2^-53 relative to sum |a||g|.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dpgnn.training.clipping import LARGEST_ROW
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+_LARGEST_SQUARED = LARGEST_ROW * LARGEST_ROW
+_EPS = 2.0**-52
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
+def _dot(a, b):
+    total = 0.0
+    for j in range(len(a)):
+        total += np.float64(a[j]) * np.float64(b[j])
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def dense_norms(a, g, ptr, squared_w, spread_w, squared_b, spread_b):
+    """Upper bounds of each root's squared norms of sum_t a_t g_t^T and sum_t g_t, and their spreads.
+
+    ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are never formed.
+    """
+    for i in range(len(ptr) - 1):
+        weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
+        for t in range(ptr[i], ptr[i + 1]):
+            aa, gg = _dot(a[t], a[t]), _dot(g[t], g[t])
+            broken |= not aa <= _LARGEST_SQUARED
+            weight += aa * gg
+            bias += gg
+            reach_w += np.sqrt(aa * gg)
+            reach_b += np.sqrt(gg)
+            for u in range(ptr[i], t):
+                both = 2.0 * _dot(g[t], g[u])
+                weight += both * _dot(a[t], a[u])
+                bias += both
+        rows = ptr[i + 1] - ptr[i]
+        gamma = _EPS * (a.shape[1] + g.shape[1] + rows * rows + 8)
+        # written so that NaN passes through
+        weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
+        squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
+        squared_b[i] = bias + gamma * reach_b * reach_b
+        spread_w[i], spread_b[i] = reach_w, reach_b
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def sparse_norms(node, indptr, indices, data, g, ptr, squared_w, spread_w, squared_b, spread_b):
+    """As `dense_norms`, with inputs a_t that are rows `node[t]` of a CSR matrix with sorted indices."""
+    for i in range(len(ptr) - 1):
+        weight, bias, reach_w, reach_b, broken, most = 0.0, 0.0, 0.0, 0.0, False, 0
+        for t in range(ptr[i], ptr[i + 1]):
+            row = data[indptr[node[t]] : indptr[node[t] + 1]]
+            most = max(most, len(row))
+            aa, gg = _dot(row, row), _dot(g[t], g[t])
+            broken |= not aa <= _LARGEST_SQUARED
+            weight += aa * gg
+            bias += gg
+            reach_w += np.sqrt(aa * gg)
+            reach_b += np.sqrt(gg)
+            for u in range(ptr[i], t):
+                both = 2.0 * _dot(g[t], g[u])
+                weight += both * _sparse_dot(indptr, indices, data, node[t], node[u])
+                bias += both
+        rows = ptr[i + 1] - ptr[i]
+        gamma = _EPS * (most + g.shape[1] + rows * rows + 8)
+        # written so that NaN passes through
+        weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
+        squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
+        squared_b[i] = bias + gamma * reach_b * reach_b
+        spread_w[i], spread_b[i] = reach_w, reach_b
+
+
+@njit(cache=True, nogil=True)
+def _sparse_dot(indptr, indices, data, first, second):
+    i, j, total = indptr[first], indptr[second], 0.0
+    while i < indptr[first + 1] and j < indptr[second + 1]:
+        if indices[i] == indices[j]:
+            total += np.float64(data[i]) * np.float64(data[j])
+            i += 1
+            j += 1
+        elif indices[i] < indices[j]:
+            i += 1
+        else:
+            j += 1
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def scale_rows(g, ptr, factor_w, factor_b, bias_sum):
+    """bias_sum += sum_t factor_b g_t (float64), then g_t *= factor_w, in place."""
+    for i in range(len(ptr) - 1):
+        w, b = factor_w[i], factor_b[i]
+        narrow = g.dtype.type(w)
+        for t in range(ptr[i], ptr[i + 1]):
+            for j in range(g.shape[1]):
+                value = g[t, j]
+                bias_sum[j] += b * value
+                g[t, j] = narrow * value
+
+
+@njit(cache=True, nogil=True)
+def zero_rows(values, ptr, bad):
+    """Overwrite the rows of bad roots: 0 times infinity would not be 0."""
+    for i in range(len(ptr) - 1):
+        if bad[i]:
+            values[ptr[i] : ptr[i + 1]] = 0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def aggregate(h, out, roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, entry_weight):
+    """out[target] = sum over the target's entries of weight * h[source]."""
+    for i in range(len(roots)):
+        first = row_ptr[roots[i]]
+        for t in range(target_ptr[i + 1] - target_ptr[i]):
+            target = out[target_ptr[i] + t]
+            target[:] = 0
+            for e in range(entry_ptr[first + t], entry_ptr[first + t + 1]):
+                source, weight = h[source_ptr[i] + entry_row[e]], h.dtype.type(entry_weight[e])
+                for j in range(h.shape[1]):
+                    target[j] += weight * source[j]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def aggregate_back(
+    g, out, clear, roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, entry_weight
+):
+    """out[source] += weight * g[target]: the transpose of `aggregate`; `clear` zeroes out first."""
+    for i in range(len(roots)):
+        first = row_ptr[roots[i]]
+        if clear:
+            out[source_ptr[i] : source_ptr[i + 1]] = 0
+        for t in range(target_ptr[i + 1] - target_ptr[i]):
+            target = g[target_ptr[i] + t]
+            for e in range(entry_ptr[first + t], entry_ptr[first + t + 1]):
+                source, weight = out[source_ptr[i] + entry_row[e]], g.dtype.type(entry_weight[e])
+                for j in range(g.shape[1]):
+                    source[j] += weight * target[j]
+
+
+@njit(cache=True, nogil=True)
+def keep(h, out, source_ptr, target_ptr):
+    """Copy the kept prefix of each root's rows."""
+    for i in range(len(source_ptr) - 1):
+        count = target_ptr[i + 1] - target_ptr[i]
+        out[target_ptr[i] : target_ptr[i + 1]] = h[source_ptr[i] : source_ptr[i] + count]
+
+
+@njit(cache=True, nogil=True)
+def keep_back(g, out, clear, source_ptr, target_ptr):
+    """Add gradients of kept rows to their places; `clear` zeroes out first."""
+    for i in range(len(source_ptr) - 1):
+        if clear:
+            out[source_ptr[i] : source_ptr[i + 1]] = 0
+        count = target_ptr[i + 1] - target_ptr[i]
+        out[source_ptr[i] : source_ptr[i] + count] += g[target_ptr[i] : target_ptr[i + 1]]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def activate_back(code, scale, alpha, h, g):
+    """g *= derivative of the activation, written in terms of its output h; 0 relu, 1 tanh, 2 selu."""
+    one = h.dtype.type(1)
+    for t in range(h.shape[0]):
+        for j in range(h.shape[1]):
+            if code == 0:
+                g[t, j] = g[t, j] if h[t, j] > 0 else h[t, j] * 0
+            elif code == 1:
+                g[t, j] *= one - h[t, j] * h[t, j]
+            else:
+                g[t, j] *= scale if h[t, j] > 0 else h[t, j] + scale * alpha
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def sparse_linear(node, indptr, indices, data, weight, bias, out):
+    """out[t] = x[node[t]] W + b for a CSR x."""
+    for t in range(len(node)):
+        row = out[t]
+        row[:] = bias
+        for e in range(indptr[node[t]], indptr[node[t] + 1]):
+            value, column = data[e], weight[indices[e]]
+            for j in range(len(row)):
+                row[j] += value * column[j]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def sparse_outer(node, indptr, indices, data, g, ptr, bad, weight_sum):
+    """weight_sum += sum_t x[node[t]]^T g_t for a CSR x; rows of bad roots are left out."""
+    for i in range(len(ptr) - 1):
+        if bad[i]:
+            continue
+        for t in range(ptr[i], ptr[i + 1]):
+            for e in range(indptr[node[t]], indptr[node[t] + 1]):
+                value, row = data[e], weight_sum[indices[e]]
+                for j in range(g.shape[1]):
+                    row[j] += value * g[t, j]

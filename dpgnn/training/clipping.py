@@ -1,0 +1,123 @@
+"""What is clipped and by how much: one norm for the whole gradient, per group or per tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpgnn.checks import one_of, positive, require
+from dpgnn.models.network import Network
+
+# rows of inputs longer than this count as non-finite: see `clip_factors`
+LARGEST_ROW = 1e20
+
+Per = Literal["global", "group", "tensor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """L2 bounds on one root's gradient.
+
+    Guarantee: the clipped gradient of one root has norm <= `total_norm`, and each part of it has norm <=
+    its own bound; the bounds are public constants. Proof of the factors: see `clip_factors`.
+
+    Attributes:
+        per: "global" (one norm over all tensors), "group" (encoder, aggregation, decoder) or "tensor"
+            (each weight and each bias).
+        norms: {"all": C}, or one bound per group or per tensor of the network, > 0.
+    """
+
+    per: Per
+    norms: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        one_of("clipping", self.per, ("global", "group", "tensor"))
+        for name, norm in self.norms.items():
+            positive(f"clipping norm of {name}", norm)
+        if self.per == "global":
+            require(set(self.norms) == {"all"}, "clipping norms", "be {'all': C}", dict(self.norms))
+
+    @property
+    def total_norm(self) -> float:
+        """Bound on the norm of the whole clipped gradient: sqrt of the sum of squares."""
+        return math.sqrt(sum(norm * norm for norm in self.norms.values()))
+
+    def parts(self, network: Network) -> tuple[np.ndarray, np.ndarray]:
+        """Which part each tensor belongs to, and each part's bound.
+
+        Returns:
+            part_of: int64, shape (num_tensors,), in the order of `network.shapes`.
+            bounds: float64, shape (num_parts,).
+
+        Raises:
+            ValueError: the bounds do not name exactly the network's groups or tensors.
+        """
+        owners = {
+            "global": dict.fromkeys(network.shapes, "all"),
+            "group": network.groups,
+            "tensor": {name: name for name in network.shapes},
+        }[self.per]
+        names = list(dict.fromkeys(owners.values()))
+        require(
+            set(names) == set(self.norms), f"clipping norms per {self.per}",
+            f"name exactly {', '.join(names)}", sorted(self.norms),
+        )  # fmt: skip
+        part_of = np.array([names.index(owners[name]) for name in network.shapes])
+        return part_of, np.array([self.norms[name] for name in names], dtype=np.float64)
+
+
+def global_clipping(clipping_norm: float) -> Clipping:
+    """One bound C on the norm of the whole gradient."""
+    return Clipping(per="global", norms={"all": clipping_norm})
+
+
+def uniform_clipping(network: Network, per: Per, clipping_norm: float) -> Clipping:
+    """Equal bounds for every part whose `total_norm` is `clipping_norm`."""
+    if per == "global":
+        return global_clipping(clipping_norm)
+    names = sorted(set(network.groups.values())) if per == "group" else list(network.shapes)
+    return Clipping(per=per, norms=dict.fromkeys(names, clipping_norm / math.sqrt(len(names))))
+
+
+def clip_factors(
+    squared: np.ndarray, spread: np.ndarray, part_of: np.ndarray, bounds: np.ndarray, unit: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factors in [0, 1] that bring every part of every root's gradient within its bound.
+
+    Guarantee: with gradients sum_t a_t g_t^T of the floating-point rows a_t and g_t as they stand, the
+    exact sum of a_t fl(factor g_t)^T has norm <= bound, for every part. Proof: let S = sum_t |a_t||g_t|.
+    `squared` is at least the exact squared norm (its kernels add gamma S^2, gamma the number of added
+    terms times the accumulator's unit). Rounding the factor and fl(factor g_t) moves the sum by at most
+    2 unit S factor, which the term 4 unit S below covers. Where fl(factor g_t) underflows, an entry is
+    wrong by at most 2^-150 (float32); rows with |a_t| > LARGEST_ROW = 1e20 count as non-finite, so this
+    moves the sum by less than 2^-150 1e20 sqrt(num_entries) num_rows, far below the 2^-30 of the bound
+    that is kept back, for every bound >= 1e-9 and up to 1e12 entries and rows.
+
+    A root with a non-finite norm in any tensor gets factor 0 everywhere and is reported, so that its rows
+    can be zeroed (0 times infinity is not 0).
+
+    Args:
+        squared: float64, shape (num_tensors, num_roots): upper bounds of the squared norms; sensitive.
+        spread: float64, same shape: S.
+        part_of, bounds: from `Clipping.parts`.
+        unit: the rounding unit of the rows (2^-24 for float32, 2^-53 for float64).
+
+    Returns:
+        factors: float64, shape (num_tensors, num_roots).
+        bad: bool, shape (num_roots,); sensitive.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        upper = np.sqrt(squared) + 4.0 * unit * spread
+        bad = ~np.isfinite(upper).all(axis=0)
+        total = np.zeros((len(bounds), squared.shape[1]))
+        np.add.at(total, part_of, upper * upper)
+        norm = np.sqrt(total) * (1.0 + 2.0**-50)
+        bad |= ~np.isfinite(norm).all(axis=0)
+        kept_back = bounds[:, None] * (1.0 - unit / 64.0)
+        factors = np.minimum(1.0, kept_back / norm)
+    factors[:, bad] = 0.0
+    return factors[part_of], bad

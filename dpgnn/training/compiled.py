@@ -1,0 +1,266 @@
+"""The CPU path: forward, backward, norms and clipped sums of a chunk in buffers that are used again.
+
+The tape of `models.network` is run by hand with matrix products into preallocated outputs and compiled
+loops for everything else. Attention has no compiled form; `gradients` then takes the torch path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.models.network import (
+    SELU_ALPHA,
+    SELU_SCALE,
+    Activate,
+    Add,
+    Aggregate,
+    Attend,
+    Keep,
+    Linear,
+    Network,
+)
+from dpgnn.models.trees import Trees
+from dpgnn.training import _kernels as kernels
+from dpgnn.training.chunks import level_ptr, row_nodes
+from dpgnn.training.clipping import clip_factors
+
+_ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
+
+
+def supports(network: Network) -> bool:
+    """Whether every operation has a compiled form."""
+    return not any(isinstance(op, Attend) for op in network.operations)
+
+
+class CompiledEngine:
+    """Adds clipped sums of chunks; one object per run, not shared between threads.
+
+    Args:
+        network: without attention.
+        x: dense tensor, or scipy CSR with sorted indices where a Linear reads it first.
+        trees: the roots' trees.
+        dtype: float32 or float64, of parameters, features and sums.
+    """
+
+    def __init__(self, network: Network, x: Any, trees: Trees, dtype: torch.dtype) -> None:
+        self.network, self.x, self.trees, self.dtype = network, x, trees, dtype
+        self.sparse = not isinstance(x, Tensor)
+        if self.sparse:
+            self.csr = (x.indptr, x.indices, x.data.astype(_numpy_dtype(dtype), copy=False))
+        self.y = torch.from_numpy(trees.y)
+        self.lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
+        self._buffers: dict[tuple[str, int], Tensor] = {}
+        self._bias_sums = {op.name: np.zeros(op.num_out) for op in network.linears}
+
+    def add_clipped_sum(
+        self,
+        parameters: Mapping[str, Tensor],
+        roots: np.ndarray,
+        parts: tuple[np.ndarray, np.ndarray] | None,
+        sums: Mapping[str, Tensor],
+    ) -> np.ndarray:
+        """As `ghost.add_clipped_sum`, for the chunk of `roots`."""
+        ptr = level_ptr(self.trees, roots)
+        node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
+        row_nodes(roots, ptr[0], self.trees.row_ptr, self.trees.node, node)
+        values = self._forward(parameters, roots, ptr, node)
+        grads = self._backward(parameters, roots, ptr, values)
+        bad = np.zeros(len(roots), dtype=bool)
+        factors = None
+        if parts is not None:
+            squared, spread = self._norms(ptr, node, values, grads)
+            factors, bad = clip_factors(squared, spread, *parts, torch.finfo(self.dtype).eps / 2)
+        self._add(ptr, node, values, grads, factors, bad, sums)
+        return bad
+
+    def _buffer(
+        self, kind: str, index: int, rows: int, width: int, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """The first `rows` rows of a buffer that grows when it must and is never given back."""
+        held = self._buffers.get((kind, index))
+        if held is None or held.shape[0] < rows:
+            held = torch.empty(rows + rows // 4, width, dtype=dtype or self.dtype)
+            self._buffers[kind, index] = held
+        return held[:rows]
+
+    def _forward(
+        self, parameters: Mapping[str, Tensor], roots: np.ndarray, ptr: np.ndarray, node: np.ndarray
+    ) -> list[Any]:
+        """Every value of the tape; an activation overwrites the output it reads."""
+        values: list[Any] = [None]
+        if not self.sparse:
+            out = self._buffer("value", 0, len(node), self.x.shape[1])
+            values[0] = torch.index_select(self.x, 0, torch.from_numpy(node), out=out)
+        for index, op in enumerate(self.network.operations, start=1):
+            rows = int(ptr[self.network.levels[index], -1])
+            match op:
+                case Linear():
+                    out = self._buffer("value", index, rows, op.num_out)
+                    value = self._linear(parameters, op, values[op.source], node, out)
+                case Activate():
+                    value = _activate(self.network.config.activation, values[op.source])
+                case Aggregate():
+                    source = values[op.source]
+                    value = self._buffer("value", index, rows, source.shape[1])
+                    levels = (ptr[op.hop - 1], ptr[op.hop])
+                    kernels.aggregate(source.numpy(), value.numpy(), roots, *levels, *self.lists)
+                case Keep():
+                    source = values[op.source]
+                    value = self._buffer("value", index, rows, source.shape[1])
+                    kernels.keep(source.numpy(), value.numpy(), ptr[op.hop - 1], ptr[op.hop])
+                case Add():
+                    left, right = values[op.left], values[op.right]
+                    out = self._buffer("value", index, rows, left.shape[1])
+                    value = torch.add(left, right, out=out)
+            values.append(value)
+        return values
+
+    def _linear(
+        self, parameters: Mapping[str, Tensor], op: Linear, a: Any, node: np.ndarray, out: Tensor
+    ) -> Tensor:
+        weight = parameters[f"{op.name}.weight"]
+        bias = parameters[f"{op.name}.bias"] if op.bias else None
+        if a is None:
+            start = bias if bias is not None else torch.zeros(op.num_out, dtype=self.dtype)
+            kernels.sparse_linear(node, *self.csr, weight.numpy(), start.numpy(), out.numpy())
+            return out
+        if bias is None:
+            return torch.mm(a, weight, out=out)
+        return torch.addmm(bias, a, weight, out=out)
+
+    def _backward(
+        self,
+        parameters: Mapping[str, Tensor],
+        roots: np.ndarray,
+        ptr: np.ndarray,
+        values: list[Any],
+    ) -> dict[int, Tensor]:
+        """Gradient of the summed loss by each value; those of linear outputs stay whole."""
+        config, operations = self.network.config, self.network.operations
+        grads = {len(operations): self._loss_gradient(values[-1], roots)}
+        for index in range(len(operations), 0, -1):
+            if index not in grads:
+                continue  # nothing trainable stands before this value
+            op, g = operations[index - 1], grads[index]
+            match op:
+                case Linear():
+                    if self._needs_gradient(op.source):
+                        out, fresh = self._gradient(grads, op.source, values)
+                        weight = parameters[f"{op.name}.weight"]
+                        torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
+                case Activate():
+                    code = _ACTIVATION_CODE[config.activation]
+                    scale = g.new_tensor(SELU_SCALE).numpy()[()]
+                    alpha = g.new_tensor(SELU_ALPHA).numpy()[()]
+                    kernels.activate_back(code, scale, alpha, values[index].numpy(), g.numpy())
+                    grads[op.source] = g
+                case Aggregate() | Keep():
+                    if self._needs_gradient(op.source):
+                        out, fresh = self._gradient(grads, op.source, values)
+                        levels = (ptr[op.hop - 1], ptr[op.hop])
+                        if isinstance(op, Keep):
+                            kernels.keep_back(g.numpy(), out.numpy(), fresh, *levels)
+                        else:
+                            lists = (*levels, *self.lists)
+                            kernels.aggregate_back(g.numpy(), out.numpy(), fresh, roots, *lists)
+                case Add():
+                    # the left side keeps this buffer and may change it, so the right side copies first
+                    out, fresh = self._gradient(grads, op.right, values)
+                    out.copy_(g) if fresh else out.add_(g)
+                    grads[op.left] = g
+        return grads
+
+    def _needs_gradient(self, index: int) -> bool:
+        """Whether some linear layer stands before value `index`."""
+        return any(isinstance(op, Linear) for op in self.network.operations[:index])
+
+    def _gradient(
+        self, grads: dict[int, Tensor], index: int, values: list[Any]
+    ) -> tuple[Tensor, bool]:
+        fresh = index not in grads
+        if fresh:
+            grads[index] = self._buffer("gradient", index, *values[index].shape)
+        return grads[index], fresh
+
+    def _loss_gradient(self, logits: Tensor, roots: np.ndarray) -> Tensor:
+        y = self.y[torch.from_numpy(roots)]
+        if self.network.config.task == "multilabel":
+            return torch.sigmoid(logits).sub_(y).div_(y.shape[1])
+        g = torch.softmax(logits, dim=1)
+        g[torch.arange(len(y)), y] -= 1.0
+        return g
+
+    def _norms(
+        self, ptr: np.ndarray, node: np.ndarray, values: list[Any], grads: dict[int, Tensor]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Squared norms and spreads, float64 (num_tensors, num_roots), in tensor order."""
+        squared, spread = [], []
+        for op, g, rows in self._linear_outputs(ptr, grads):
+            found = np.empty((4, ptr.shape[1] - 1))
+            a = values[op.source]
+            if a is None:
+                kernels.sparse_norms(node, *self.csr, g.numpy(), rows, *found)
+            else:
+                kernels.dense_norms(a.numpy(), g.numpy(), rows, *found)
+            squared += [found[0], found[2]][: 1 + op.bias]
+            spread += [found[1], found[3]][: 1 + op.bias]
+        return np.stack(squared), np.stack(spread)
+
+    def _linear_outputs(
+        self, ptr: np.ndarray, grads: dict[int, Tensor]
+    ) -> list[tuple[Linear, Tensor, np.ndarray]]:
+        found = []
+        for index, op in enumerate(self.network.operations, start=1):
+            if isinstance(op, Linear):
+                found.append((op, grads[index], ptr[self.network.levels[index]]))
+        return found
+
+    def _add(
+        self,
+        ptr: np.ndarray,
+        node: np.ndarray,
+        values: list[Any],
+        grads: dict[int, Tensor],
+        factors: np.ndarray | None,
+        bad: np.ndarray,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        """sums += a^T diag(factor) g, layer by layer."""
+        tensor = 0
+        for op, g, rows in self._linear_outputs(ptr, grads):
+            a, weight_sum = values[op.source], sums[f"{op.name}.weight"]
+            if bad.any():
+                kernels.zero_rows(g.numpy(), rows, bad)
+                if a is not None:
+                    kernels.zero_rows(a.numpy(), rows, bad)
+            if factors is not None:
+                bias_sum = self._bias_sums[op.name]
+                bias_sum[:] = 0.0
+                kernels.scale_rows(
+                    g.numpy(), rows, factors[tensor], factors[tensor + op.bias], bias_sum
+                )
+                if op.bias:
+                    sums[f"{op.name}.bias"].add_(torch.from_numpy(bias_sum))
+            elif op.bias:
+                sums[f"{op.name}.bias"].add_(g.sum(dim=0))
+            if a is None:
+                kernels.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
+            else:
+                weight_sum.addmm_(a.T, g)
+            tensor += 1 + op.bias
+
+
+def _activate(name: str, h: Tensor) -> Tensor:
+    """The activation, in place."""
+    if name == "relu":
+        return torch.relu_(h)
+    return torch.tanh_(h) if name == "tanh" else torch.selu_(h)
+
+
+def _numpy_dtype(dtype: torch.dtype) -> np.dtype:
+    return torch.empty(0, dtype=dtype).numpy().dtype

@@ -1,0 +1,183 @@
+"""The torch path: any network of `models`, CPU or GPU, by autograd on layer outputs.
+
+Autograd gives the gradient g of the summed loss by each linear layer's output; with the layer's input a,
+root i's gradient is the sum of a_t^T g_t over i's rows. Its norm comes from small Gram matrices and the
+clipped sum from one product per layer, so no per-root gradient is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.models.forward import evaluate, per_root_loss, plain_linear
+from dpgnn.models.network import Linear, Network
+from dpgnn.training.chunks import ChunkLayout
+from dpgnn.training.clipping import LARGEST_ROW, clip_factors
+
+Record = tuple[Linear, Tensor, Tensor]
+
+
+def layer_rows(
+    network: Network, parameters: Mapping[str, Tensor], layout: ChunkLayout, x: Tensor, y: Tensor
+) -> list[Record]:
+    """Inputs a and output gradients g of every linear layer, for the summed loss of a chunk.
+
+    Args:
+        x: dense, shape (rows of level 0, num_features).
+        y: labels of the chunk's roots.
+
+    Returns:
+        (layer, a, g) in the order of `network.linears`; sensitive.
+    """
+    outputs: list[tuple[Linear, Tensor, Tensor]] = []
+
+    def linear(op: Linear, a: Tensor) -> Tensor:
+        z = plain_linear(parameters, op, a)
+        if not z.requires_grad:
+            z.requires_grad_()
+        outputs.append((op, a.detach(), z))
+        return z
+
+    with torch.enable_grad():
+        loss = per_root_loss(network, evaluate(network, parameters, layout, x, linear), y).sum()
+    grads = torch.autograd.grad(loss, [z for _, _, z in outputs])
+    return [(op, a, g) for (op, a, _), g in zip(outputs, grads)]
+
+
+def add_clipped_sum(
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    layout: ChunkLayout,
+    x: Tensor,
+    y: Tensor,
+    parts: tuple[np.ndarray, np.ndarray] | None,
+    sums: Mapping[str, Tensor],
+) -> np.ndarray:
+    """Add a chunk's clipped per-root gradients to `sums`.
+
+    Args:
+        parts: from `Clipping.parts`; None adds plain gradients (no privacy).
+        sums: named tensors, changed in place.
+
+    Returns:
+        bool, shape (num_roots,): roots left out because something was not finite; sensitive.
+    """
+    records = layer_rows(network, parameters, layout, x, y)
+    num_roots = layout.ptr.shape[1] - 1
+    if parts is None:
+        for op, a, g in records:
+            sums[f"{op.name}.weight"].addmm_(a.T, g)
+            if op.bias:
+                sums[f"{op.name}.bias"].add_(g.sum(dim=0))
+        return np.zeros(num_roots, dtype=bool)
+    pointers = [layout.ptr[network.levels[op.source]] for op, _, _ in records]
+    squared, spread = _all_norms(network, records, pointers)
+    unit = torch.finfo(x.dtype).eps / 2
+    factors, bad = clip_factors(squared, spread, *parts, unit)
+    index = {name: i for i, name in enumerate(network.shapes)}
+    for (op, a, g), ptr in zip(records, pointers):
+        counts = torch.from_numpy(np.diff(ptr)).to(g.device)
+
+        def spread_out(
+            values: np.ndarray, counts: Tensor = counts, ptr: np.ndarray = ptr
+        ) -> Tensor:
+            moved = torch.from_numpy(values).to(counts.device)
+            return torch.repeat_interleave(moved, counts, output_size=int(ptr[-1]))
+
+        if bad.any():
+            rows = spread_out(bad)[:, None]
+            a, g = a.masked_fill(rows, 0.0), g.masked_fill(rows, 0.0)
+        weight = spread_out(factors[index[f"{op.name}.weight"]]).to(g.dtype)
+        if op.bias:
+            bias = spread_out(factors[index[f"{op.name}.bias"]]).to(g.dtype)
+            sums[f"{op.name}.bias"].add_(bias @ g)
+        sums[f"{op.name}.weight"].addmm_(a.T, g * weight[:, None])
+    return bad
+
+
+def _all_norms(
+    network: Network, records: list[Record], pointers: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared norms and spreads, each float64 (num_tensors, num_roots) on the host, in tensor order."""
+    squared, spread = [], []
+    for (op, a, g), ptr in zip(records, pointers):
+        found = root_norms(a, g, ptr)
+        squared += [found[0], found[2]][: 1 + op.bias]
+        spread += [found[1], found[3]][: 1 + op.bias]
+    # one transfer for all layers
+    both = torch.stack([torch.stack(squared), torch.stack(spread)]).cpu().numpy()
+    return both[0], both[1]
+
+
+def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Upper bounds of squared norms of sum_t a_t^T g_t and sum_t g_t per root, and their spreads.
+
+    Args:
+        a: (num_rows, num_in); g: (num_rows, num_out); rows of one root stand together.
+        ptr: int64 (num_roots + 1,): where each root's rows start.
+
+    Returns:
+        squared_w, spread_w, squared_b, spread_b: float64, shape (num_roots,); sensitive.
+    """
+    counts, device = np.diff(ptr), a.device
+    aa = torch.linalg.vector_norm(a, dim=1, dtype=torch.float64)
+    gg = torch.linalg.vector_norm(g, dim=1, dtype=torch.float64)
+    aa = torch.where(aa <= LARGEST_ROW, aa, torch.inf)
+    width = a.shape[1] + g.shape[1]
+    if (counts == 1).all():
+        grow = 1 + 2.0**-52 * (width + 9)
+        product = aa * gg
+        return product**2 * grow, product, gg**2 * grow, gg
+    root = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(device)
+    zeros = torch.zeros(len(counts), dtype=torch.float64, device=device)
+    spread_w, spread_b = zeros.index_add(0, root, aa * gg), zeros.index_add(0, root, gg)
+    squared_w, squared_b = zeros.clone(), zeros.clone()
+    for members, size in _buckets(counts):
+        where = torch.from_numpy(members).to(device)
+        if size > 2 * a.shape[1] * g.shape[1] / width:
+            found = _formed_norms(a, g, ptr, members)
+        else:
+            found = _gram_norms(a, g, ptr, counts, members, size)
+        squared_w[where], squared_b[where] = found[0], found[1]
+    gamma = torch.from_numpy(2.0**-52 * (width + counts.astype(float) ** 2 + 8)).to(device)
+    squared_w = squared_w.clamp(min=0.0) + gamma * spread_w**2
+    squared_b = squared_b.clamp(min=0.0) + gamma * spread_b**2
+    return squared_w, spread_w, squared_b, spread_b
+
+
+def _buckets(counts: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Roots grouped by number of rows, rounded up to a power of two."""
+    sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    return [(np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes)]
+
+
+def _gram_norms(
+    a: Tensor, g: Tensor, ptr: np.ndarray, counts: np.ndarray, members: np.ndarray, size: int
+) -> tuple[Tensor, Tensor]:
+    """Squared norms of roots with at most `size` rows from their Gram matrices, in float64."""
+    step = np.arange(size)
+    inside = step < counts[members, None]
+    # padding repeats the root's own first row: a row of another root would let its NaN leak in
+    rows = torch.from_numpy(ptr[members, None] + np.where(inside, step, 0)).to(a.device)
+    mask = torch.from_numpy(inside).to(a.device)
+    wide_a = a[rows].double()
+    wide_g = g[rows].double() * mask[:, :, None]
+    gram_g = wide_g @ wide_g.mT
+    return (gram_g * (wide_a @ wide_a.mT)).sum(dim=(1, 2)), gram_g.sum(dim=(1, 2))
+
+
+def _formed_norms(
+    a: Tensor, g: Tensor, ptr: np.ndarray, members: np.ndarray
+) -> tuple[Tensor, Tensor]:
+    """Squared norms of the few roots so large that forming one gradient at a time is cheaper."""
+    weight, bias = [], []
+    for i in members:
+        rows = slice(int(ptr[i]), int(ptr[i + 1]))
+        wide = g[rows].double()
+        weight.append((a[rows].double().T @ wide).square().sum())
+        bias.append(wide.sum(dim=0).square().sum())
+    return torch.stack(weight), torch.stack(bias)

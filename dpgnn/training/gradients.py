@@ -1,0 +1,195 @@
+"""Clipped sums of per-root gradients over a batch: the one entry to the clipping engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.models.forward import to_torch
+from dpgnn.models.network import Linear, Network
+from dpgnn.models.trees import Trees
+from dpgnn.training import compiled, ghost
+from dpgnn.training.chunks import chunk_layout, chunks_of
+from dpgnn.training.clipping import Clipping
+
+Path = Literal["auto", "compiled", "torch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """What only makes a run faster: changes rounding at most, never the mechanism.
+
+    Attributes:
+        device: "cpu", "cuda", "cuda:1".
+        dtype: "float32" or "float64"; half precision is refused, its norms would not be bounds.
+        chunk_rows: rows of trees handled at once; None chooses from the device and its free memory.
+        path: compiled (CPU loops), torch (any device), auto (compiled where it can).
+    """
+
+    device: str = "cpu"
+    dtype: Literal["float32", "float64"] = "float32"
+    chunk_rows: int | None = None
+    path: Path = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("dtype", self.dtype, ("float32", "float64"))
+        one_of("path", self.path, ("auto", "compiled", "torch"))
+        if self.chunk_rows is not None:
+            at_least("chunk_rows", self.chunk_rows, 1)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype as torch's."""
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+
+class RootGradients:
+    """Sums of clipped per-root gradients of a network over the roots of some trees.
+
+    Guarantee: for fixed parameters the sum over a batch is a sum of one term per root, each term a
+    function of that root's tree, features and label alone, of norm at most `clipping.total_norm` (0 where
+    something is not finite). Chunks, path and device change rounding only.
+
+    Args:
+        network: the network.
+        x: features, dense float32 array or scipy CSR, shape (num_nodes, num_features).
+        trees: trees of all roots; labels of all of them must be known.
+        clipping: bounds; None sums plain gradients (no privacy).
+        execution: speed settings.
+
+    Raises:
+        ValueError: depths or labels do not fit, or the path cannot run the network.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        x: Any,
+        trees: Trees,
+        *,
+        clipping: Clipping | None,
+        execution: Execution | None = None,
+    ) -> None:
+        execution = execution or Execution()
+        _check(network, x, trees)
+        self.network, self.trees, self.clipping = network, trees, clipping
+        self.execution, self.device = execution, torch.device(execution.device)
+        self.parts = None if clipping is None else clipping.parts(network)
+        self.path = _choose_path(network, execution)
+        self.chunk_rows = execution.chunk_rows or _default_chunk_rows(
+            self.path, network, self.device
+        )
+        dtype = execution.torch_dtype
+        self._sum = torch.zeros(network.num_parameters, dtype=dtype, device=self.device)
+        self._views = network.views(self._sum)
+        if self.path == "compiled":
+            sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
+            features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
+            self._engine = compiled.CompiledEngine(network, features, trees, dtype)
+        else:
+            self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
+            self._y = torch.from_numpy(trees.y).to(self.device)
+
+    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
+        """The clipped sum over `roots`.
+
+        Args:
+            parameters: flat, shape (num_parameters,), on the execution's device and dtype.
+            roots: int64 positions among the trees' roots; may be empty; each stands for one term.
+
+        Returns:
+            flat, shape (num_parameters,); overwritten by the next call; sensitive until noise is added.
+        """
+        self._sum.zero_()
+        roots = np.ascontiguousarray(roots, dtype=np.int64)
+        named = self.network.views(parameters.detach())
+        for chunk in chunks_of(self.trees, roots, self.chunk_rows):
+            if self.path == "compiled":
+                with torch.no_grad():
+                    self._engine.add_clipped_sum(named, chunk, self.parts, self._views)
+            else:
+                layout = chunk_layout(self.trees, chunk, self.device)
+                y = self._y[torch.from_numpy(chunk).to(self.device)]
+                x = self._rows(layout.node)
+                ghost.add_clipped_sum(self.network, named, layout, x, y, self.parts, self._views)
+        return self._sum
+
+    def _rows(self, node: Tensor) -> Tensor:
+        """A chunk's features, dense."""
+        if isinstance(self._x, Tensor):
+            return self._x.index_select(0, node).to(self._sum.dtype)
+        rows = self._x[node.cpu().numpy()].toarray()
+        return torch.from_numpy(rows).to(self.device, self._sum.dtype)
+
+
+def clipped_sum(
+    network: Network,
+    parameters: Tensor,
+    x: Any,
+    trees: Trees,
+    roots: np.ndarray,
+    *,
+    clipping: Clipping | None,
+    execution: Execution | None = None,
+) -> dict[str, Tensor]:
+    """One clipped sum as named tensors (see `RootGradients`, which is faster for many steps)."""
+    gradients = RootGradients(network, x, trees, clipping=clipping, execution=execution)
+    return network.views(gradients(parameters, roots))
+
+
+def _check(network: Network, x: Any, trees: Trees) -> None:
+    config = network.config
+    require(
+        trees.num_hops == config.num_hops, "trees", f"have depth {config.num_hops}", trees.num_hops
+    )
+    require(
+        x.shape[1] == config.num_features, "x", f"have {config.num_features} columns", x.shape[1]
+    )
+    if config.task == "multiclass":
+        ok = trees.y.ndim == 1 and bool(((trees.y >= 0) & (trees.y < config.num_outputs)).all())
+        rule = f"be classes in 0..{config.num_outputs - 1}"
+        require(ok, "labels of the roots", rule, "another", "train on labelled nodes only")
+    else:
+        require(
+            trees.y.shape[1:] == (config.num_outputs,), "labels of the roots",
+            f"have {config.num_outputs} columns", trees.y.shape,
+        )  # fmt: skip
+    inside = len(trees.node) == 0 or (trees.node.min() >= 0 and trees.node.max() < x.shape[0])
+    require(bool(inside), "nodes of the trees", f"lie in 0..{x.shape[0] - 1}", "another")
+
+
+def _choose_path(network: Network, execution: Execution) -> str:
+    can = compiled.supports(network) and torch.device(execution.device).type == "cpu"
+    if execution.path == "compiled":
+        require(can, "path", "be torch for attention and for GPUs", "compiled", "use path: auto")
+    return "torch" if execution.path == "torch" or not can else "compiled"
+
+
+def _default_chunk_rows(path: str, network: Network, device: torch.device) -> int:
+    """About what stays in cache on a CPU; a fifth of the free memory on a GPU."""
+    if device.type != "cuda":
+        return 4096
+    free, _ = torch.cuda.mem_get_info(device)
+    widths = sum(op.num_in + op.num_out for op in network.linears)
+    # float32 values and gradients, their float64 copies for norms, and autograd's own
+    return max(1024, int(free * 0.2 / (24 * widths)))
+
+
+def _dense(x: Any) -> np.ndarray:
+    return x if isinstance(x, np.ndarray) else x.toarray()
+
+
+def _sorted(x: Any) -> Any:
+    """CSR with sorted indices and 64-bit pointers, as the kernels expect."""
+    import scipy.sparse as sp
+
+    x = sp.csr_array(x)
+    if not x.has_sorted_indices:
+        x = x.sorted_indices()
+    parts = (x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64))
+    return sp.csr_array(parts, shape=x.shape)

@@ -1,0 +1,106 @@
+"""The loop of every minibatch run: exactly T steps, checkpoints, history, progress, clean stops.
+
+A step depends on the parameters, the optimiser's state and the step's own random streams, and on nothing
+else, so a run that is killed at any moment and started again gives the same bytes (in study mode).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpgnn.checks import at_least
+from dpgnn.training.optimizers import Optimizer
+
+if TYPE_CHECKING:
+    from dpgnn.storage import Store
+
+Row = dict[str, Any]
+
+
+class ProgressLine(Protocol):
+    """What shows progress; `methods.base.Progress` is one."""
+
+    def update(self, step: int, **shown: Any) -> None:
+        """Show a step and public values."""
+
+
+class Stopped(SystemExit):
+    """SIGTERM came; the state was saved and the run can be started again. Exit code 143."""
+
+    def __init__(self) -> None:
+        super().__init__(143)
+
+
+def run_steps(
+    take_step: Callable[[int], None],
+    optimizer: Optimizer,
+    num_steps: int,
+    *,
+    name: str,
+    store: Store,
+    progress: ProgressLine,
+    row: Callable[[int], Row],
+    shown: Callable[[int], Mapping[str, Any]] = lambda step: {},
+    num_rows: int = 10,
+    checkpoint_seconds: float = 5.0,
+) -> list[Row]:
+    """Take steps 1..num_steps, going on from a checkpoint where there is one.
+
+    Args:
+        take_step: step number -> updates `optimizer`; draws from streams named by the step only.
+        optimizer: its parameters and state are what a checkpoint holds.
+        num_steps: T, fixed before the first step; never fewer, never more.
+        name: of the checkpoint in the store.
+        store: where checkpoints go; holds no generator state and no sum before noise.
+        progress: told every step.
+        row: step -> a row of the history, called at `num_rows` evenly spread steps and the last.
+        shown: step -> values for the progress line.
+        checkpoint_seconds: at least this long between two checkpoints.
+
+    Returns:
+        the history, rows of all steps including those before a restart.
+
+    Raises:
+        Stopped: SIGTERM came; a checkpoint was saved first.
+    """
+    at_least("num_steps", num_steps, 1)
+    history: list[Row] = []
+    held = store.load(name)
+    if held is not None:
+        arrays, values = held
+        optimizer.restore(arrays, int(values["step"]))
+        history = list(values["history"])
+    every = max(1, num_steps // num_rows)
+    saved = time.monotonic()
+    with _sigterm_as_flag() as stopped:
+        for step in range(optimizer.count + 1, num_steps + 1):
+            take_step(step)
+            if step % every == 0 or step == num_steps:
+                history.append({"step": step, **row(step)})
+            progress.update(step, **shown(step))
+            last = step == num_steps
+            if stopped() or last or time.monotonic() - saved >= checkpoint_seconds:
+                store.save(name, optimizer.arrays(), {"step": step, "history": history})
+                saved = time.monotonic()
+            if stopped() and not last:
+                raise Stopped
+    return history
+
+
+@contextmanager
+def _sigterm_as_flag() -> Iterator[Callable[[], bool]]:
+    """Turn SIGTERM into a flag while the block runs (in the main thread; elsewhere it never rises)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGTERM, before)

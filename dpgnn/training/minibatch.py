@@ -1,0 +1,109 @@
+"""Minibatch training over trees without privacy: the non-private twin of `dp_sgd`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.models.network import Network
+from dpgnn.samplers.batches import Batches
+from dpgnn.training.gradients import RootGradients
+from dpgnn.training.loop import ProgressLine, Row, run_steps
+from dpgnn.training.optimizers import Optimizer
+from dpgnn.training.options import OptimizerConfig, Selection
+
+if TYPE_CHECKING:
+    from dpgnn.randomness import Streams
+    from dpgnn.storage import Store
+
+Evaluate = Callable[[Mapping[str, Tensor]], Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainRun:
+    """Steps, batches and selection of a run without privacy.
+
+    Attributes:
+        num_steps: optimiser steps.
+        batches: law of the batches; the mean gradient of the realised batch is used.
+        selection: "last", or "best_validation" among the rows of the history.
+        num_rows: rows of the history, where the validation metric is taken.
+    """
+
+    num_steps: int
+    batches: Batches
+    selection: Selection = "last"
+    num_rows: int = 20
+
+    def __post_init__(self) -> None:
+        at_least("num_steps", self.num_steps, 1)
+        at_least("num_rows", self.num_rows, 1)
+        one_of("selection", self.selection, ("best_validation", "last"))
+
+
+def train(
+    run: PlainRun,
+    network: Network,
+    gradients: RootGradients,
+    initial: Tensor,
+    optimizer: OptimizerConfig,
+    *,
+    streams: Streams,
+    store: Store,
+    progress: ProgressLine,
+    stage: str = "train",
+    evaluate: Evaluate | None = None,
+    metric: str = "val_accuracy",
+) -> tuple[dict[str, Tensor], list[Row]]:
+    """Train without noise or clipping.
+
+    Args:
+        run: steps, batches, selection.
+        gradients: made with `clipping=None`.
+        initial: flat parameters.
+        evaluate: named parameters -> metrics for the history.
+        metric: the key that "best_validation" maximises.
+
+    Returns:
+        named parameters, selected or last, and the history. No guarantee.
+
+    Raises:
+        ValueError: `gradients` clips, selection has nothing to select on, or training diverged.
+    """
+    require(gradients.clipping is None, "gradients", "not clip without privacy", gradients.clipping)
+    if run.selection == "best_validation":
+        require(evaluate is not None, "evaluate", "be given for best_validation", None)
+    device, dtype = gradients.device, gradients.execution.torch_dtype
+    parameters = initial.detach().clone().to(device=device, dtype=dtype)
+    state = Optimizer(optimizer, parameters, run.num_steps)
+    if run.selection == "best_validation":
+        state.extra = {"best": parameters.clone(), "best_score": parameters.new_full((1,), -1.0)}
+
+    def take_step(step: int) -> None:
+        roots = run.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
+        if len(roots):
+            state.step(gradients(parameters, roots) / len(roots))
+        else:
+            state.count += 1
+
+    def row(step: int) -> Row:
+        if not torch.isfinite(parameters).all():
+            raise ValueError(f"weights must be finite, got NaN at step {step}; lower lr")
+        weights = state.result()
+        values: Row = dict(evaluate(network.named(weights))) if evaluate is not None else {}
+        if run.selection == "best_validation" and values[metric] > state.extra["best_score"]:
+            state.extra["best"].copy_(weights)
+            state.extra["best_score"].fill_(values[metric])
+        return values
+
+    with torch.no_grad():
+        history = run_steps(
+            take_step, state, run.num_steps, name=stage, store=store, progress=progress, row=row,
+            num_rows=run.num_rows,
+        )  # fmt: skip
+    return network.named(state.extra.get("best", state.result())), history

@@ -1,0 +1,94 @@
+"""Gaussian noise on a clipped sum: one deviation for all coordinates, or one per clipped part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.checks import non_negative, require
+from dpgnn.models.network import Network
+from dpgnn.training.clipping import Clipping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Independent centred Gaussian noise with a deviation per clipped part.
+
+    Guarantee: divide every part of the sum by its deviation; what is released is then that sum plus
+    standard noise, and one root moves it by at most sqrt(sum_l (C_l / sigma_l)^2). So the release is as
+    private as one with a single clipping norm C and deviation C * `multiplier(clipping)`, whatever the
+    split over parts (an invertible linear map of the output costs nothing). Sums and noise are floating
+    point: claims carry the caveat on arithmetic.
+
+    Attributes:
+        stddev: part -> absolute standard deviation on the sum, by the names of `Clipping.norms`.
+    """
+
+    stddev: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for name, value in self.stddev.items():
+            non_negative(f"noise_stddev of {name}", value)
+
+    def multiplier(self, clipping: Clipping) -> float:
+        """The deviation over the clipping norm of the equivalent release with one part."""
+        require(
+            set(self.stddev) == set(clipping.norms), "noise parts",
+            f"be {sorted(clipping.norms)}", sorted(self.stddev),
+        )  # fmt: skip
+        if min(self.stddev.values()) == 0.0:
+            return 0.0
+        ratios = [norm / self.stddev[name] for name, norm in clipping.norms.items()]
+        return 1.0 / math.sqrt(sum(ratio * ratio for ratio in ratios))
+
+    def per_coordinate(self, network: Network, clipping: Clipping) -> Tensor:
+        """float64, shape (num_parameters,): the deviation of each coordinate of the flat sum."""
+        part_of, _ = clipping.parts(network)
+        owners = {
+            "global": ["all"],
+            "group": list(dict.fromkeys(network.groups.values())),
+            "tensor": list(network.shapes),
+        }[clipping.per]
+        values = [self.stddev[owners[part]] for part in part_of]
+        sizes = [int(np.prod(shape)) for shape in network.shapes.values()]
+        return torch.from_numpy(np.repeat(np.array(values, dtype=np.float64), sizes))
+
+
+def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
+    """The same deviation everywhere; its multiplier is noise_stddev / clipping.total_norm."""
+    return Noise(stddev=dict.fromkeys(clipping.norms, noise_stddev))
+
+
+def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
+    """Deviation in proportion to each part's norm, with the multiplier of `joint_noise`.
+
+    sigma_l = noise_stddev / C * sqrt(L) * C_l with C = `total_norm` and L parts. Usually less noise in
+    total than joint noise when the C_l differ.
+    """
+    factor = noise_stddev / clipping.total_norm * math.sqrt(len(clipping.norms))
+    return Noise(stddev={name: factor * norm for name, norm in clipping.norms.items()})
+
+
+def per_part_noise(clipping: Clipping, multiplier: float) -> Noise:
+    """sigma_l = multiplier * C_l, as a paper may state it: the real multiplier is sqrt(L) smaller."""
+    return Noise(stddev={name: multiplier * norm for name, norm in clipping.norms.items()})
+
+
+def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator) -> Tensor:
+    """total + N(0, stddev^2), drawn once per coordinate in float64.
+
+    Args:
+        total: flat clipped sum, float32 or float64, on any device.
+        stddev: one deviation, or one per coordinate (float64).
+        rng: the stream `noise`.
+
+    Returns:
+        a new tensor like `total`.
+    """
+    draw = torch.from_numpy(rng.standard_normal(total.numel())).mul_(stddev)
+    return total + draw.to(total.dtype).to(total.device)

@@ -1,0 +1,97 @@
+"""SGD, Adam and averaging of iterates on one flat vector; their state is plain named arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.checks import at_least
+from dpgnn.training.options import OptimizerConfig
+
+
+class Optimizer:
+    """Updates a flat parameter vector in place.
+
+    Guarantee: reads only the parameters, its own state and the gradient it is given; with a private
+    gradient everything here is post-processing.
+
+    Args:
+        config: which rule.
+        parameters: float32 or float64, shape (num_parameters,); changed in place by `step`.
+        num_steps: planned steps, which say where the second half starts.
+
+    Attributes:
+        extra: further tensors that a checkpoint shall hold (a selected model).
+    """
+
+    def __init__(self, config: OptimizerConfig, parameters: Tensor, num_steps: int) -> None:
+        self.config, self.parameters = config, parameters
+        self.num_steps = at_least("num_steps", num_steps, 1)
+        self.count = 0
+        self.extra: dict[str, Tensor] = {}
+        names = []
+        if config.name == "adam":
+            names += ["first", "second"]
+        elif config.momentum:
+            names += ["velocity"]
+        if config.averaging != "none":
+            names += ["average"]
+        self._state = {name: torch.zeros_like(parameters) for name in names}
+
+    def step(self, gradient: Tensor) -> None:
+        """One update with the (noisy) mean gradient; not changed."""
+        config = self.config
+        self.count += 1
+        if config.weight_decay:
+            gradient = gradient.add(self.parameters, alpha=config.weight_decay)
+        if config.name == "adam":
+            self._adam(gradient)
+        elif config.momentum:
+            velocity = self._state["velocity"].mul_(config.momentum).add_(gradient)
+            self.parameters.add_(velocity, alpha=-config.lr)
+        else:
+            self.parameters.add_(gradient, alpha=-config.lr)
+        self._average()
+
+    def _adam(self, gradient: Tensor) -> None:
+        """Kingma and Ba (2015), arXiv:1412.6980, algorithm 1."""
+        config, first, second = self.config, self._state["first"], self._state["second"]
+        first.lerp_(gradient, 1 - config.beta1)
+        second.mul_(config.beta2).addcmul_(gradient, gradient, value=1 - config.beta2)
+        root = (second / (1 - config.beta2**self.count)).sqrt_().add_(config.epsilon)
+        self.parameters.addcdiv_(first, root, value=-config.lr / (1 - config.beta1**self.count))
+
+    def _average(self) -> None:
+        config = self.config
+        if config.averaging == "none":
+            return
+        start = self.num_steps // 2 if config.averaging == "uniform" else 0
+        seen = self.count - start
+        if seen <= 0:
+            return
+        # the first weights are small on purpose: an average must not remember its own zeros
+        weight = 1 / seen if config.averaging == "uniform" else 1 - config.averaging_decay
+        if seen == 1:
+            weight = 1.0
+        self._state["average"].lerp_(self.parameters, weight)
+
+    def result(self) -> Tensor:
+        """What is released: the average where one was asked for and has begun, else the iterate."""
+        begun = self.count > (self.num_steps // 2 if self.config.averaging == "uniform" else 0)
+        chosen = self._state["average"] if self.config.averaging != "none" and begun else None
+        return (self.parameters if chosen is None else chosen).clone()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Parameters and state for a checkpoint."""
+        named = {"parameters": self.parameters, **self._state, **self.extra}
+        return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], count: int) -> None:
+        """Go on from a checkpoint made by `arrays` after `count` steps."""
+        self.count = count
+        self.parameters.copy_(torch.from_numpy(arrays["parameters"]))
+        for name, tensor in (self._state | self.extra).items():
+            tensor.copy_(torch.from_numpy(arrays[name]))

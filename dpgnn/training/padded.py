@@ -1,0 +1,116 @@
+"""The ordinary way: every tree padded to one size, dense adjacency, torch.func for per-root gradients.
+
+A second route to the clipped sum that shares no layout, no tape and no norm with the engine, and the naive
+side of the benchmarks. Every row is run through every layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from dpgnn.models.forward import activation, per_root_loss
+from dpgnn.models.network import (
+    Activate,
+    Add,
+    Aggregate,
+    Attend,
+    Keep,
+    Linear,
+    Network,
+)
+from dpgnn.models.trees import Trees
+from dpgnn.training.clipping import Clipping
+
+
+def pad(trees: Trees, roots: np.ndarray, size: int) -> tuple[np.ndarray, Tensor]:
+    """Rows and dense adjacency of trees padded to `size` rows.
+
+    Returns:
+        node: int64, shape (num_roots, size); padding repeats the root.
+        adjacency: float32, shape (num_roots, size, size); entry [target, source].
+    """
+    node = np.repeat(trees.node[trees.row_ptr[roots]][:, None], size, axis=1)
+    adjacency = np.zeros((len(roots), size, size), dtype=np.float32)
+    for i, root in enumerate(roots):
+        first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
+        node[i, : last - first] = trees.node[first:last]
+        for t in range(last - first):
+            entries = slice(trees.entry_ptr[first + t], trees.entry_ptr[first + t + 1])
+            adjacency[i, t, trees.entry_row[entries]] = trees.entry_weight[entries]
+    return node, torch.from_numpy(adjacency)
+
+
+def padded_logits(
+    network: Network, parameters: Mapping[str, Tensor], x: Tensor, adjacency: Tensor
+) -> Tensor:
+    """Logits of padded trees.
+
+    Args:
+        x: (..., size, num_features); adjacency: (..., size, size).
+
+    Returns:
+        shape (..., num_outputs): the root's row of the last value.
+    """
+    values = [x]
+    for op in network.operations:
+        match op:
+            case Linear():
+                value = values[op.source] @ parameters[f"{op.name}.weight"]
+                value = value + parameters[f"{op.name}.bias"] if op.bias else value
+            case Activate():
+                value = activation(network.config.activation, values[op.source])
+            case Aggregate():
+                value = adjacency.to(x.dtype) @ values[op.source]
+            case Keep():
+                value = values[op.source]
+            case Add():
+                value = values[op.left] + values[op.right]
+            case Attend():
+                value = _attend(op, values, adjacency)
+        values.append(value)
+    return values[-1][..., 0, :]
+
+
+def _attend(op: Attend, values: list[Tensor], adjacency: Tensor) -> Tensor:
+    query, key, value = (
+        values[i].unflatten(-1, (op.num_heads, -1)).transpose(-2, -3)
+        for i in (op.query, op.key, op.value)
+    )
+    score = query @ key.mT / query.shape[-1] ** 0.5
+    # rows that are no target have no entry; -1e30 instead of -inf keeps their unused softmax finite
+    score = torch.where(adjacency.unsqueeze(-3) != 0, score, -1e30)
+    return (torch.softmax(score, dim=-1) @ value).transpose(-2, -3).flatten(-2)
+
+
+def vmap_sum(
+    network: Network,
+    parameters: Tensor,
+    x: Tensor,
+    adjacency: Tensor,
+    y: Tensor,
+    clipping: Clipping,
+) -> Tensor:
+    """The clipped sum of padded trees with per-root gradients from vmap(grad).
+
+    Args:
+        parameters: flat; x: (num_roots, size, num_features); adjacency: (num_roots, size, size).
+    """
+
+    def loss(flat: Tensor, features: Tensor, edges: Tensor, label: Tensor) -> Tensor:
+        logits = padded_logits(network, network.views(flat), features, edges)
+        return per_root_loss(network, logits[None], label[None]).sum()
+
+    gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(parameters, x, adjacency, y)
+    part_of, bounds = clipping.parts(network)
+    sizes = [int(np.prod(shape)) for shape in network.shapes.values()]
+    owner = torch.from_numpy(np.repeat(part_of, sizes))
+    for part, bound in enumerate(bounds):
+        columns = torch.nonzero(owner == part)[:, 0]
+        norm = torch.linalg.vector_norm(gradients[:, columns], dim=1, keepdim=True)
+        gradients[:, columns] *= torch.clamp(bound / norm, max=1.0)
+    return gradients.sum(dim=0)
