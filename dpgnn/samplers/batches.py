@@ -13,7 +13,9 @@ from dpgnn.checks import at_least, probability, require
 class Batches(Protocol):
     """A law of batches over the positions 0..num_roots-1."""
 
-    num_roots: int
+    @property
+    def num_roots(self) -> int:
+        """Number of roots to draw from."""
 
     @property
     def expected_batch_size(self) -> float:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, PoissonRoots, parts
-from dpgnn.checks import at_least, positive, require
+from dpgnn.checks import at_least, fail, positive, require
 from dpgnn.models.network import Network
-from dpgnn.samplers.batches import Batches, FixedSizeBatches, PoissonBatches
-from dpgnn.training.clipping import Clipping
-from dpgnn.training.gradients import RootGradients
+from dpgnn.models.trees import Trees
+from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
+from dpgnn.training.clipping import Clipping, global_clipping
+from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.loop import ProgressLine, Row, run_steps
-from dpgnn.training.noise import Noise, add_noise
+from dpgnn.training.noise import Noise, add_noise, joint_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
 
@@ -53,53 +54,58 @@ class DPSGD:
 
 
 def from_mechanism(
-    mechanism: Mechanism, *, batches: Batches, clipping: Clipping, noise: Noise
+    mechanism: Mechanism,
+    *,
+    num_roots: int,
+    clipping: Clipping | None = None,
+    noise: Noise | None = None,
 ) -> DPSGD:
     """The executable form of a planned mechanism, checked against what its event counts.
 
+    Args:
+        mechanism: its event says which batches are drawn.
+        num_roots: roots present.
+        clipping: None clips the whole gradient at the planned norm; otherwise parts whose `total_norm`
+            is the planned one.
+        noise: None is joint noise of the planned deviation; otherwise parts of the same multiplier.
+
     Raises:
-        ValueError: clipping norm, noise over clipping norm, or the law of the batches is not the one the
-            plan was calibrated for.
+        ValueError: clipping norm, noise over clipping norm, number of steps or roots is not the one the
+            plan was calibrated for, or the event is not of DP-SGD.
     """
-    where = f"mechanism {mechanism.name}"
-    planned_norm = mechanism.clipping_norm
-    require(planned_norm is not None, f"{where}: clipping_norm", "be given", planned_norm)
-    assert planned_norm is not None
-    _same(f"{where}: clipping norm", clipping.total_norm, planned_norm)
-    planned = mechanism.noise_stddev / planned_norm
+    where, norm, divisor = f"mechanism {mechanism.name}", mechanism.clipping_norm, mechanism.divisor
+    if norm is None or divisor is None:
+        fail(f"{where}: clipping_norm and divisor", "be given", (norm, divisor))
+    clipping = clipping or global_clipping(norm)
+    noise = noise or joint_noise(clipping, mechanism.noise_stddev)
+    _same(f"{where}: clipping norm", clipping.total_norm, norm)
+    planned = mechanism.noise_stddev / norm
     _same(f"{where}: noise over clipping norm", noise.multiplier(clipping), planned)
-    for event, count in parts(mechanism.event):
-        _same(f"{where}: number of steps", mechanism.num_steps, count)
-        _check_batches(where, event, batches)
-    require(mechanism.divisor is not None, f"{where}: divisor", "be a public constant", None)
+    counted = parts(mechanism.event)
+    require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
+    _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
     return DPSGD(
-        num_steps=mechanism.num_steps, batches=batches, clipping=clipping, noise=noise,
-        divisor=float(mechanism.divisor or 0.0),
+        num_steps=mechanism.num_steps, batches=_batches(where, counted[0][0], num_roots),
+        clipping=clipping, noise=noise, divisor=float(divisor),
     )  # fmt: skip
+
+
+def _batches(where: str, event: Event[Any], num_roots: int) -> Batches:
+    """The law of batches that the event counts."""
+    if isinstance(event, PoissonRoots):
+        return poisson_batches(num_roots, event.sampling_probability)
+    if isinstance(event, FixedSizeRoots):
+        _same(f"{where}: number of roots", num_roots, event.population)
+        return fixed_size_batches(num_roots, event.batch_size)
+    if isinstance(event, GaussianRelease):
+        return full_batches(num_roots)
+    kinds = "PoissonRoots, FixedSizeRoots or GaussianRelease"
+    fail(f"{where}: event", f"be {kinds}", type(event).__name__)
 
 
 def _same(name: str, value: float, planned: float) -> None:
     close = abs(value - planned) <= 1e-9 * max(abs(value), abs(planned))
     require(close, name, f"be the planned {planned!r}", value, "plan again with these settings")
-
-
-def _check_batches(where: str, event: Event[Any], batches: Batches) -> None:
-    """The batches must follow the law that the event counts."""
-    parameters = batches.event_parameters
-    if isinstance(event, PoissonRoots):
-        ok = isinstance(batches, PoissonBatches)
-        ok = ok and parameters["sampling_probability"] == event.sampling_probability
-        expected = f"Poisson with probability {event.sampling_probability}"
-    elif isinstance(event, FixedSizeRoots):
-        ok = isinstance(batches, FixedSizeBatches)
-        counted = {"population": event.population, "batch_size": event.batch_size}
-        ok = ok and parameters == counted
-        expected = f"{event.batch_size} of {event.population} roots without replacement"
-    elif isinstance(event, GaussianRelease):
-        ok, expected = True, "any"
-    else:
-        ok, expected = False, "counted by PoissonRoots, FixedSizeRoots or GaussianRelease"
-    require(ok, f"{where}: batches", f"be {expected}", batches)
 
 
 def train(
@@ -184,3 +190,42 @@ def train(
             row=row_and_line, shown=lambda step: spent, num_rows=num_rows,
         )  # fmt: skip
     return network.named(state.result()), history
+
+
+def execute(
+    mechanism: Mechanism,
+    network: Network,
+    x: Any,
+    trees: Trees,
+    optimizer: OptimizerConfig,
+    *,
+    streams: Streams,
+    store: Store,
+    progress: ProgressLine,
+    clipping: Clipping | None = None,
+    noise: Noise | None = None,
+    execution: Execution | None = None,
+    epsilon_spent: Callable[[int], float] | None = None,
+    evaluate: Evaluate | None = None,
+) -> tuple[dict[str, Tensor], list[Row]]:
+    """Run a planned mechanism from fresh weights: what the `fit` of a method calls.
+
+    Guarantee: that of `train`, for the mechanism's event; enter the mechanism in the ledger first.
+
+    Args:
+        mechanism: as the ledger returned it; its name names the checkpoint and the streams' stage.
+        network: initial weights come from the stream `weights`.
+        x: features, dense float32 or scipy CSR, shape (num_nodes, num_features).
+        trees: trees of all training roots (`models.trees`).
+        optimizer, clipping, noise, execution: see `train`, `from_mechanism` and `RootGradients`.
+
+    Returns:
+        named float32 parameters on the CPU, and the history.
+    """
+    spec = from_mechanism(mechanism, num_roots=trees.num_roots, clipping=clipping, noise=noise)
+    gradients = RootGradients(network, x, trees, clipping=spec.clipping, execution=execution)
+    initial = network.initial(rng=streams.numpy("weights", stage=mechanism.name))
+    return train(
+        spec, network, gradients, initial, optimizer, streams=streams, store=store,
+        progress=progress, stage=mechanism.name, epsilon_spent=epsilon_spent, evaluate=evaluate,
+    )  # fmt: skip

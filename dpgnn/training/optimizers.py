@@ -21,7 +21,7 @@ class Optimizer:
     Args:
         config: which rule.
         parameters: float32 or float64, shape (num_parameters,); changed in place by `step`.
-        num_steps: planned steps, which say where the second half starts.
+        num_steps: planned steps, which say where averaging starts.
 
     Attributes:
         extra: further tensors that a checkpoint shall hold (a selected model).
@@ -37,7 +37,7 @@ class Optimizer:
             names += ["first", "second"]
         elif config.momentum:
             names += ["velocity"]
-        if config.averaging != "none":
+        if config.average_last:
             names += ["average"]
         self._state = {name: torch.zeros_like(parameters) for name in names}
 
@@ -64,25 +64,19 @@ class Optimizer:
         root = (second / (1 - config.beta2**self.count)).sqrt_().add_(config.epsilon)
         self.parameters.addcdiv_(first, root, value=-config.lr / (1 - config.beta1**self.count))
 
+    @property
+    def _averaged(self) -> int:
+        """How many iterates are in the average so far."""
+        return self.count - (self.num_steps - round(self.config.average_last * self.num_steps))
+
     def _average(self) -> None:
-        config = self.config
-        if config.averaging == "none":
-            return
-        start = self.num_steps // 2 if config.averaging == "uniform" else 0
-        seen = self.count - start
-        if seen <= 0:
-            return
-        # the first weights are small on purpose: an average must not remember its own zeros
-        weight = 1 / seen if config.averaging == "uniform" else 1 - config.averaging_decay
-        if seen == 1:
-            weight = 1.0
-        self._state["average"].lerp_(self.parameters, weight)
+        if self._averaged > 0 and self.config.average_last:
+            self._state["average"].lerp_(self.parameters, 1 / self._averaged)
 
     def result(self) -> Tensor:
-        """What is released: the average where one was asked for and has begun, else the iterate."""
-        begun = self.count > (self.num_steps // 2 if self.config.averaging == "uniform" else 0)
-        chosen = self._state["average"] if self.config.averaging != "none" and begun else None
-        return (self.parameters if chosen is None else chosen).clone()
+        """A copy of what is released: the average once it has begun, else the iterate."""
+        begun = self.config.average_last > 0 and self._averaged > 0
+        return (self._state["average"] if begun else self.parameters).clone()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Parameters and state for a checkpoint."""

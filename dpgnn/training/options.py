@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpgnn.checks import at_least, non_negative, one_of, open_probability, positive, require
+from dpgnn.checks import at_least, non_negative, one_of, positive, probability, require
 
 Selection = Literal["best_validation", "last"]
 
@@ -46,9 +46,8 @@ class OptimizerConfig:
         momentum: of SGD, in [0, 1).
         beta1, beta2, epsilon: of Adam; epsilon is added to the root of the second moment.
         weight_decay: L2 penalty added to the gradient (reads the weights only).
-        averaging: "none", "uniform" (mean of the iterates of the second half of training) or "ema"
-            (exponential, `averaging_decay`); the average is what is released and evaluated.
-        averaging_decay: of "ema", in (0, 1).
+        average_last: fraction of the last steps whose iterates are averaged, in [0, 1]; 0 releases the
+            last iterate, otherwise the average is what is released and evaluated.
     """
 
     name: Literal["sgd", "adam"] = "adam"
@@ -58,16 +57,14 @@ class OptimizerConfig:
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
-    averaging: Literal["none", "uniform", "ema"] = "none"
-    averaging_decay: float = 0.99
+    average_last: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("optimizer", self.name, ("sgd", "adam"))
-        one_of("averaging", self.averaging, ("none", "uniform", "ema"))
         positive("lr", self.lr)
         positive("optimizer epsilon", self.epsilon)
         non_negative("weight_decay", self.weight_decay)
-        open_probability("averaging_decay", self.averaging_decay)
+        probability("average_last", self.average_last)
         for name in ("momentum", "beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, name, "be in [0, 1)", value)
