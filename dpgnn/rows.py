@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from dpgnn.checks import one_of
 RowNorm = Literal["none", "l1", "l2"]
 
 
-def normalize_rows(x: np.ndarray | sp.csr_array, kind: RowNorm) -> np.ndarray | sp.csr_array:
+def normalize_rows(x: Any, kind: RowNorm) -> Any:
     """Divide each row by its L1 or L2 norm; zero rows stay zero.
 
     Args:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.accountants.events import Event, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
-from dpgnn.checks import at_least, one_of, positive, require
+from dpgnn.checks import at_least, positive
+from dpgnn.training.options import OptimizerConfig
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry
-
-Optimizer = Literal["adam", "sgd"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +29,14 @@ class DPSGDConfig:
         noise_multiplier: None calibrates the noise to num_steps; a number gives the noise, relative to the
             method's reference sensitivity, and the budget gives the number of steps.
         clipping_norm: L2 bound C on one root's gradient.
-        optimizer: adam or sgd, on the noisy mean.
-        lr: step size.
-        average_last: fraction of the last steps whose iterates are averaged (free post-processing).
+        optimizer: what makes steps of the noisy means; free post-processing, averaging included.
     """
 
     expected_batch_size: int = 256
     num_steps: int = 200
     noise_multiplier: float | None = None
     clipping_norm: float = 1.0
-    optimizer: Optimizer = "adam"
-    lr: float = 0.01
-    average_last: float = 0.0
+    optimizer: OptimizerConfig = OptimizerConfig(lr=0.01)
 
     def __post_init__(self) -> None:
         at_least("expected_batch_size", self.expected_batch_size, 1)
@@ -49,9 +44,6 @@ class DPSGDConfig:
         if self.noise_multiplier is not None:
             positive("noise_multiplier", self.noise_multiplier)
         positive("clipping_norm", self.clipping_norm)
-        one_of("optimizer", self.optimizer, ("adam", "sgd"))
-        positive("lr", self.lr)
-        require(0 <= self.average_last < 1, "average_last", "be in [0, 1)", self.average_last)
 
     def sampling_probability(self, num_roots: int) -> float:
         """Poisson rate q for a public number of roots, at most 1."""
@@ -167,9 +159,6 @@ def poisson_dp_sgd(
             "sampling_probability": rate,
             "noise_multiplier": noise_stddev / reference_sensitivity,
             "reference_sensitivity": reference_sensitivity,
-            "optimizer": config.optimizer,
-            "lr": config.lr,
-            "average_last": config.average_last,
             **(details or {}),
         },
     )

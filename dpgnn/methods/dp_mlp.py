@@ -1,0 +1,194 @@
+"""DP-MLP: an MLP on node features trained by DP-SGD; it never reads an edge.
+
+Because no other node's record enters a root's gradient, one node changes one root. The guarantee holds for
+every node unit, whatever the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.checks import at_least
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.planning import DPSGDConfig, claim_for, poisson_dp_sgd
+from dpgnn.rows import RowNorm, normalize_rows
+
+if TYPE_CHECKING:
+    from dpgnn.graph import Graph
+    from dpgnn.models.network import Network
+    from dpgnn.splits import Split
+
+# changed roots when one node changes: (roots of G, roots of G')
+CHANGED_ROOTS = {"add-remove": (1, 0), "replace-one": (1, 1), "null-one": (1, 1)}
+ASSUMED_PUBLIC = ("number of training nodes", "membership of the split", "all options")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMLPConfig:
+    """Options of DP-MLP; every value is public.
+
+    Attributes:
+        width: units of each hidden layer.
+        num_layers: linear layers, the output layer counted.
+        activation: relu, tanh or selu.
+        row_norm: each record's features divided by their norm: none, l1 or l2.
+        training: noisy gradient descent.
+    """
+
+    width: int = 64
+    num_layers: int = 2
+    activation: str = "tanh"
+    row_norm: RowNorm = "l2"
+    training: DPSGDConfig = DPSGDConfig()
+
+    def __post_init__(self) -> None:
+        at_least("width", self.width, 1)
+        at_least("num_layers", self.num_layers, 1)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Noise or steps from the budget.
+
+    Guarantee: unit `node` (or any weaker node unit), relation of the entry, (epsilon, delta) as claimed; the
+    number of training nodes and the split are public.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133; sound mode counts by docs/accounting.md, theorem 1, with
+    one changed root; published mode by Renyi DP, as the papers that use DP-MLP as their baseline do.
+    """
+    config: DPMLPConfig = entry.options
+    assert entry.relation is not None
+    d_plus, d_minus = CHANGED_ROOTS[entry.relation]
+    counted = poisson_dp_sgd(
+        entry,
+        config.training,
+        budget,
+        num_roots=facts.num_train,
+        d_plus=d_plus,
+        d_minus=d_minus,
+        reference_sensitivity=config.training.clipping_norm,
+        accountant="pld" if entry.mode == "sound" else "rdp",
+    )
+    claim = claim_for(
+        entry,
+        budget,
+        epsilon=counted.epsilon,
+        accountant=counted.accountant,
+        assumed_public=ASSUMED_PUBLIC,
+        status="proved",
+    )
+    return Plan(
+        mechanisms=(counted.mechanism,),
+        claims=(claim,),
+        num_steps=counted.mechanism.num_steps,
+        facts=facts.recorded(),
+    )
+
+
+def network_of(config: DPMLPConfig, *, num_features: int, num_classes: int, task: Any) -> Network:
+    """The perceptron as the engine's network of depth 0."""
+    from dpgnn.models.network import Network, NetworkConfig
+
+    return Network(
+        NetworkConfig(
+            num_features=num_features,
+            num_outputs=num_classes,
+            width=config.width,
+            encoder_layers=config.num_layers - 1,
+            num_hops=0,
+            decoder_layers=1,
+            activation=config.activation,  # type: ignore[arg-type]
+            task=task,
+        )
+    )
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Run the planned steps on the training nodes.
+
+    Guarantee: the released weights are post-processing of the plan's mechanism.
+    """
+    from dpgnn.methods.private_training import run_dp_sgd, scorer
+    from dpgnn.models.trees import lone_roots
+
+    config: DPMLPConfig = entry.options
+    network = _network(config, graph)
+    x = normalize_rows(graph.x, config.row_norm)
+    train, val = split.train_idx, split.val_idx
+    weights, history = run_dp_sgd(
+        network,
+        x[train],
+        lone_roots(np.arange(len(train)), graph.y[train]),
+        config.training.optimizer,
+        context,
+        delta=plan.claims[0].delta,
+        evaluate=scorer(
+            lambda parameters: _logits(network, parameters, x[val]), graph.y[val], graph.task
+        ),
+    )
+    return Fitted(state=weights, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, each from its own features and the released weights."""
+    config: DPMLPConfig = entry.options
+    x = normalize_rows(graph.x, config.row_norm)
+    logits = _logits(_network(config, graph), dict(fitted.state), x[node_idx])
+    note = "an answer reads the released weights and the asked node's own features only"
+    return Prediction(logits=logits, covered=True, note=note)
+
+
+def _network(config: DPMLPConfig, graph: Graph) -> Network:
+    return network_of(
+        config, num_features=graph.num_features, num_classes=graph.num_classes, task=graph.task
+    )
+
+
+def _logits(network: Network, parameters: Any, x: Any) -> Any:
+    import torch
+
+    from dpgnn.models.forward import full_graph_logits
+
+    with torch.no_grad():
+        return full_graph_logits(network, parameters, x, np.zeros((2, 0), dtype=np.int64))
+
+
+METHOD = Method(
+    name="dp_mlp",
+    title="DP-MLP",
+    config=DPMLPConfig,
+    source="Abadi et al. (2016), arXiv:1607.00133",
+    modes=("published", "sound"),
+    supports=(
+        Support(privacy_unit="node", relation="add-remove"),
+        Support(privacy_unit="node", relation="replace-one"),
+        Support(privacy_unit="node", relation="null-one"),
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+        Support(privacy_unit="node-features", relation="replace-one"),
+    ),
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    uses_edges=False,
+    citation="abadi2016deep",
+)

@@ -1,0 +1,118 @@
+"""Executing a planned DP-SGD mechanism for a method's `fit`: one home for what all of them do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.events import compose, parts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.methods.base import Context
+    from dpgnn.models.network import Network
+    from dpgnn.models.trees import Trees
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.noise import Noise
+    from dpgnn.training.options import OptimizerConfig
+
+# rows of the history; the epsilon spent is computed for each
+HISTORY_ROWS = 10
+
+
+def run_dp_sgd(
+    network: Network,
+    x: Any,
+    trees: Trees,
+    optimizer: OptimizerConfig,
+    context: Context,
+    *,
+    delta: float,
+    mechanism_name: str = "train",
+    clipping: Clipping | None = None,
+    noise: Noise | None = None,
+    evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]] | None = None,
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """Enter the mechanism in the ledger and run its steps; see `training.dp_sgd.train`.
+
+    Guarantee: what comes back is post-processing of the mechanism that the plan's event counts; batches,
+    clipping and noise are checked against that event before the first step.
+
+    Args:
+        network: the network; its initial weights come from the stream `weights`.
+        x: features of the nodes that trees name, dense float32 or CSR.
+        trees: one tree per root; their number is the public number of roots.
+        optimizer: post-processing.
+        context: ledger, streams, checkpoints, speed settings.
+        delta: at which the history says what was spent.
+        mechanism_name: its name in the plan, also the name of the checkpoint and the streams' axis.
+        clipping: None clips globally at the mechanism's norm.
+        noise: None adds the mechanism's noise jointly.
+        evaluate: named parameters -> metrics of the history, in study mode only; never fed back.
+
+    Returns:
+        named parameters and the history.
+    """
+    from dpgnn.training.dp_sgd import from_mechanism, train
+    from dpgnn.training.gradients import Execution, RootGradients
+
+    mechanism = context.ledger.enter(mechanism_name)
+    spec = from_mechanism(mechanism, num_roots=trees.num_roots, clipping=clipping, noise=noise)
+    speed = context.performance
+    gradients = RootGradients(
+        network,
+        x,
+        trees,
+        clipping=spec.clipping,
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+    )
+    return train(
+        spec,
+        network,
+        gradients,
+        network.initial(rng=context.streams.numpy("weights", stage=mechanism_name)),
+        optimizer,
+        streams=context.streams,
+        store=context.store,
+        progress=context.progress(mechanism.num_steps, mechanism_name),
+        stage=mechanism_name,
+        epsilon_spent=epsilon_after(mechanism, delta),
+        evaluate=evaluate,
+        num_rows=HISTORY_ROWS,
+    )
+
+
+def epsilon_after(mechanism: Mechanism, delta: float) -> Callable[[int], float]:
+    """Steps -> epsilon of that many steps of the mechanism, for the history (inf without noise)."""
+    from dpgnn.accountants.calibration import epsilon
+
+    (event, _), *_ = parts(mechanism.event)
+
+    def spent(num_steps: int) -> float:
+        if mechanism.noise_stddev == 0:
+            return math.inf
+        return epsilon(compose(event, num_steps), delta=delta, relation=event.relation)
+
+    return spent
+
+
+def scorer(
+    predict: Callable[[Mapping[str, Tensor]], Tensor], y: np.ndarray, task: str
+) -> Callable[[Mapping[str, Tensor]], Mapping[str, float]]:
+    """Named parameters -> {"val_accuracy": ...} of the logits that `predict` gives for labels `y`."""
+    import torch
+
+    from dpgnn.training.nonprivate import task_accuracy
+
+    truth = torch.from_numpy(y.copy())
+
+    def score(parameters: Mapping[str, Tensor]) -> Mapping[str, float]:
+        if len(truth) == 0:
+            return {}
+        return {"val_accuracy": task_accuracy(predict(parameters), truth, task)}
+
+    return score
