@@ -15,9 +15,8 @@ from dpgnn.storage import DamagedFileError, Store
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a" / "file.json"
     storage.write_json(path, {"v": 1})
-    with pytest.raises(RuntimeError), storage.atomic_write(path) as file:
-        file.write(b"half")
-        raise RuntimeError
+    with pytest.raises(TypeError), storage.atomic_write(path) as file:
+        file.writelines([b"half", None])
     assert storage.read_json(path) == {"v": 1}
     assert [p.name for p in path.parent.iterdir()] == ["file.json"]
 

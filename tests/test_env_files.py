@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib.metadata import distributions
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def generate(repository: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "generate_envs", repository / "envs" / "generate.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_environment_files_match_the_lock(generate: ModuleType) -> None:
+    for name, text in generate.files().items():
+        assert (generate.HERE / name).read_text() == text, "run make env-files"
+
+
+def test_the_lock_pins_everything_exactly(generate: ModuleType) -> None:
+    pins = generate.pins()
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", pin) for pin in pins)
+    assert "torch==2.13.0" in pins
+    names = [pin.split("==")[0].lower() for pin in pins]
+    assert len(set(names)) == len(names)
+
+
+def test_the_environment_in_use_is_the_lock(generate: ModuleType) -> None:
+    installed = {
+        re.sub(r"[-_.]+", "-", dist.metadata["Name"]).lower(): dist.version.split("+")[0]
+        for dist in distributions()
+    }
+    for pin in generate.pins():
+        name, version = pin.split("==")
+        assert installed.get(re.sub(r"[-_.]+", "-", name).lower()) == version, pin

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from dpgnn.config import ConfigError
+from dpgnn.study import RunKey, load_study, resolve, study_schema
+
+BASE: dict[str, Any] = {
+    "name": "toy",
+    "repeats": 2,
+    "epsilons": ["1", "8"],
+    "datasets": {"digits": {"settings": ["random"]}, "chains-s": {"settings": ["public"]}},
+    "settings": {"random": {}, "public": {"kind": "public"}},
+    "entries": {
+        "mlp": {"method": "mlp", "mode": "nonprivate"},
+        "dp": {
+            "method": "dp_mlp",
+            "mode": "sound",
+            "privacy_unit": "node",
+            "relation": "add-remove",
+            "options": {"width": 8, "training": {"num_steps": 10}},
+        },
+    },
+    "tiers": {"S": {}, "M": {"repeats": 5, "datasets": ["digits"]}},
+}
+
+
+def changed(**paths: Any) -> dict[str, Any]:
+    """BASE with values set by dotted path (dots written as two underscores)."""
+    mapping = copy.deepcopy(BASE)
+    for path, value in paths.items():
+        *folders, last = path.split("__")
+        part = mapping
+        for folder in folders:
+            part = part[folder]
+        part[last] = value
+    return mapping
+
+
+def test_every_run_is_enumerated_once() -> None:
+    study = resolve(BASE)
+    assert len(study.keys) == len(set(study.keys)) == 2 * (2 + 2 * 2)
+    nonprivate = [key for key in study.keys if key.entry == "mlp"]
+    assert {key.epsilon for key in nonprivate} == {"inf"}
+    key = RunKey(dataset="digits", setting="random", entry="dp", epsilon="8", repeat=1)
+    assert key in study.keys
+    assert key.folder == "digits.random/dp/eps=8/1"
+
+
+def test_a_tier_changes_only_what_it_names() -> None:
+    study = resolve(BASE, "M")
+    assert {key.dataset for key in study.keys} == {"digits"}
+    assert {key.repeat for key in study.keys} == set(range(5))
+    assert resolve(BASE, "S").run_params(resolve(BASE).keys[0]) == study.run_params(
+        resolve(BASE).keys[0]
+    )
+
+
+def test_extends_and_sweep_make_entries() -> None:
+    mapping = changed()
+    mapping["entries"]["dp-wide"] = {
+        "extends": "dp",
+        "sweep": {"options.width": [16, 32], "options.training.lr_": []},
+    }
+    mapping["entries"]["dp-wide"]["sweep"] = {
+        "options.width": [16, 32],
+        "options.training.clipping_norm": [0.5, 1.0],
+    }
+    study = resolve(mapping)
+    made = [name for name in study.entries if name.startswith("dp~")]
+    assert made == [
+        "dp~width=16~clipping_norm=0.5",
+        "dp~width=16~clipping_norm=1",
+        "dp~width=32~clipping_norm=0.5",
+        "dp~width=32~clipping_norm=1",
+    ]
+    options = study.entries[made[2]].for_dataset("digits").options
+    assert (options.width, options.training.clipping_norm, options.training.num_steps) == (
+        32,
+        0.5,
+        10,
+    )
+
+
+def test_options_for_one_data_set_override_the_entry() -> None:
+    mapping = changed(entries__dp__options_for={"digits": {"training": {"num_steps": 99}}})
+    entry = resolve(mapping).entries["dp"]
+    assert entry.for_dataset("digits").options.training.num_steps == 99
+    assert entry.for_dataset("chains-s").options.training.num_steps == 10
+    assert entry.for_dataset("digits").options.width == 8
+
+
+def test_delta_comes_from_the_nearest_place() -> None:
+    study = resolve(changed(datasets__digits__delta=1e-4, delta=1e-3))
+    assert study.delta_for("dp", "digits") == 1e-4
+    assert study.delta_for("dp", "chains-s") == 1e-3
+    assert resolve(changed(entries__dp__delta=1e-6)).delta_for("dp", "digits") == 1e-6
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    (changed(repeat=3), r"^repeat is not a known key; did you mean repeats\?"),
+    (changed(repeats="3"), r"^repeats must be an integer, got '3'"),
+    (changed(repeats=0), r"^repeats must be >= 1"),
+    (changed(epsilons=["0"]), r"^epsilons must hold numbers > 0"),
+    (changed(epsilons=["-1"]), r"^epsilons must hold numbers > 0"),
+    (changed(epsilons=["1.0"]), r"^epsilons must write each number in its shortest form"),
+    (changed(epsilons=[1]), r"^epsilons\[0\] must be a text, got 1 \(int\); put it in quotes"),
+    (changed(epsilons=["one"]), r"^epsilons must hold numbers > 0"),
+    (changed(delta=1.0), r"^delta must be in \(0, 1\)"),
+    (changed(delta=0), r"^delta must be in \(0, 1\)"),
+    (changed(datasets__digits={"settings": ["rnd"]}), r"unknown setting of datasets\.digits 'rnd'"),
+    (
+        changed(datasets__digits={"settings": []}),
+        r"^datasets\.digits\.settings must name a setting",
+    ),
+    (
+        changed(entries__dp__method="dpmlp"),
+        r"^entries\.dp\.method: unknown method 'dpmlp'; known: ",
+    ),
+    (changed(entries__dp__mode="private"), r"^entries\.dp\.mode must be one of"),
+    (changed(entries__dp__relation=None), r"^entries\.dp\.relation is required"),
+    (changed(entries__dp__relation="add"), r"entries\.dp: privacy_unit / relation must be one of"),
+    (changed(entries__dp__privacy_unit="edge"), r"entries\.dp: privacy_unit / relation must be"),
+    (changed(entries__mlp__mode="sound"), r"entries\.mlp"),
+    (
+        changed(entries__dp__options__widht=3),
+        r"^entries\.dp\.options\.widht is not .* mean width\?",
+    ),
+    (changed(entries__dp__options__width=0), r"^entries\.dp\.options: width must be >= 1, got 0"),
+    (
+        changed(entries__dp__options__training={"clipping_norm": 0}),
+        r"^entries\.dp\.options\.training: clipping_norm must be > 0",
+    ),
+    (changed(entries__dp__extends="dp"), r"^entries\.dp\.extends must not form a circle"),
+    (changed(entries__dp__extends="dq"), r"^entries\.dp\.extends: unknown entry 'dq'"),
+    (
+        changed(entries__dp__sweep={"width": [1]}),
+        r"^entries\.dp\.sweep\.width must be options\.NAME",
+    ),
+    (
+        changed(entries__dp__sweep={"options.width": []}),
+        r"^entries\.dp\.sweep\.options\.width must",
+    ),
+    (changed(tiers={"X": {}}), r"unknown tier 'X'"),
+    (changed(tiers={"S": {"entries": ["nope"]}}), r"^tiers\.S\.entries: unknown entry 'nope'"),
+    (changed(tiers={"S": {"datasets": ["nope"]}}), r"unknown data set of tiers\.S 'nope'"),
+    (changed(name="a/b"), r"^name must match"),
+    (changed(settings__random={"train_fraction": 1.5}), r"^settings\.random: "),
+    ([], r"^configuration must be a mapping"),  # type: ignore[list-item]
+]
+
+
+@pytest.mark.parametrize(("mapping", "message"), BAD)
+def test_a_wrong_study_stops_before_any_job(mapping: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(mapping)
+
+
+def test_the_schema_file_is_generated_from_the_dataclasses(repository: Path) -> None:
+    path = repository / "workflow" / "schemas" / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate_schema", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.FILE.read_text() == module.text(), "run python workflow/schemas/generate.py"
+
+
+def test_every_study_file_resolves_and_fits_the_schema(repository: Path) -> None:
+    schema = study_schema()
+    files = [repository / "config.yaml", *(repository / "workflow" / "studies").glob("*.yaml")]
+    for path in files:
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+        tiers = [None, *load_study(path).config.tiers]
+        for tier in tiers:
+            assert load_study(path, tier).keys
