@@ -1,0 +1,55 @@
+"""Counter-based random numbers: a keyed hash of a pair of integers, the same for any number of workers.
+
+The bounds on changed roots hold for every key, so the hash needs good statistics and no secrecy; it is
+never used for noise, batch coins or any other draw that a proof needs secret.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+SILVER = np.uint64(0xD1B54A32D192ED03)
+
+
+def draw_key(rng: np.random.Generator) -> np.ndarray:
+    """A key of 128 bits: uint64, shape (2,)."""
+    return rng.integers(0, 2**64, size=2, dtype=np.uint64)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mix(x):  # type: ignore[no-untyped-def]
+    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection of 64 bits."""
+    x = uint64(x)
+    x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return x ^ (x >> uint64(31))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def pair_hash(key, first, second):  # type: ignore[no-untyped-def]
+    """64 bits for (key, first, second); for a fixed key and `first` it is injective in `second`."""
+    outer = mix(uint64(key[0]) + uint64(first) * GOLDEN)
+    return mix(outer ^ (uint64(key[1]) + uint64(second) * SILVER))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def uniform(bits):  # type: ignore[no-untyped-def]
+    """A float64 in [0, 1) from 64 bits."""
+    return np.float64(bits >> uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def below(state, bound):  # type: ignore[no-untyped-def]
+    """An exactly uniform integer in 0..bound-1; `state` (uint64, shape (2,): seed, counter) moves on.
+
+    Lemire (2019), with 32-bit words: bound must be < 2^32.
+    """
+    wide = uint64(bound)
+    while True:
+        state[1] += uint64(1)
+        product = (mix(state[0] + state[1] * GOLDEN) >> uint64(32)) * wide
+        low = product & uint64(0xFFFFFFFF)
+        if low >= wide or low >= (uint64(0x100000000) - wide) % wide:
+            return np.int64(product >> uint64(32))

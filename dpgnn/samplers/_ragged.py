@@ -1,0 +1,157 @@
+"""Compiled loops over ragged subgraphs: trees of sampled lists, batches, depths, comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def measure_trees(pointer, sources, roots, num_hops, stamp, queue, nodes_of, edges_of):  # type: ignore[no-untyped-def]
+    """Count distinct nodes and arcs within `num_hops` of every root."""
+    for index in range(len(roots)):
+        stamp_value = np.int64(index) + 1
+        queue[0] = roots[index]
+        stamp[roots[index]] = stamp_value
+        start, end, arcs = 0, 1, 0
+        for _ in range(num_hops):
+            level_end = end
+            for place in range(start, level_end):
+                node = queue[place]
+                arcs += pointer[node + 1] - pointer[node]
+                for entry in range(pointer[node], pointer[node + 1]):
+                    source = sources[entry]
+                    if stamp[source] != stamp_value:
+                        stamp[source] = stamp_value
+                        queue[end] = source
+                        end += 1
+            start = level_end
+        nodes_of[index] = end
+        edges_of[index] = arcs
+
+
+@njit(cache=True, nogil=True)
+def fill_trees(  # type: ignore[no-untyped-def]
+    pointer,
+    sources,
+    roots,
+    num_hops,
+    stamp,
+    local,
+    first_node,
+    first_edge,
+    nodes,
+    depth,
+    heads,
+    tails,
+):
+    """Write the subgraphs measured before: breadth first, root at local position 0.
+
+    heads receives each arc's source, tails its target, both as positions inside the subgraph.
+    """
+    for index in range(len(roots)):
+        stamp_value = np.int64(index) + 1
+        base, arc = first_node[index], first_edge[index]
+        nodes[base] = roots[index]
+        depth[base] = 0
+        stamp[roots[index]] = stamp_value
+        local[roots[index]] = 0
+        start, end = 0, 1
+        for hop in range(num_hops):
+            level_end = end
+            for place in range(start, level_end):
+                node = nodes[base + place]
+                for entry in range(pointer[node], pointer[node + 1]):
+                    source = sources[entry]
+                    if stamp[source] != stamp_value:
+                        stamp[source] = stamp_value
+                        local[source] = end
+                        nodes[base + end] = source
+                        depth[base + end] = hop + 1
+                        end += 1
+                    heads[arc] = local[source]
+                    tails[arc] = place
+                    arc += 1
+            start = level_end
+
+
+@njit(cache=True, nogil=True)
+def take(positions, pointer, values, new_pointer, out):  # type: ignore[no-untyped-def]
+    """Copy the ragged rows at `positions` into `out`."""
+    for index in range(len(positions)):
+        start = pointer[positions[index]]
+        target = new_pointer[index]
+        for place in range(new_pointer[index + 1] - target):
+            out[target + place] = values[start + place]
+
+
+@njit(cache=True, nogil=True)
+def depths(node_pointer, edge_pointer, heads, tails, depth):  # type: ignore[no-untyped-def]
+    """Distance from the root along arcs; arcs are stored by non-decreasing depth of their target."""
+    for index in range(len(node_pointer) - 1):
+        base = node_pointer[index]
+        for place in range(base, node_pointer[index + 1]):
+            depth[place] = -1
+        depth[base] = 0
+        for arc in range(edge_pointer[index], edge_pointer[index + 1]):
+            head, tail = base + heads[arc], base + tails[arc]
+            if depth[head] < 0 and depth[tail] >= 0:
+                depth[head] = depth[tail] + 1
+
+
+@njit(cache=True, nogil=True)
+def first_broken_row(node_pointer, edge_pointer, nodes, roots, heads, tails, num_nodes, depth):  # type: ignore[no-untyped-def]
+    """(row, reason) of the first subgraph that breaks a rule, or (-1, 0)."""
+    for index in range(len(roots)):
+        base, stop = node_pointer[index], node_pointer[index + 1]
+        if stop <= base or nodes[base] != roots[index] or depth[base] != 0:
+            return index, 1
+        for place in range(base, stop):
+            if nodes[place] < 0 or nodes[place] >= num_nodes:
+                return index, 2
+        for arc in range(edge_pointer[index], edge_pointer[index + 1]):
+            if heads[arc] < 0 or heads[arc] >= stop - base:
+                return index, 3
+            if tails[arc] < 0 or tails[arc] >= stop - base:
+                return index, 3
+    return -1, 0
+
+
+@njit(cache=True, nogil=True)
+def compare(  # type: ignore[no-untyped-def]
+    roots_a, node_ptr_a, nodes_a, edge_ptr_a, heads_a, tails_a, values_a,
+    roots_b, node_ptr_b, nodes_b, edge_ptr_b, heads_b, tails_b, values_b,
+    changed_a, changed_b,
+):  # fmt: skip
+    """Mark roots whose example is absent or different on the other side; roots ascend.
+
+    values_*: int64 per node of the universe, standing for its features and label.
+    """
+    a, b = 0, 0
+    while a < len(roots_a) or b < len(roots_b):
+        if b == len(roots_b) or (a < len(roots_a) and roots_a[a] < roots_b[b]):
+            changed_a[a] = True
+            a += 1
+            continue
+        if a == len(roots_a) or roots_b[b] < roots_a[a]:
+            changed_b[b] = True
+            b += 1
+            continue
+        n = node_ptr_a[a + 1] - node_ptr_a[a]
+        m = edge_ptr_a[a + 1] - edge_ptr_a[a]
+        same = n == node_ptr_b[b + 1] - node_ptr_b[b] and m == edge_ptr_b[b + 1] - edge_ptr_b[b]
+        if same:
+            for place in range(n):
+                node_a = nodes_a[node_ptr_a[a] + place]
+                node_b = nodes_b[node_ptr_b[b] + place]
+                same = same and node_a == node_b and values_a[node_a] == values_b[node_b]
+            for place in range(m):
+                arc_a, arc_b = edge_ptr_a[a] + place, edge_ptr_b[b] + place
+                same = (
+                    same and heads_a[arc_a] == heads_b[arc_b] and tails_a[arc_a] == tails_b[arc_b]
+                )
+        if not same:
+            changed_a[a] = True
+            changed_b[b] = True
+        a += 1
+        b += 1

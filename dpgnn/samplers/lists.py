@@ -1,0 +1,251 @@
+"""Sampled lists (which sources each root reads), from arcs in memory or streamed, and their trees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpgnn.checks import at_least, require
+from dpgnn.samplers import _kernels, _ragged
+from dpgnn.samplers.subgraphs import Subgraphs
+
+# arcs as an array of shape (2, num_arcs), or a function that starts a new pass over such chunks
+Arcs = np.ndarray | Callable[[], Iterator[np.ndarray]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lists:
+    """Sampled lists: node v reads sources[pointer[v]:pointer[v + 1]].
+
+    Attributes:
+        pointer: int64, shape (num_nodes + 1,).
+        sources: int32 node ids, ascending inside a list.
+    """
+
+    pointer: np.ndarray
+    sources: np.ndarray
+
+    @property
+    def num_nodes(self) -> int:
+        """Size of the id universe."""
+        return len(self.pointer) - 1
+
+    def edge_index(self) -> np.ndarray:
+        """The sampled arcs: int64, shape (2, num_arcs), sorted by target, then source."""
+        targets = np.repeat(np.arange(self.num_nodes), np.diff(self.pointer))
+        return np.stack([self.sources.astype(np.int64), targets])
+
+
+def parquet_arcs(
+    path: str | os.PathLike[str],
+    *,
+    columns: tuple[str, str] = ("source", "target"),
+    chunk_size: int = 1 << 22,
+) -> Callable[[], Iterator[np.ndarray]]:
+    """Arcs of a Parquet file as chunks, for graphs whose arcs do not fit in memory.
+
+    Args:
+        path: the file; page checksums are verified.
+        columns: names of the source and target columns.
+        chunk_size: arcs held in memory at a time.
+    """
+
+    def chunks() -> Iterator[np.ndarray]:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_size=chunk_size, columns=list(columns)):
+                yield np.stack([batch.column(name).to_numpy() for name in columns])
+
+    return chunks
+
+
+def node_mask(num_nodes: int, idx: np.ndarray, name: str) -> np.ndarray:
+    """uint8, shape (num_nodes,): 1 at `idx`.
+
+    Raises:
+        ValueError: an id is outside or comes twice.
+    """
+    idx = np.asarray(idx)
+    require(idx.ndim == 1 and idx.dtype.kind in "iu", name, "be integer node ids", str(idx.dtype))
+    inside = not len(idx) or (idx.min() >= 0 and idx.max() < num_nodes)
+    require(bool(inside), name, f"lie in 0..{num_nodes - 1}", "an id outside")
+    mask = np.zeros(num_nodes, np.uint8)
+    mask[idx] = 1
+    require(int(mask.sum()) == len(idx), name, "hold each id once", "a repeated id")
+    return mask
+
+
+def top_k_slots(
+    arcs: Arcs,
+    num_nodes: int,
+    max_degree: int,
+    *,
+    by: str,
+    group_ok: np.ndarray,
+    item_ok: np.ndarray,
+    key: np.ndarray,
+    item_first: bool = False,
+    num_workers: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each node the `max_degree` arcs of smallest keyed priority, in one pass.
+
+    Memory: 4 * max_degree + 12 bytes a node, whatever the number of arcs.
+
+    Args:
+        by: "source" groups arcs by their source and keeps targets; "target" the other way round.
+        group_ok, item_ok: uint8 masks; arcs with an end outside are not offered.
+        item_first: priority of (item, group) instead of (group, item).
+        num_workers: threads; the result is the same for any number.
+
+    Returns:
+        slots (int32, shape (num_nodes, max_degree)) and counts (int32, shape (num_nodes,)).
+    """
+    slots = np.empty((num_nodes, max_degree), np.int32)
+    counts = np.zeros(num_nodes, np.int32)
+    worst = np.zeros(num_nodes, np.uint64)
+
+    def work(chunk: np.ndarray, low: int, high: int) -> None:
+        group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])
+        _kernels.offer_top_k(
+            group, item, group_ok, item_ok, key, item_first, low, high, slots, counts, worst
+        )
+
+    _each_chunk(arcs, num_nodes, num_workers, work)
+    return slots, counts
+
+
+def thinned_slots(
+    arcs: Arcs,
+    num_nodes: int,
+    max_degree: int,
+    *,
+    source_ok: np.ndarray,
+    target_ok: np.ndarray,
+    key: np.ndarray,
+    coins: int,
+    num_workers: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """SAMPLE-EDGELISTS in two passes; lists with more than `max_degree` survivors are emptied.
+
+    Memory: 4 * max_degree + 12 bytes a node. Returns slots and counts as `top_k_slots` by source.
+    """
+    slots = np.empty((num_nodes, max_degree), np.int32)
+    counts = np.zeros(num_nodes, np.int32)
+    lengths = np.zeros(num_nodes, np.int32)
+    seen = np.zeros(num_nodes, np.int32)
+
+    def count(chunk: np.ndarray, low: int, high: int) -> None:
+        _kernels.count_arcs(chunk[0], chunk[1], source_ok, target_ok, low, high, lengths)
+
+    def thin(chunk: np.ndarray, low: int, high: int) -> None:
+        _kernels.thin_lists(
+            chunk[0], chunk[1], source_ok, target_ok, key, coins, low, high,
+            lengths, seen, slots, counts,
+        )  # fmt: skip
+
+    _each_chunk(arcs, num_nodes, num_workers, count)
+    _each_chunk(arcs, num_nodes, num_workers, thin)
+    counts[counts > max_degree] = 0
+    return slots, counts
+
+
+def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
+    """The lists of readers: slots[u] holds the nodes that read u."""
+    pointer, sources = _kernels.pull_lists(slots, counts)
+    return Lists(pointer=pointer, sources=sources)
+
+
+def shorten(lists: Lists, limit: int, *, key: np.ndarray, by_priority: bool) -> Lists:
+    """Cut every list to `limit` sources, by keyed priority or to the first ones."""
+    pointer, sources = _kernels.shorten_lists(
+        lists.pointer, lists.sources, at_least("limit", limit, 0), key, by_priority
+    )
+    return Lists(pointer=pointer, sources=sources)
+
+
+def trees(
+    lists: Lists, roots: np.ndarray, *, num_hops: int, max_occurrences: int, num_workers: int = 1
+) -> Subgraphs:
+    """The subgraph of every root: the nodes and arcs of its depth-`num_hops` tree, each once.
+
+    A message-passing network of `num_hops` layers gives the root the same output on this subgraph, on
+    the tree with repeated nodes, and on the whole sampled graph: all arcs into nodes of depth below
+    num_hops are present. Memory: the result plus 16 bytes a node of the graph for each worker.
+
+    Args:
+        roots: int64 node ids, ascending.
+        num_hops: r >= 0.
+    """
+    roots = np.ascontiguousarray(roots, dtype=np.int64)
+    node_count, edge_count = np.zeros(len(roots), np.int64), np.zeros(len(roots), np.int64)
+    bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
+    parts = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:]) if high > low]
+    size = lists.num_nodes
+
+    def measure(part: slice) -> None:
+        stamp, queue = np.zeros(size, np.int64), np.empty(size, np.int64)
+        _ragged.measure_trees(
+            lists.pointer, lists.sources, roots[part], num_hops, stamp, queue,
+            node_count[part], edge_count[part],
+        )  # fmt: skip
+
+    _in_threads(measure, parts, num_workers)
+    node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
+    np.cumsum(node_count, out=node_ptr[1:])
+    np.cumsum(edge_count, out=edge_ptr[1:])
+    nodes, depth = np.empty(node_ptr[-1], np.int64), np.empty(node_ptr[-1], np.int8)
+    heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
+
+    def fill(part: slice) -> None:
+        stamp, local = np.zeros(size, np.int64), np.empty(size, np.int32)
+        _ragged.fill_trees(
+            lists.pointer, lists.sources, roots[part], num_hops, stamp, local,
+            node_ptr[part.start :], edge_ptr[part.start :], nodes, depth, heads, tails,
+        )  # fmt: skip
+
+    _in_threads(fill, parts, num_workers)
+    return Subgraphs(
+        roots=roots,
+        node_ptr=node_ptr,
+        nodes=nodes,
+        edge_ptr=edge_ptr,
+        edge_source=heads,
+        edge_target=tails,
+        depth=depth,
+        max_occurrences=max_occurrences,
+    )
+
+
+def _each_chunk(
+    arcs: Arcs, num_nodes: int, num_workers: int, work: Callable[[np.ndarray, int, int], None]
+) -> None:
+    """Run `work` on every chunk for every range of nodes; ranges do not share what they write."""
+    bounds = np.linspace(0, num_nodes, at_least("num_workers", num_workers, 1) + 1).astype(int)
+    ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist()))
+    for chunk in [arcs] if isinstance(arcs, np.ndarray) else arcs():
+        _check_chunk(chunk, num_nodes)
+        parts = [(chunk, low, high) for low, high in ranges]
+        _in_threads(lambda part: work(*part), parts, num_workers)
+
+
+def _check_chunk(chunk: np.ndarray, num_nodes: int) -> None:
+    require(chunk.ndim == 2 and chunk.shape[0] == 2, "arcs", "have shape (2, n)", chunk.shape)
+    require(num_nodes < 2**31, "num_nodes", "be < 2^31", num_nodes)
+    inside = not chunk.size or (chunk.min() >= 0 and chunk.max() < num_nodes)
+    require(bool(inside), "arcs", f"hold ids in 0..{num_nodes - 1}", "an id outside")
+
+
+def _in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:
+    """The kernels release the interpreter's lock, so threads run side by side."""
+    if num_workers == 1 or len(parts) <= 1:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(num_workers) as pool:
+        list(pool.map(work, parts))

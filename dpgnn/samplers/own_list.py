@@ -1,0 +1,189 @@
+"""Own-list keyed top-K: the sampler under which few roots change when one record changes.
+
+Data set: every present node u has a record (features, label, L_u), L_u the list of ids it sends its
+features to. With a public key, R_u = the K ids of L_u, among the training ids, of smallest priority
+pi(u, v). Root v reads E_v = {u present : v in R_u}; its subgraph follows E to depth r.
+
+Proof. R_u is a function of u's record and the key. "u is read by w in S_v" is the event w in R_u. If S_v
+differs between data sets that differ in x's record only, x occurs in S_v in one of them: there is a path
+x -> w1 -> ... -> v of at most r arcs of R. Every R has at most K ids and those of the other nodes are
+equal, so at most N(K, r) = 1 + K + ... + K^r roots contain x, x itself included.
+ - Removed: these roots lose x's branch and root x is gone: (N, N - 1).
+ - Replaced: the union of the roots of the old and of the new record; x is in both: (2N - 1, 2N - 1).
+ - Emptied (features, label and list), or features and label alone replaced: (N, N).
+ - With the others' mentions of x gone too (x has at most D incident edges): a list that mentioned x
+   admits one other id v', and root v' and those within r - 1 arcs of it change, at most N(K, r - 1):
+   D N(K, r - 1) more; when x is replaced, old and new mentions count, 2 D N(K, r - 1) more.
+ - One undirected edge: two lists change, each loses one id and admits one: 4 N(K, r - 1).
+No coins are coupled, so every bound holds for every key. An absent id keeps its slot.
+
+Source: docs/accounting.md, the sampler that makes the claim true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from dpgnn.checks import at_least
+from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, shorten, top_k_slots, trees
+from dpgnn.samplers.promise import Change, Promise, occurrence_bound
+from dpgnn.samplers.subgraphs import Subgraphs
+
+PROOF = "samplers/own_list.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnList:
+    """Every node sends its features to at most K nodes of its own list, chosen by a keyed hash.
+
+    Attributes:
+        max_degree: K, slots in a node's own list.
+        num_hops: r, depth of the subgraphs; 0 leaves the roots alone.
+        degree_bound: D, a declared bound on the incident edges of a node in the input graph; with it the
+            sampler also promises the unit `node-bounded`. Never measured.
+        max_list_size: cut the list that a root reads to this many ids of smallest priority (memory);
+            touches only subgraphs that are counted already.
+    """
+
+    max_degree: int
+    num_hops: int = 1
+    degree_bound: int | None = None
+    max_list_size: int | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.max_degree, self.num_hops, self.degree_bound, self.max_list_size)
+
+    @property
+    def promise(self) -> Promise:
+        """The bounds proved above."""
+        num = occurrence_bound(self.max_degree, self.num_hops)
+        inner = occurrence_bound(self.max_degree, self.num_hops - 1)
+        changes = {
+            ("node-features", "replace-one"): (num, num),
+            ("node-record", "add-remove"): (num, num - 1),
+            ("node-record", "null-one"): (num, num),
+            ("node-record", "replace-one"): (2 * num - 1, 2 * num - 1),
+            ("edge", "add-remove"): (4 * inner, 4 * inner),
+        }
+        if self.degree_bound is not None:
+            extra = self.degree_bound * inner
+            both = 2 * (num + extra) - 1
+            changes |= {
+                ("node-bounded", "add-remove"): (num + extra, num + extra - 1),
+                ("node-bounded", "null-one"): (num + extra, num + extra),
+                ("node-bounded", "replace-one"): (both, both),
+            }
+        return Promise(
+            name="own_list",
+            params=asdict(self),
+            owner="source",
+            max_occurrences=num,
+            changes=proved(changes, PROOF),
+        )
+
+    def lists(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Lists:
+        """The sampled lists; see `sample`."""
+        key = draw_key(rng)
+        slots, counts = top_k_slots(
+            arcs,
+            num_nodes,
+            self.max_degree,
+            by="source",
+            group_ok=present_mask(num_nodes, present),
+            item_ok=node_mask(num_nodes, train_idx, "train_idx"),
+            key=key,
+            num_workers=num_workers,
+        )
+        lists = lists_of(slots, counts)
+        if self.max_list_size is not None:
+            lists = shorten(lists, self.max_list_size, key=key, by_priority=True)
+        return lists
+
+    def sample(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Subgraphs:
+        """The subgraph of every present training node.
+
+        Guarantee: the bounds of `promise`, for every key. The result is as sensitive as the graph.
+        Public: ids, training ids, K, r, the key (and D for `node-bounded`).
+
+        Args:
+            arcs: integers, shape (2, num_arcs), u -> v once for each v in u's list; or a function that
+                starts a pass over chunks of that shape (`lists.parquet_arcs`). Order does not matter.
+            num_nodes: size of the id universe.
+            train_idx: public training ids: the roots, and the ids that may fill a slot.
+            rng: gives the key (two draws).
+            present: bool, shape (num_nodes,): nodes that have a record; None means all.
+            num_workers: threads; the bytes are the same for any number.
+
+        Returns:
+            subgraphs with ascending roots.
+        """
+        lists = self.lists(
+            arcs,
+            num_nodes=num_nodes,
+            train_idx=train_idx,
+            rng=rng,
+            present=present,
+            num_workers=num_workers,
+        )
+        return trees(
+            lists,
+            present_roots(train_idx, present),
+            num_hops=self.num_hops,
+            max_occurrences=self.promise.max_occurrences,
+            num_workers=num_workers,
+        )
+
+
+def proved(
+    changes: dict[tuple[str, str], tuple[int, int]], why: str
+) -> dict[tuple[str, str], Change]:
+    """Changes with a proof."""
+    return {
+        pair: Change(d_plus=plus, d_minus=max(minus, 0), proved=True, why=why)
+        for pair, (plus, minus) in changes.items()
+    }
+
+
+def present_mask(num_nodes: int, present: np.ndarray | None) -> np.ndarray:
+    """uint8 mask of nodes with a record."""
+    if present is None:
+        return np.ones(num_nodes, np.uint8)
+    return np.ascontiguousarray(present, dtype=np.uint8)
+
+
+def present_roots(train_idx: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    """Ascending int64 ids of the training nodes that have a record."""
+    roots = np.sort(np.asarray(train_idx, dtype=np.int64))
+    return roots if present is None else roots[np.asarray(present, dtype=bool)[roots]]
+
+
+def _check(
+    max_degree: int, num_hops: int, degree_bound: int | None, max_list_size: int | None
+) -> None:
+    at_least("max_degree", max_degree, 0)
+    at_least("num_hops", num_hops, 0)
+    if degree_bound is not None:
+        at_least("degree_bound", degree_bound, 0)
+    if max_list_size is not None:
+        at_least("max_list_size", max_list_size, 0)

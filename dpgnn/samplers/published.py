@@ -1,0 +1,157 @@
+"""DP-GNN's sampler as published: SAMPLE-EDGELISTS, DFS-TREE, SAMPLE-SUBGRAPHS.
+
+RE_u = training nodes that read u. Each is kept with probability min(1, K / (2 |RE_u|)); when more than K
+survive, u leaves every list. Root v's subgraph is the depth-r tree of the lists E_v = {u : v in RE_u}.
+
+The paper's claim that at most N(K, r) roots change when a node is removed is false: the removal changes
+|RE_u|, hence the probability of all other readers of every u that the node reads, and lists cross the
+line above which they are dropped (tests/soundness/test_published_sampler.py counts it). With the
+structure public (node-features) only the subgraphs that contain the node change, and N(K, r) is right.
+
+Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 1 to 3; the authors' code for the options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpgnn.checks import at_least, one_of
+from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, shorten, thinned_slots, trees
+from dpgnn.samplers.own_list import present_mask, present_roots
+from dpgnn.samplers.promise import Change, Promise, occurrence_bound
+from dpgnn.samplers.subgraphs import Subgraphs
+
+Coins = Literal["pair", "position", "list"]
+COINS = {"pair": 0, "position": 1, "list": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """SAMPLE-SUBGRAPHS.
+
+    Attributes:
+        max_degree: K.
+        num_hops: r.
+        coins: what a coin is keyed by, the pair ("pair": the order of the arcs does not matter),
+            the position in RE_u ("position") or the position and the length of RE_u ("list", as a
+            generator that draws a whole vector for each list does). The law of one sample is the
+            same; what two neighbouring graphs share is not.
+        max_subgraph_size: the authors' code cuts depth-1 subgraphs at 100 nodes, root included, in the
+            order of the list; None (default) cuts nothing.
+        append_reverse: the authors' code appends the reverse of every arc without looking for those that
+            are there already; a pair counts twice in |RE_u| and draws two coins, and is then kept once.
+    """
+
+    max_degree: int
+    num_hops: int = 1
+    coins: Coins = "pair"
+    max_subgraph_size: int | None = None
+    append_reverse: bool = False
+
+    def __post_init__(self) -> None:
+        at_least("max_degree", self.max_degree, 0)
+        at_least("num_hops", self.num_hops, 0)
+        one_of("coins", self.coins, COINS)
+        if self.max_subgraph_size is not None:
+            at_least("max_subgraph_size", self.max_subgraph_size, 1)
+        if self.append_reverse and self.coins == "pair":
+            raise ValueError(
+                "coins must be position or list with append_reverse, got 'pair'; "
+                "a pair that stands twice needs two coins"
+            )
+
+    @property
+    def promise(self) -> Promise:
+        """The occurrence bound, the proved feature-level bound and the paper's own claim."""
+        num = occurrence_bound(self.max_degree, self.num_hops)
+        claimed = Change(d_plus=num, d_minus=num, proved=False, why="arXiv:2111.15521, Lemma 2")
+        features = Change(d_plus=num, d_minus=num, proved=True, why="samplers/published.py")
+        return Promise(
+            name="published",
+            params=asdict(self),
+            owner="target",
+            max_occurrences=num,
+            changes={
+                ("node-features", "replace-one"): features,
+                ("node-record", "add-remove"): claimed,
+                ("node-record", "replace-one"): claimed,
+            },
+        )
+
+    def lists(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Lists:
+        """SAMPLE-EDGELISTS; see `sample`."""
+        key = draw_key(rng)
+        has_record = present_mask(num_nodes, present)
+        if self.append_reverse:
+            arcs = _with_reverse(arcs)
+        slots, counts = thinned_slots(
+            arcs,
+            num_nodes,
+            self.max_degree,
+            source_ok=has_record,
+            target_ok=node_mask(num_nodes, train_idx, "train_idx") & has_record,
+            key=key,
+            coins=COINS[self.coins],
+            num_workers=num_workers,
+        )
+        lists = lists_of(slots, counts)
+        if self.max_subgraph_size is not None:
+            lists = shorten(lists, self.max_subgraph_size - 1, key=key, by_priority=False)
+        return lists
+
+    def sample(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Subgraphs:
+        """The subgraph of every present training node; arguments and result as `OwnList.sample`.
+
+        Guarantee: none beyond `node-features`; see the module's text. Each arc must stand once, and the
+        order of the arcs matters unless coins = "pair".
+        """
+        lists = self.lists(
+            arcs,
+            num_nodes=num_nodes,
+            train_idx=train_idx,
+            rng=rng,
+            present=present,
+            num_workers=num_workers,
+        )
+        return trees(
+            lists,
+            present_roots(train_idx, present),
+            num_hops=self.num_hops,
+            max_occurrences=self.promise.max_occurrences,
+            num_workers=num_workers,
+        )
+
+
+def _with_reverse(arcs: Arcs) -> Arcs:
+    """The arcs followed by their reverses, duplicates kept."""
+    if isinstance(arcs, np.ndarray):
+        return np.concatenate([arcs, arcs[::-1]], axis=1)
+
+    def chunks():  # type: ignore[no-untyped-def]
+        yield from arcs()
+        for chunk in arcs():
+            yield chunk[::-1]
+
+    return chunks

@@ -1,0 +1,221 @@
+"""Subgraphs of roots as ragged arrays: what the training engine reads and the neighbour test compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.checks import at_least, require
+from dpgnn.samplers import _ragged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("root", "nodes", "edge_source", "edge_target")
+_RULES = {
+    1: "start with its root",
+    2: "hold ids of nodes of the graph only",
+    3: "hold arcs between its own nodes only",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subgraphs:
+    """One subgraph for each root, stored one after the other.
+
+    Attributes:
+        roots: int64, shape (num_roots,), global ids, in the order of the subgraphs.
+        node_ptr: int64, shape (num_roots + 1,); subgraph i has the nodes node_ptr[i]:node_ptr[i + 1].
+        nodes: int64 global ids; the root stands first in its subgraph, each node once in a subgraph.
+        edge_ptr: int64, shape (num_roots + 1,).
+        edge_source, edge_target: int32 positions inside the subgraph (0 is the root); messages go
+            source to target; arcs are ordered by the depth of their target. No self-loops.
+        depth: int8 per node: arcs on the shortest way to the root; -1 where there is none.
+        max_occurrences: the sampler's bound on the subgraphs that one node is in.
+
+    A node of depth d needs the layers 1..num_hops - d only; arcs into nodes of the last depth are absent.
+    """
+
+    roots: np.ndarray
+    node_ptr: np.ndarray
+    nodes: np.ndarray
+    edge_ptr: np.ndarray
+    edge_source: np.ndarray
+    edge_target: np.ndarray
+    depth: np.ndarray
+    max_occurrences: int
+
+    @property
+    def num_roots(self) -> int:
+        """Number of subgraphs."""
+        return len(self.roots)
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def num_nodes(self) -> np.ndarray:
+        """int64, shape (num_roots,): nodes of each subgraph; sensitive."""
+        return np.diff(self.node_ptr)
+
+    def select(self, positions: np.ndarray) -> Subgraphs:
+        """The subgraphs at `positions` (0..num_roots-1), in that order: a batch.
+
+        Args:
+            positions: integers, shape (num_chosen,); a position may come twice.
+
+        Raises:
+            ValueError: a position is outside.
+        """
+        positions = np.ascontiguousarray(positions, dtype=np.int64)
+        inside = not len(positions) or (positions.min() >= 0 and positions.max() < len(self))
+        require(bool(inside), "positions", f"lie in 0..{len(self) - 1}", "a position outside")
+        node_ptr = _pointer(self.node_ptr[positions + 1] - self.node_ptr[positions])
+        edge_ptr = _pointer(self.edge_ptr[positions + 1] - self.edge_ptr[positions])
+        return Subgraphs(
+            roots=self.roots[positions],
+            node_ptr=node_ptr,
+            nodes=_taken(positions, self.node_ptr, self.nodes, node_ptr),
+            edge_ptr=edge_ptr,
+            edge_source=_taken(positions, self.edge_ptr, self.edge_source, edge_ptr),
+            edge_target=_taken(positions, self.edge_ptr, self.edge_target, edge_ptr),
+            depth=_taken(positions, self.node_ptr, self.depth, node_ptr),
+            max_occurrences=self.max_occurrences,
+        )
+
+    def edge_index(self) -> np.ndarray:
+        """Arcs between rows of `nodes`: int64, shape (2, num_edges); subgraphs stay apart."""
+        offset = np.repeat(self.node_ptr[:-1], np.diff(self.edge_ptr))
+        return np.stack([self.edge_source + offset, self.edge_target + offset])
+
+    def arcs_into_roots(self) -> np.ndarray:
+        """The sampled arcs that end in a root, as global ids: int64, shape (2, num_arcs).
+
+        With every training node as a root these are all sampled arcs: the graph on which non-private
+        baselines run and training nodes are evaluated.
+        """
+        arcs = self.edge_index()[:, self.edge_target == 0]
+        return self.nodes[arcs]
+
+    def occurrences(self, num_nodes: int) -> np.ndarray:
+        """int64, shape (num_nodes,): in how many subgraphs each node is; sensitive."""
+        return np.bincount(self.nodes, minlength=num_nodes)
+
+    def check(self, num_nodes: int) -> Subgraphs:
+        """Return self when every subgraph is well formed and no node is in more than max_occurrences.
+
+        Raises:
+            ValueError: names the first root that breaks a rule.
+        """
+        row, reason = _ragged.first_broken_row(
+            self.node_ptr, self.edge_ptr, self.nodes, self.roots, self.edge_source,
+            self.edge_target, num_nodes, self.depth,
+        )  # fmt: skip
+        if row >= 0:
+            require(False, f"subgraph {row}", _RULES[reason], f"root {int(self.roots[row])}")
+        largest = int(self.occurrences(num_nodes).max(initial=0))
+        rule = f"hold every node at most max_occurrences = {self.max_occurrences} times"
+        require(largest <= self.max_occurrences, "subgraphs", rule, largest)
+        return self
+
+    def to_table(self) -> pa.Table:
+        """A pyarrow table of kind `subgraphs`: root, nodes, edge_source, edge_target (list columns)."""
+        import pyarrow as pa
+
+        def lists(pointer: np.ndarray, values: np.ndarray) -> pa.Array:
+            return pa.LargeListArray.from_arrays(pa.array(pointer), pa.array(values))
+
+        return pa.table(
+            {
+                "root": pa.array(self.roots),
+                "nodes": lists(self.node_ptr, self.nodes),
+                "edge_source": lists(self.edge_ptr, self.edge_source),
+                "edge_target": lists(self.edge_ptr, self.edge_target),
+            }
+        )
+
+
+def from_table(table: pa.Table, *, max_occurrences: int) -> Subgraphs:
+    """Subgraphs from a table of kind `subgraphs`.
+
+    Args:
+        table: columns root, nodes, edge_source, edge_target.
+        max_occurrences: from the sampler's promise, stored in the file's metadata.
+
+    Raises:
+        ValueError: a column is missing, or the two edge columns have lists of different lengths.
+    """
+    missing = sorted(set(COLUMNS) - set(table.column_names))
+    require(not missing, "table of subgraphs", f"have the columns {', '.join(COLUMNS)}", missing)
+    at_least("max_occurrences", max_occurrences, 0)
+    node_ptr, nodes = _lists(table.column("nodes"), np.int64)
+    edge_ptr, edge_source = _lists(table.column("edge_source"), np.int32)
+    other_ptr, edge_target = _lists(table.column("edge_target"), np.int32)
+    same = np.array_equal(edge_ptr, other_ptr)
+    require(same, "edge_source and edge_target", "have lists of equal lengths", "different ones")
+    depth = np.empty(len(nodes), np.int8)
+    _ragged.depths(node_ptr, edge_ptr, edge_source, edge_target, depth)
+    return Subgraphs(
+        roots=np.asarray(table.column("root").to_numpy(), dtype=np.int64),
+        node_ptr=node_ptr,
+        nodes=nodes,
+        edge_ptr=edge_ptr,
+        edge_source=edge_source,
+        edge_target=edge_target,
+        depth=depth,
+        max_occurrences=max_occurrences,
+    )
+
+
+def changed_roots(
+    first: Subgraphs, second: Subgraphs, first_values: np.ndarray, second_values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which roots' examples differ between two samples, byte for byte.
+
+    Args:
+        first, second: subgraphs with ascending roots.
+        first_values, second_values: int64 per node of the id universe, standing for its features and
+            label: an example differs when a node in it has another value.
+
+    Returns:
+        bool, shape (first.num_roots,): absent or different in `second`; and the same for `second`.
+    """
+    for sample in (first, second):
+        ascending = bool((np.diff(sample.roots) > 0).all())
+        require(ascending, "roots", "ascend, each once", "another order")
+    changed_first = np.zeros(len(first), np.bool_)
+    changed_second = np.zeros(len(second), np.bool_)
+    _ragged.compare(
+        first.roots, first.node_ptr, first.nodes, first.edge_ptr, first.edge_source,
+        first.edge_target, first_values, second.roots, second.node_ptr, second.nodes,
+        second.edge_ptr, second.edge_source, second.edge_target, second_values,
+        changed_first, changed_second,
+    )  # fmt: skip
+    return changed_first, changed_second
+
+
+def _pointer(lengths: np.ndarray) -> np.ndarray:
+    pointer = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=pointer[1:])
+    return pointer
+
+
+def _taken(
+    positions: np.ndarray, pointer: np.ndarray, values: np.ndarray, new_pointer: np.ndarray
+) -> np.ndarray:
+    out = np.empty(new_pointer[-1], values.dtype)
+    _ragged.take(positions, pointer, values, new_pointer, out)
+    return out
+
+
+def _lists(column: pa.ChunkedArray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Pointers from 0 and flat values of a list column, whatever its chunks and offsets."""
+    import pyarrow as pa
+
+    chunks = column.chunks or [pa.array([], type=column.type)]
+    lengths = [np.diff(chunk.offsets.to_numpy()) for chunk in chunks]
+    values = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
+    pointer = _pointer(np.concatenate(lengths).astype(np.int64))
+    return pointer, np.concatenate(values).astype(dtype, copy=False)
