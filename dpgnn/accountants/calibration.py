@@ -14,7 +14,14 @@ from dpgnn import checks
 from dpgnn.accountants.composition import Accountant, delta, epsilon
 from dpgnn.accountants.events import Event, R, compose
 
-__all__ = ["calibrate_noise", "delta", "epsilon", "max_steps", "smallest_meeting"]
+__all__ = [
+    "calibrate_noise",
+    "delta",
+    "epsilon",
+    "largest_count",
+    "max_steps",
+    "smallest_meeting",
+]
 
 # Noise beyond this multiple of the start means that no noise meets the target.
 _WIDEST = 2.0**60
@@ -94,21 +101,31 @@ def max_steps(
         whole = also(steps) if also is not None else steps
         return epsilon(whole, delta=delta, relation=relation, accountant=accountant)
 
+    return largest_count(spent, target_epsilon, limit=limit, name="target_epsilon")
+
+
+def largest_count(
+    spent: Callable[[int], float], target: float, *, limit: int = 1 << 24, name: str = "target"
+) -> int:
+    """The largest count >= 1 with spent(count) <= target, for a rising `spent`; `limit` at most.
+
+    Raises:
+        ValueError: a single one is too much already; says what it costs.
+    """
     first = spent(1)
-    if first > target_epsilon:
-        remedy = "raise epsilon or the noise"
+    if first > target:
         rule = f"be at least {first:.6g}, the epsilon of a single step"
-        checks.fail("target_epsilon", rule, target_epsilon, remedy)
+        checks.fail(name, rule, target, "raise epsilon or the noise")
     low, high, low_spent, high_spent = 1, limit + 1, first, math.inf
     guess = 2
     while high - low > 1:
         middle = min(max(guess, low + 1), high - 1)
         value = spent(middle)
-        if value <= target_epsilon:
+        if value <= target:
             low, low_spent = middle, value
         else:
             high, high_spent = middle, value
-        guess = _next_count(low, high, low_spent, high_spent, target_epsilon)
+        guess = _next_count(low, high, low_spent, high_spent, target)
     return low
 
 

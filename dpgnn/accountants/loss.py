@@ -211,10 +211,10 @@ def from_atoms(
     share = np.expm1(-(losses - index * step)) / math.expm1(-step)
     share = np.clip(share, 0.0, 1.0)
     lower = int(index.min())
-    mass: Floats = np.bincount(
-        index - lower, weights=p * (1 - share), minlength=int(index.max()) - lower + 2
-    )
-    mass += np.bincount(index - lower + 1, weights=p * share, minlength=len(mass))
+    size = int(index.max()) - lower + 2
+    mass: Floats = np.zeros(size)
+    mass += np.bincount(index - lower, weights=p * (1 - share), minlength=size)
+    mass += np.bincount(index - lower + 1, weights=p * share, minlength=size)
     return DiscreteLoss(step=step, lower=lower, mass=mass, infinity_mass=infinity_mass)
 
 

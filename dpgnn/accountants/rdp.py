@@ -171,7 +171,7 @@ def glued_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
 
     With p = (1 - q) N(0, 1) + q N(s, 1), n = N(0, 1), the pair has p-mass on losses > 0, the mirror image
     on losses < 0 and the rest at 0, so the moment is the integral over x > s/2 of
-    p^a n^(1-a) + n^a p^(1-a), plus the rest. Source: docs/accounting.md, theorem 3; drw.md (c) states the same as an integral over gamma.
+    p^a n^(1-a) + n^a p^(1-a), plus the rest. Source: docs/accounting.md, theorem 3.
     """
     pair = removal_pair(event)
     shift = float(pair.p.means[-1])

@@ -1,0 +1,145 @@
+"""One budget over several mechanisms: three ways to share it, delta spent once on the composed curve.
+
+`shared-multiplier`: every mechanism gets the same noise multiplier (GAP, CARIBOU as published).
+`epsilon-ratio`: the epsilons that the mechanisms would have alone stand in a given ratio.
+`mu2-ratio`: the same for mu^2, where mu of a mechanism is that of the Gaussian with its epsilon at this
+delta. Whatever the way, the composed epsilon is computed on the composed curve and is at most the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, get_args
+
+from dpgnn import checks
+from dpgnn.accountants import calibration, gdp
+from dpgnn.accountants.composition import epsilon as composed_epsilon
+from dpgnn.accountants.events import Event, R, compose_all
+
+Rule = Literal["shared-multiplier", "epsilon-ratio", "mu2-ratio"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share(Generic[R]):
+    """A mechanism whose noise is to be found: its name, and its event for a noise multiplier."""
+
+    name: str
+    build: Callable[[float], Event[R]]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """Noise multipliers by name, and what the whole spends."""
+
+    noise_multipliers: Mapping[str, float]
+    epsilon: float
+
+
+def allocate(
+    shares: Sequence[Share[R]],
+    *,
+    rule: Rule,
+    target_epsilon: float,
+    delta: float,
+    relation: R,
+    fixed: Sequence[Event[R]] = (),
+    tolerance: float = 1e-3,
+) -> Allocation:
+    """Noise multipliers so that everything together meets (target_epsilon, delta).
+
+    Args:
+        shares: mechanisms with their weights (ignored by `shared-multiplier`); names differ.
+        rule: how the budget is shared.
+        target_epsilon: > 0, for the composition of all shares and `fixed`.
+        delta: in (0, 1), spent once.
+        relation: the relation of the guarantee.
+        fixed: events that are part of the run and whose noise is given.
+        tolerance: relative, on the noise.
+
+    Returns:
+        multipliers whose composed epsilon, given too, is at most the target.
+
+    Raises:
+        ValueError: no noise meets the target, or a parameter is out of range.
+        TypeError: an event has another relation.
+    """
+    checks.one_of("rule", rule, RULES)
+    names = [share.name for share in shares]
+    checks.require(len(names) > 0, "shares", "hold at least one mechanism", names)
+    checks.require(len(set(names)) == len(names), "share names", "differ", names)
+    for share in shares:
+        checks.positive(f"weight of {share.name}", share.weight)
+    checks.positive("target_epsilon", target_epsilon)
+
+    def spent(multipliers: Sequence[float]) -> float:
+        built = [share.build(value) for share, value in zip(shares, multipliers)]
+        return composed_epsilon(compose_all(*built, *fixed), delta=delta, relation=relation)
+
+    if rule == "shared-multiplier":
+        shared = calibration.smallest_meeting(
+            lambda z: spent([z] * len(shares)),
+            target_epsilon,
+            start=1.0,
+            tolerance=tolerance,
+            name="target_epsilon",
+        )
+        return _result(names, [shared] * len(shares), spent)
+
+    alone = [_Alone(share=share, delta=delta, relation=relation) for share in shares]
+
+    def multipliers(level: float) -> list[float]:
+        if rule == "epsilon-ratio":
+            return [one.noise_for(one.share.weight / level) for one in alone]
+        return [
+            one.noise_for(gdp.epsilon(math.sqrt(one.share.weight / level), delta)) for one in alone
+        ]
+
+    tried: dict[float, list[float]] = {}
+
+    def spent_at(level: float) -> float:
+        tried[level] = multipliers(level)
+        return spent(tried[level])
+
+    # Larger level, smaller shares, more noise: what is spent falls, as the search needs.
+    level = calibration.smallest_meeting(
+        spent_at,
+        target_epsilon,
+        start=sum(share.weight for share in shares) / target_epsilon,
+        tolerance=tolerance,
+        name="target_epsilon",
+    )
+    return _result(names, tried[level], spent)
+
+
+class _Alone(Generic[R]):
+    """One mechanism by itself: noise for an epsilon, with answers kept for the next guess."""
+
+    def __init__(self, *, share: Share[R], delta: float, relation: R) -> None:
+        self.share = share
+        self._delta = delta
+        self._relation = relation
+        self._start = 1.0
+
+    def noise_for(self, epsilon: float) -> float:
+        noise = calibration.calibrate_noise(
+            self.share.build,
+            target_epsilon=epsilon,
+            delta=self._delta,
+            relation=self._relation,
+            start=self._start,
+            tolerance=1e-4,
+        )
+        self._start = noise
+        return noise
+
+
+def _result(
+    names: Sequence[str], multipliers: Sequence[float], spent: Callable[[Sequence[float]], Any]
+) -> Allocation:
+    return Allocation(
+        noise_multipliers=dict(zip(names, multipliers)), epsilon=float(spent(multipliers))
+    )
