@@ -1,0 +1,105 @@
+"""What tests share: small graphs, a copy of the repository, running its tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from dpgnn.graph import Graph
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def two_community_graph(num_nodes: int = 60, seed: int = 0) -> Graph:
+    """Two communities; features tell the community, and most edges stay inside one."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(num_nodes) % 2
+    x = rng.normal(0, 0.5, (num_nodes, 6)).astype(np.float32)
+    x[:, 0] += 2.0 * y - 1.0
+    source = rng.integers(0, num_nodes, 4 * num_nodes)
+    target = (source + 2 * rng.integers(1, num_nodes // 2, 4 * num_nodes)) % num_nodes
+    pairs = np.stack([np.minimum(source, target), np.maximum(source, target)])
+    pairs = np.unique(pairs[:, source != target], axis=1)
+    edges = np.concatenate([pairs, pairs[::-1]], axis=1).astype(np.int64)
+    return Graph(name="two", x=x, edge_index=edges, y=y.astype(np.int64), num_classes=2)
+
+
+def copy_repository(target: Path) -> Path:
+    """A copy of the files git would track, so that a test may run and change a whole workflow."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    for name in listed:
+        if (ROOT / name).is_file() and not name.startswith(("docs/reference/", "tests/")):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+def run_tool(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a tool of this environment (`snakemake`, `dvc`, `dpgnn`) in `folder`, on that copy's code."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    result = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, check=False
+    )
+    if check and result.returncode != 0:
+        raise AssertionError(
+            f"{' '.join(command)}\n{result.stdout[-6000:]}\n{result.stderr[-6000:]}"
+        )
+    return result
+
+
+TOY: dict[str, Any] = {
+    "name": "quick",
+    "title": "Toy study",
+    "root_seed": 1,
+    "repeats": 1,
+    "epsilons": ["1", "8"],
+    "delta": "auto",
+    "num_threads": 1,
+    "randomness": "study",
+    "baseline": "mlp",
+    "datasets": {"chains-s": {"settings": ["public"]}},
+    "settings": {"public": {"kind": "public"}},
+    "entries": {
+        "mlp": {"method": "mlp", "mode": "nonprivate", "options": {"training": {"num_epochs": 5}}},
+        "dp_mlp": {
+            "method": "dp_mlp",
+            "mode": "sound",
+            "privacy_unit": "node",
+            "relation": "add-remove",
+            "options": {"width": 4, "training": {"num_steps": 5, "expected_batch_size": 4}},
+        },
+    },
+}
+
+
+def write_study(folder: Path, study: dict[str, Any]) -> None:
+    """Make `study` the folder's config.yaml."""
+    (folder / "config.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+
+
+def planned(folder: Path, *arguments: str) -> dict[str, int]:
+    """Rule -> number of jobs that Snakemake would run."""
+    text = run_tool(folder, "snakemake", "-n", *arguments).stdout
+    jobs = {}
+    if "Job stats" in text:
+        table = text.split("Job stats:")[1].split("\n\n")[0]
+        for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.MULTILINE):
+            jobs[name] = int(count)
+    jobs.pop("total", None)
+    jobs.pop("all", None)
+    return jobs

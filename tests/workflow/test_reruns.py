@@ -1,0 +1,125 @@
+"""A change reruns exactly what it touches."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import TOY, planned, run_tool, write_study
+
+
+def changed(**paths: Any) -> dict[str, Any]:
+    """The toy study with values set by dotted path (dots written as two underscores)."""
+    study = copy.deepcopy(TOY)
+    for path, value in paths.items():
+        *folders, last = path.split("__")
+        part = study
+        for folder in folders:
+            part = part.setdefault(folder, {})
+        part[last] = value
+    return study
+
+
+def records(folder: Path) -> dict[str, str]:
+    """Path -> sha256 of every record."""
+    runs = folder / "results" / "studies" / "quick" / "runs"
+    return {
+        str(path.relative_to(runs)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(runs.glob("**/record.json"))
+    }
+
+
+def test_the_whole_study_ran_from_graph_to_report(toy: Path) -> None:
+    assert set(records(toy)) == {
+        "chains-s.public/mlp/eps=inf/0/record.json",
+        "chains-s.public/dp_mlp/eps=1/0/record.json",
+        "chains-s.public/dp_mlp/eps=8/0/record.json",
+    }
+    assert (toy / "results" / "report.html").stat().st_size > 10_000
+    assert any((toy / "results/studies/quick/tables").glob("*.csv"))
+    assert any((toy / "results/studies/quick/figures").glob("*.svg"))
+    assert not list((toy / "work").glob("**/*.safetensors"))
+
+
+def test_nothing_changed_reruns_nothing(toy: Path) -> None:
+    assert planned(toy) == {}
+
+
+def test_a_comment_or_another_order_of_keys_reruns_nothing(fresh_toy: Path) -> None:
+    text = (fresh_toy / "config.yaml").read_text()
+    (fresh_toy / "config.yaml").write_text("# a comment\n" + text)
+    clipping = fresh_toy / "dpgnn" / "training" / "clipping.py"
+    clipping.write_text("# a comment\n" + clipping.read_text())
+    write_study(fresh_toy, dict(reversed(TOY.items())))
+    assert planned(fresh_toy) == {}
+
+
+@pytest.mark.parametrize(
+    ("study", "jobs"),
+    [
+        (changed(entries__dp_mlp__options__width=5), {"train": 2, "report": 1, "joined_report": 1}),
+        (changed(epsilons=["1", "4", "8"]), {"train": 1, "report": 1, "joined_report": 1}),
+        (changed(epsilons=["1"]), {"report": 1, "joined_report": 1}),
+        (changed(title="Another title"), {"report": 1, "joined_report": 1}),
+        (changed(repeats=2), {"split": 1, "train": 3, "report": 1, "joined_report": 1}),
+        (changed(root_seed=2), {"split": 1, "train": 3, "report": 1, "joined_report": 1}),
+    ],
+    ids=["one option", "one more epsilon", "one epsilon fewer", "title", "one more repeat", "seed"],
+)
+def test_a_changed_study_reruns_what_uses_the_value(
+    toy: Path, study: dict[str, Any], jobs: dict[str, int]
+) -> None:
+    write_study(toy, study)
+    try:
+        assert planned(toy) == jobs
+    finally:
+        write_study(toy, TOY)
+
+
+def test_editing_the_clipping_code_reruns_private_runs_only(fresh_toy: Path) -> None:
+    clipping = fresh_toy / "dpgnn" / "training" / "clipping.py"
+    clipping.write_text(clipping.read_text() + "\n\nUNUSED = 1\n")
+    text = run_tool(fresh_toy, "snakemake", "-n").stdout
+    assert planned(fresh_toy) == {"train": 2, "report": 1, "joined_report": 1}
+    assert "entry=mlp" not in text
+
+
+def test_the_same_study_gives_the_same_bytes(fresh_toy: Path) -> None:
+    before = records(fresh_toy)
+    tables = {
+        p.name: p.read_bytes() for p in (fresh_toy / "results/studies/quick/tables").iterdir()
+    }
+    run_tool(fresh_toy, "snakemake", "--cores", "2", "--forceall")
+    assert records(fresh_toy) == before
+    for name, content in tables.items():
+        if name.startswith("cost"):
+            continue  # seconds and memory
+        assert (fresh_toy / "results/studies/quick/tables" / name).read_bytes() == content, name
+
+
+def test_a_wrong_study_stops_before_the_first_job(fresh_toy: Path) -> None:
+    write_study(fresh_toy, changed(entries__dp_mlp__options__widht=5))
+    result = run_tool(fresh_toy, "snakemake", "--cores", "1", check=False)
+    assert result.returncode != 0
+    message = "entries.dp_mlp.options.widht is not a known key; did you mean width?"
+    assert message in result.stdout + result.stderr
+
+
+def test_a_failing_run_shows_its_cause(fresh_toy: Path) -> None:
+    meta = fresh_toy / "results" / "graphs" / "chains-s" / "nodes.parquet"
+    data = bytearray(meta.read_bytes())
+    data[len(data) // 3] ^= 1
+    meta.write_bytes(bytes(data))
+    run = "chains-s.public/mlp/eps=inf/0"
+    result = run_tool(
+        fresh_toy, "python", "-m", "dpgnn", "train", "--study", "config.yaml", "--run", run,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "nodes.parquet must have sha256" in result.stderr
+    record = fresh_toy / "results/studies/quick/runs" / run / "record.json"
+    assert json.loads(record.read_text())["status"] == "ok"  # the old record is untouched
