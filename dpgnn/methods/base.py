@@ -221,6 +221,8 @@ class Method:
         plan: (entry, facts, budget) -> Plan; public facts only.
         fit: (entry, graph, split, prepared, plan, context) -> Fitted.
         predict: (entry, fitted, graph, node_idx) -> Prediction.
+        check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
+        example: smallest sensible options; the contract tests run every mode with them.
         uses_edges: False for a method that never reads an edge.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
     """
@@ -236,8 +238,18 @@ class Method:
     predict: Callable[[Entry, Fitted, Graph, np.ndarray], Prediction]
     sampler: Callable[[Entry], SamplerSpec | None] = lambda entry: None
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None
+    check: Callable[[Entry, str], None] | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
     uses_edges: bool = True
     citation: str | None = None
+
+    def has(self, entry: Entry) -> bool:
+        """Whether the entry's mode, unit and relation go together; see `check_entry`."""
+        try:
+            self.check_entry(entry, entry.name)
+        except ValueError:
+            return False
+        return True
 
     def check_entry(self, entry: Entry, path: str) -> None:
         """Check mode, unit and relation against what the method has.
@@ -253,6 +265,8 @@ class Method:
                 f"{path}: privacy_unit / relation must be one of {listed} for method {self.name}, "
                 f"got {entry.privacy_unit} / {entry.relation}"
             )
+        if self.check is not None:
+            self.check(entry, path)
 
 
 def nonprivate_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

@@ -189,6 +189,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,
     citation="abadi2016deep",
 )

@@ -134,5 +134,6 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    example={"training": {"num_epochs": 10}},
     citation="kipf2017semi",
 )

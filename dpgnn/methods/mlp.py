@@ -123,5 +123,6 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    example={"training": {"num_epochs": 10}},
     uses_edges=False,
 )

@@ -1,0 +1,215 @@
+"""What every method of the table must hold, in every mode and under every unit and relation it names."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import two_community_graph
+from safetensors.numpy import load_file
+
+from dpgnn import config as strict
+from dpgnn import methods, seeds
+from dpgnn.accountants.plan import Budget, LedgerError
+from dpgnn.methods.base import Entry, Method, Support
+from dpgnn.results.schema import read_record
+from dpgnn.runner import RunInputs, facts_of, run_one
+from dpgnn.splits import Split
+from dpgnn.storage import read_parquet
+
+EPSILON, DELTA = 4.0, 1e-3
+GRAPH = two_community_graph()
+ORDER = np.random.default_rng(1).permutation(GRAPH.num_nodes)
+PARTS = [np.sort(part) for part in np.split(ORDER, [30, 45])]
+SPLIT = Split(train_idx=PARTS[0], val_idx=PARTS[1], test_idx=PARTS[2], inductive=False)
+
+
+def cases() -> list[Any]:
+    """Every (method, mode, support) of the table."""
+    found = []
+    for name in methods.TABLE:
+        method = methods.get(name)
+        for mode in method.modes:
+            supports: tuple[Support | None, ...] = (
+                (None,) if mode == "nonprivate" else method.supports
+            )
+            for support in supports:
+                words = [name, mode, *([support.privacy_unit, support.relation] if support else [])]
+                found.append(pytest.param(name, mode, support, id=" ".join(words)))
+    return found
+
+
+CASES = cases()
+PRIVATE = [case for case in CASES if case.values[1] != "nonprivate"]
+
+
+def entry_of(name: str, mode: Any, support: Support | None) -> Entry:
+    """The method's example options as an entry; skips a mode that lacks this unit by its own words."""
+    method = methods.get(name)
+    entry = Entry(
+        name=name,
+        method=name,
+        mode=mode,
+        privacy_unit=support.privacy_unit if support else None,
+        relation=support.relation if support else None,
+        options=strict.read(method.config, method.example),
+    )
+    if not method.has(entry):
+        pytest.skip(f"{name} has no mode {mode} under {entry.privacy_unit} / {entry.relation}")
+    return entry
+
+
+def inputs_of(entry: Entry, randomness: str = "study", **changes: Any) -> RunInputs:
+    """One run on the toy graph."""
+    method = methods.get(entry.method)
+    spec = method.sampler(entry)
+    prepared = None
+    if spec is not None:
+        assert method.prepare is not None
+        rng = seeds.child(0, "sampler", sampler=spec.label)
+        prepared = method.prepare(GRAPH, SPLIT, spec, rng)
+    private = entry.mode != "nonprivate"
+    values: dict[str, Any] = {
+        "key": {
+            "study": "contract", "dataset": "two", "setting": "random", "entry": entry.name,
+            "epsilon": "4" if private else "inf", "repeat": 0,
+        },
+        "entry": entry,
+        "epsilon": EPSILON if private else math.inf,
+        "delta": DELTA,
+        "graph": GRAPH,
+        "split": SPLIT,
+        "prepared": prepared,
+        "hashes": {"graph_sha256": "g", "split_sha256": "s", "prepared_sha256": None},
+        "randomness": randomness,
+    }  # fmt: skip
+    return RunInputs(**(values | changes))
+
+
+def run(tmp_path: Path, entry: Entry, **changes: Any) -> dict[str, Any]:
+    """Make the run and give its record's JSON."""
+    run_one(inputs_of(entry, **changes), tmp_path, work=tmp_path / "work")
+    read_record(tmp_path / "record.json")
+    return dict(json.loads((tmp_path / "record.json").read_text()))
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), CASES)
+def test_a_run_is_recorded_and_the_same_seed_gives_the_same_bytes(
+    tmp_path: Path, name: str, mode: Any, support: Support | None
+) -> None:
+    entry = entry_of(name, mode, support)
+    record = run(tmp_path / "a", entry)
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["test"]["num_nodes"] == len(SPLIT.test_idx)
+    assert 0 <= record["metrics"]["test"]["accuracy"] <= 1
+    run(tmp_path / "b", entry)
+    for file in ("record.json", "model.safetensors", "history.parquet"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_what_is_claimed_is_within_the_budget_and_was_planned(
+    tmp_path: Path, name: str, mode: Any, support: Support
+) -> None:
+    record = run(tmp_path, entry_of(name, mode, support))
+    claims, mechanisms = record["claims"], record["plan"]["mechanisms"]
+    assert claims, "a private run states a claim"
+    assert mechanisms, "a private run plans at least one mechanism"
+    first = claims[0]
+    assert (first["privacy_unit"], first["relation"]) == (support.privacy_unit, support.relation)
+    assert float(first["epsilon"]) <= EPSILON * (1 + 1e-9)
+    assert first["delta"] <= DELTA
+    assert record["budget"]["spent_epsilon"] == first["epsilon"]
+    if mode == "sound":
+        assert first["status"] == "proved"
+        assert all(
+            mechanism["noise_stddev"] > 0 for mechanism in mechanisms if _is_noisy(mechanism)
+        )
+    assert "nan" not in json.dumps(record).lower().replace("nano", "")
+
+
+def _is_noisy(mechanism: dict[str, Any]) -> bool:
+    """Whether the mechanism adds Gaussian or Laplace noise (randomised response has its own coins)."""
+    return mechanism["event"]["type"] not in ("RandomizedResponse", "GumbelTopK")
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_a_plan_reads_public_facts_only(name: str, mode: Any, support: Support) -> None:
+    entry = entry_of(name, mode, support)
+    inputs = inputs_of(entry)
+    facts = facts_of(GRAPH, SPLIT, inputs.prepared)
+    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    first, again = (methods.get(name).plan(entry, facts, budget) for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_every_planned_mechanism_is_entered_once(
+    tmp_path: Path, name: str, mode: Any, support: Support, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpgnn.accountants.plan import Ledger
+
+    entered: list[str] = []
+    enter = Ledger.enter
+
+    def spy(self: Ledger, mechanism: str) -> Any:
+        entered.append(mechanism)
+        with pytest.raises(LedgerError):
+            self.enter_unplanned()  # type: ignore[attr-defined]
+        return enter(self, mechanism)
+
+    monkeypatch.setattr(Ledger, "enter_unplanned", lambda s: enter(s, "not planned"), raising=False)
+    monkeypatch.setattr(Ledger, "enter", spy)
+    record = run(tmp_path, entry_of(name, mode, support))
+    assert sorted(entered) == sorted(m["name"] for m in record["plan"]["mechanisms"])
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_a_release_shows_no_metric_no_loss_and_no_seed(
+    tmp_path: Path, name: str, mode: Any, support: Support
+) -> None:
+    entry = entry_of(name, mode, support)
+    if mode == "published":
+        pytest.skip("release is for sound entries")
+    record = run(tmp_path / "a", entry, randomness="release")
+    run(tmp_path / "b", entry, randomness="release")
+    assert record["metrics"] == {}
+    assert record["randomness"] == {"kind": "release", "root_seed": None}
+    columns = set(read_parquet(tmp_path / "a" / "history.parquet").column_names)
+    assert columns <= {"step", "epsilon"}
+    first, second = (load_file(tmp_path / x / "model.safetensors") for x in "ab")
+    assert any(not np.array_equal(first[key], second[key]) for key in first), "noise was repeated"
+
+
+@pytest.mark.parametrize("name", [n for n in methods.TABLE if methods.get(n).prepare is not None])
+def test_prepare_gives_the_same_sample_for_the_same_seed(tmp_path: Path, name: str) -> None:
+    method = methods.get(name)
+    options = strict.read(method.config, method.example)
+    mode, support = method.modes[-1], method.supports[0] if method.supports else None
+    entry = Entry(
+        name=name, method=name, mode=mode, options=options,
+        privacy_unit=support.privacy_unit if support else None,
+        relation=support.relation if support else None,
+    )  # fmt: skip
+    spec = method.sampler(entry)
+    if spec is None:
+        pytest.skip(f"the example of {name} needs no sample")
+    assert method.prepare is not None
+    first, again = (method.prepare(GRAPH, SPLIT, spec, np.random.default_rng(0)) for _ in range(2))
+    assert first.table.equals(again.table)
+    assert first.facts == again.facts
+
+
+def test_names_titles_and_options_are_documented() -> None:
+    for name in methods.TABLE:
+        method: Method = methods.get(name)
+        assert method.name == name
+        assert method.title
+        assert method.source
+        docs = strict.attribute_docs(method.config)
+        fields = strict.schema(method.config)["properties"]
+        assert set(fields) <= set(docs), f"{name}: undocumented options {set(fields) - set(docs)}"
