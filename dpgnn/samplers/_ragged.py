@@ -87,16 +87,22 @@ def take(positions, pointer, values, new_pointer, out):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def depths(node_pointer, edge_pointer, heads, tails, depth):  # type: ignore[no-untyped-def]
-    """Distance from the root along arcs; arcs are stored by non-decreasing depth of their target."""
+    """Arcs on the shortest way to the root; passes go on until nothing changes (2 for trees)."""
     for index in range(len(node_pointer) - 1):
         base = node_pointer[index]
         for place in range(base, node_pointer[index + 1]):
             depth[place] = -1
         depth[base] = 0
-        for arc in range(edge_pointer[index], edge_pointer[index + 1]):
-            head, tail = base + heads[arc], base + tails[arc]
-            if depth[head] < 0 and depth[tail] >= 0:
-                depth[head] = depth[tail] + 1
+        moving = True
+        while moving:
+            moving = False
+            for arc in range(edge_pointer[index], edge_pointer[index + 1]):
+                head, tail = base + heads[arc], base + tails[arc]
+                if depth[tail] < 0 or depth[tail] == 127:
+                    continue
+                if depth[head] < 0 or depth[head] > depth[tail] + 1:
+                    depth[head] = depth[tail] + 1
+                    moving = True
 
 
 @njit(cache=True, nogil=True)

@@ -65,6 +65,20 @@ def parquet_arcs(
     return chunks
 
 
+def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
+    """One pass over the arcs in chunks of shape (2, n).
+
+    Raises:
+        ValueError: a chunk has another shape, or an id is not in 0..num_nodes-1.
+    """
+    require(num_nodes < 2**31, "num_nodes", "be < 2^31", num_nodes)
+    for chunk in [arcs] if isinstance(arcs, np.ndarray) else arcs():
+        require(chunk.ndim == 2 and chunk.shape[0] == 2, "arcs", "have shape (2, n)", chunk.shape)
+        inside = not chunk.size or (chunk.min() >= 0 and chunk.max() < num_nodes)
+        require(bool(inside), "arcs", f"hold ids in 0..{num_nodes - 1}", "an id outside")
+        yield chunk
+
+
 def node_mask(num_nodes: int, idx: np.ndarray, name: str) -> np.ndarray:
     """uint8, shape (num_nodes,): 1 at `idx`.
 
@@ -228,17 +242,9 @@ def _each_chunk(
     """Run `work` on every chunk for every range of nodes; ranges do not share what they write."""
     bounds = np.linspace(0, num_nodes, at_least("num_workers", num_workers, 1) + 1).astype(int)
     ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist()))
-    for chunk in [arcs] if isinstance(arcs, np.ndarray) else arcs():
-        _check_chunk(chunk, num_nodes)
+    for chunk in arc_chunks(arcs, num_nodes):
         parts = [(chunk, low, high) for low, high in ranges]
         _in_threads(lambda part: work(*part), parts, num_workers)
-
-
-def _check_chunk(chunk: np.ndarray, num_nodes: int) -> None:
-    require(chunk.ndim == 2 and chunk.shape[0] == 2, "arcs", "have shape (2, n)", chunk.shape)
-    require(num_nodes < 2**31, "num_nodes", "be < 2^31", num_nodes)
-    inside = not chunk.size or (chunk.min() >= 0 and chunk.max() < num_nodes)
-    require(bool(inside), "arcs", f"hold ids in 0..{num_nodes - 1}", "an id outside")
 
 
 def _in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:

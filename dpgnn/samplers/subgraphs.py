@@ -31,11 +31,12 @@ class Subgraphs:
         nodes: int64 global ids; the root stands first in its subgraph, each node once in a subgraph.
         edge_ptr: int64, shape (num_roots + 1,).
         edge_source, edge_target: int32 positions inside the subgraph (0 is the root); messages go
-            source to target; arcs are ordered by the depth of their target. No self-loops.
+            source to target. No self-loops.
         depth: int8 per node: arcs on the shortest way to the root; -1 where there is none.
         max_occurrences: the sampler's bound on the subgraphs that one node is in.
 
-    A node of depth d needs the layers 1..num_hops - d only; arcs into nodes of the last depth are absent.
+    In the trees of a sampler of depth r, a node of depth d needs the layers 1..r - d only, and arcs into
+    nodes of depth r are absent.
     """
 
     roots: np.ndarray

@@ -1,0 +1,264 @@
+"""Disjoint random walks: DRW, DRW with restarts, fresh partitions for DRW-D, and the node-record chains.
+
+Every training node is in exactly one subgraph. The partition reads edges and never features, so with the
+structure public exactly one clipped gradient depends on a node: (1, 1) for `node-features`.
+Nothing is promised for units that protect edges: one removed edge can change all later walks
+(tests/soundness/test_disjoint_walks.py). `record_chains` is the sampler to use there.
+
+Source: Ayle et al. (2023), Algorithms 1 and 2. In DRW-R the subgraph is added once, after the loop over
+restarts; the printed algorithm adds it once in each turn, which would break disjointness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.samplers import _ragged, _walk_kernels
+from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.lists import Arcs, arc_chunks, node_mask
+from dpgnn.samplers.own_list import OwnList, present_mask, present_roots
+from dpgnn.samplers.promise import Change, Promise
+from dpgnn.samplers.subgraphs import Subgraphs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Inside = Literal["induced", "walk"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WalkGraph:
+    """The induced graph of the training nodes, ready for many partitions.
+
+    Attributes:
+        pointer: int64, shape (num_nodes + 1,).
+        neighbours: int32; node v's neighbours are neighbours[pointer[v]:pointer[v + 1]].
+        roots: int64, the present training nodes, ascending.
+    """
+
+    pointer: np.ndarray
+    neighbours: np.ndarray
+    roots: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Partition:
+    """Training nodes cut into walks, in the order of their drawing; as sensitive as the edges.
+
+    Attributes:
+        node_ptr: int64, shape (num_subgraphs + 1,).
+        nodes: int64 global ids; the root stands first.
+        parent: int32 position inside the subgraph of the node the walk came from; -1 for the root.
+    """
+
+    node_ptr: np.ndarray
+    nodes: np.ndarray
+    parent: np.ndarray
+
+    @property
+    def num_subgraphs(self) -> int:
+        """M, the number of subgraphs; depends on the edges, which the unit takes as public."""
+        return len(self.node_ptr) - 1
+
+    @property
+    def roots(self) -> np.ndarray:
+        """int64, shape (num_subgraphs,)."""
+        return self.nodes[self.node_ptr[:-1]]
+
+    def to_table(self) -> pa.Table:
+        """A pyarrow table of kind `partition`: subgraph, position, node, parent; a row for each node."""
+        import pyarrow as pa
+
+        sizes = np.diff(self.node_ptr)
+        subgraph = np.repeat(np.arange(self.num_subgraphs), sizes)
+        position = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        return pa.table(
+            {
+                "subgraph": subgraph,
+                "position": position.astype(np.int32),
+                "node": self.nodes,
+                "parent": self.parent,
+            }
+        )
+
+    def subgraphs(self, graph: WalkGraph, *, inside: Inside = "induced") -> Subgraphs:
+        """The partition as subgraphs, in the same order.
+
+        Args:
+            graph: the graph the partition was drawn from.
+            inside: "induced" takes all edges among a subgraph's nodes (the paper does not say), "walk"
+                only those that the walk took; both directions of each.
+        """
+        one_of("inside", inside, ("induced", "walk"))
+        edge_ptr = np.zeros(self.num_subgraphs + 1, np.int64)
+        if inside == "walk":
+            heads, tails = self._walk_edges(edge_ptr)
+        else:
+            heads, tails = self._induced_edges(graph, edge_ptr)
+        depth = np.empty(len(self.nodes), np.int8)
+        _ragged.depths(self.node_ptr, edge_ptr, heads, tails, depth)
+        return Subgraphs(
+            roots=self.roots,
+            node_ptr=self.node_ptr,
+            nodes=self.nodes,
+            edge_ptr=edge_ptr,
+            edge_source=heads,
+            edge_target=tails,
+            depth=depth,
+            max_occurrences=1,
+        )
+
+    def _walk_edges(self, edge_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sizes = np.diff(self.node_ptr)
+        np.cumsum(2 * (sizes - 1), out=edge_ptr[1:])
+        position = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        child = position[self.parent >= 0].astype(np.int32)
+        parent = self.parent[self.parent >= 0]
+        heads, tails = np.empty(2 * len(child), np.int32), np.empty(2 * len(child), np.int32)
+        heads[0::2], heads[1::2] = child, parent
+        tails[0::2], tails[1::2] = parent, child
+        return heads, tails
+
+    def _induced_edges(
+        self, graph: WalkGraph, edge_ptr: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        sizes = np.diff(self.node_ptr)
+        block = np.full(len(graph.pointer) - 1, -1, np.int64)
+        local = np.zeros(len(graph.pointer) - 1, np.int32)
+        block[self.nodes] = np.repeat(np.arange(self.num_subgraphs), sizes)
+        local[self.nodes] = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        heads = tails = np.empty(0, np.int32)
+        for _ in range(2):  # the first turn counts, the second writes
+            _walk_kernels.induced_edges(
+                graph.pointer, graph.neighbours, self.node_ptr, self.nodes, block, local,
+                edge_ptr, heads, tails,
+            )  # fmt: skip
+            if len(heads) == edge_ptr[-1]:
+                break
+            heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
+        return heads, tails
+
+
+def partition_from_table(table: pa.Table) -> Partition:
+    """A partition from a table of kind `partition`.
+
+    Raises:
+        ValueError: rows are not ordered by (subgraph, position), or positions do not start at 0.
+    """
+    subgraph = table.column("subgraph").to_numpy()
+    position = table.column("position").to_numpy()
+    sizes = np.bincount(subgraph, minlength=0) if len(subgraph) else np.zeros(0, np.int64)
+    node_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    expected = np.arange(len(subgraph)) - np.repeat(node_ptr[:-1], sizes)
+    ordered = np.array_equal(position, expected) and bool((np.diff(subgraph) >= 0).all())
+    require(ordered, "partition", "be ordered by subgraph and position", "another order")
+    return Partition(
+        node_ptr=node_ptr,
+        nodes=table.column("node").to_numpy().astype(np.int64),
+        parent=table.column("parent").to_numpy().astype(np.int32),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walks:
+    """DRW: disjoint random walks from uniform roots over the training graph.
+
+    Attributes:
+        length: L, steps of a walk; the model's depth.
+        num_walks: R, walks from each root (DRW: 1, DRW-R: 2).
+        inside: which edges a subgraph has, see `Partition.subgraphs`.
+    """
+
+    length: int
+    num_walks: int = 1
+    inside: Inside = "induced"
+
+    def __post_init__(self) -> None:
+        at_least("length", self.length, 0)
+        at_least("num_walks", self.num_walks, 1)
+        one_of("inside", self.inside, ("induced", "walk"))
+
+    @property
+    def promise(self) -> Promise:
+        """One subgraph for each node; only features and label are covered."""
+        change = Change(d_plus=1, d_minus=1, proved=True, why="samplers/walks.py")
+        return Promise(
+            name="walks",
+            params=asdict(self),
+            owner="source",
+            max_occurrences=1,
+            changes={("node-features", "replace-one"): change},
+            public_facts=("node ids", "training ids", "edges"),
+        )
+
+    def min_subgraphs(self, num_train: int) -> int:
+        """M_min = ceil(num_train / (1 + R L)): no partition has fewer subgraphs."""
+        return -(-at_least("num_train", num_train, 1) // (1 + self.num_walks * self.length))
+
+    def draw(self, graph: WalkGraph, *, rng: np.random.Generator) -> Partition:
+        """A fresh partition; DRW-D calls this with its own stream before it draws new batches.
+
+        Roots are drawn uniformly from the nodes not yet used; a step goes to a uniform neighbour of the
+        current node among those not yet used, and the walk ends when there is none.
+        """
+        order, key = rng.permutation(graph.roots), draw_key(rng)
+        used = np.zeros(len(graph.pointer) - 1, np.uint8)
+        node_ptr = np.empty(len(order) + 1, np.int64)
+        nodes, parent = np.empty(len(order), np.int64), np.empty(len(order), np.int32)
+        count = _walk_kernels.disjoint_walks(
+            graph.pointer, graph.neighbours, order, self.length, self.num_walks, key, used,
+            node_ptr, nodes, parent,
+        )  # fmt: skip
+        return Partition(node_ptr=node_ptr[: count + 1].copy(), nodes=nodes, parent=parent)
+
+    def sample(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+    ) -> Subgraphs:
+        """One partition as subgraphs, roots ascending; arguments as `walk_graph`.
+
+        Guarantee: (1, 1) for `node-features`; the edges are public.
+        """
+        graph = walk_graph(arcs, num_nodes=num_nodes, train_idx=train_idx, present=present)
+        subgraphs = self.draw(graph, rng=rng).subgraphs(graph, inside=self.inside)
+        return subgraphs.select(np.argsort(subgraphs.roots))
+
+
+def walk_graph(
+    arcs: Arcs, *, num_nodes: int, train_idx: np.ndarray, present: np.ndarray | None = None
+) -> WalkGraph:
+    """The induced graph of the training nodes.
+
+    Args:
+        arcs: both directions of every edge, shape (2, num_arcs), or a function that starts a pass.
+        num_nodes: size of the id universe.
+        train_idx: training ids; only these take part in walks.
+        present: bool, shape (num_nodes,); None means all.
+    """
+    allowed = node_mask(num_nodes, train_idx, "train_idx") & present_mask(num_nodes, present)
+    pointer = np.zeros(num_nodes + 1, np.int64)
+    for chunk in arc_chunks(arcs, num_nodes):
+        _walk_kernels.count_ends(chunk[0], chunk[1], allowed, pointer)
+    np.cumsum(pointer, out=pointer)
+    neighbours, place = np.empty(pointer[-1], np.int32), pointer[:-1].copy()
+    for chunk in arc_chunks(arcs, num_nodes):
+        _walk_kernels.fill_ends(chunk[0], chunk[1], allowed, place, neighbours)
+    roots = present_roots(train_idx, present)
+    return WalkGraph(pointer=pointer, neighbours=neighbours, roots=roots)
+
+
+def record_chains(length: int) -> OwnList:
+    """DRW's node-record variant: every node sends its features to one node of its own list, L arcs deep.
+
+    All training nodes are roots, walks may overlap, and at most L + 1 roots change with a record.
+    """
+    return OwnList(max_degree=1, num_hops=length)
