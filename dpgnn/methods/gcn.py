@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dpgnn.accountants.plan import Plan
     from dpgnn.graph import Graph
-    from dpgnn.models.gcn import GCN
+    from dpgnn.models.gcn import GCN, Operator
     from dpgnn.splits import Split
 
 
@@ -66,7 +66,7 @@ def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
     )
 
 
-def _operator(config: GCNConfig, graph: Graph) -> torch.Tensor:
+def _operator(config: GCNConfig, graph: Graph) -> Operator:
     from dpgnn.models.gcn import normalized_adjacency
 
     edges = graph.edge_index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -10,8 +12,15 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from dpgnn.models.inputs import SparseRows, input_linear
 
 
-def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Tensor:
-    """D^-1/2 (A + I) D^-1/2 as a sparse CSR tensor, rows are targets.
+class Operator(NamedTuple):
+    """A fixed sparse operator and its transpose, CSR tensors of shape (num_nodes, num_nodes)."""
+
+    matrix: Tensor
+    transposed: Tensor
+
+
+def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Operator:
+    """D^-1/2 (A + I) D^-1/2 as sparse CSR tensors; rows are targets.
 
     Args:
         edge_index: int64, shape (2, num_edges), sources then targets.
@@ -23,7 +32,8 @@ def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Tensor:
         torch.from_numpy(np.array(edge_index)), None, num_nodes, add_self_loops=True
     )
     shape = (num_nodes, num_nodes)
-    return torch.sparse_coo_tensor(edges.flip(0), weight, shape).coalesce().to_sparse_csr()
+    matrix = torch.sparse_coo_tensor(edges.flip(0), weight, shape).coalesce()
+    return Operator(matrix.to_sparse_csr(), matrix.t().coalesce().to_sparse_csr())
 
 
 class GCN(nn.Module):
@@ -53,13 +63,13 @@ class GCN(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(
-        self, x: Tensor | SparseRows, adjacency: Tensor, generator: torch.Generator | None = None
+        self, x: Tensor | SparseRows, adjacency: Operator, generator: torch.Generator | None = None
     ) -> Tensor:
         """Logits of all nodes, shape (num_nodes, num_classes).
 
         Args:
             x: features of all nodes.
-            adjacency: symmetric operator of `normalized_adjacency`.
+            adjacency: operator of `normalized_adjacency`.
             generator: drives dropout; None at inference.
         """
         hidden = x
@@ -69,7 +79,7 @@ class GCN(nn.Module):
             hidden = input_linear(
                 hidden, layer.weight, None, dropout=self.dropout, generator=generator
             )
-            hidden = _propagate(adjacency, hidden) + layer.bias
+            hidden = _Propagate.apply(*adjacency, hidden) + layer.bias
         assert isinstance(hidden, Tensor)
         return hidden
 
@@ -85,12 +95,3 @@ class _Propagate(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def,override]
         return None, None, ctx.transposed @ gradient
-
-
-def _propagate(operator: Tensor, hidden: Tensor) -> Tensor:
-    # an undirected graph's operator is symmetric; a directed one is transposed once per call
-    transposed = operator if getattr(operator, "is_symmetric", False) else None
-    if transposed is None:
-        transposed = operator.to_sparse_coo().T.coalesce().to_sparse_csr()
-    result: Tensor = _Propagate.apply(operator, transposed, hidden)
-    return result
