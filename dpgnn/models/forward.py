@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -172,7 +173,7 @@ class GraphLayout:
         """One sparse product."""
         shape = (self.num_nodes, self.num_nodes)
         weight = self.entry_weight.to(h.dtype)
-        return torch.sparse_csr_tensor(self.entry_ptr, self.entry_row, weight, size=shape) @ h
+        return _csr(self.entry_ptr, self.entry_row, weight, shape) @ h
 
     def entries(self, hop: int) -> tuple[Tensor, Tensor, int]:
         """All entries of the graph."""
@@ -235,4 +236,11 @@ def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:
         return torch.from_numpy(x.toarray()).to(device)
     ptr, column = (torch.from_numpy(a.astype(np.int64)) for a in (x.indptr, x.indices))
     values = torch.from_numpy(np.array(x.data))
-    return torch.sparse_csr_tensor(ptr, column, values, size=x.shape).to(device)
+    return _csr(ptr, column, values, x.shape).to(device)
+
+
+def _csr(ptr: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A sparse tensor, without torch's note that CSR is in beta."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(ptr, column, values, size=shape, check_invariants=False)

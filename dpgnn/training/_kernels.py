@@ -27,13 +27,15 @@ def _dot(a, b):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def dense_norms(a, g, ptr, squared_w, spread_w, squared_b, spread_b):
+def dense_norms(a, g, ptr, limit, squared_w, spread_w, squared_b, spread_b):
     """Upper bounds of each root's squared norms of sum_t a_t g_t^T and sum_t g_t, and their spreads.
 
-    ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are never formed.
+    ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are never formed. Roots with
+    more than `limit` rows get the diagonal only: the caller forms their gradients one at a time.
     """
     for i in range(len(ptr) - 1):
         weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
+        rows = ptr[i + 1] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
             aa, gg = _dot(a[t], a[t]), _dot(g[t], g[t])
             broken |= not aa <= _LARGEST_SQUARED
@@ -41,11 +43,12 @@ def dense_norms(a, g, ptr, squared_w, spread_w, squared_b, spread_b):
             bias += gg
             reach_w += np.sqrt(aa * gg)
             reach_b += np.sqrt(gg)
+            if rows > limit:
+                continue
             for u in range(ptr[i], t):
                 both = 2.0 * _dot(g[t], g[u])
                 weight += both * _dot(a[t], a[u])
                 bias += both
-        rows = ptr[i + 1] - ptr[i]
         gamma = _EPS * (a.shape[1] + g.shape[1] + rows * rows + 8)
         # written so that NaN passes through
         weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias

@@ -122,6 +122,7 @@ def train(
     epsilon_spent: Callable[[int], float] | None = None,
     evaluate: Evaluate | None = None,
     num_rows: int = 10,
+    before_step: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, Tensor], list[Row]]:
     """Run the mechanism: T noisy steps from public initial weights.
 
@@ -145,6 +146,8 @@ def train(
         evaluate: named parameters -> metrics for the history; called in study mode only, and nothing
             reads its answer: the last step is released whatever it says.
         num_rows: rows of the history.
+        before_step: told each step's number first, also after a restart; for roots whose trees are
+            drawn afresh as training goes on.
 
     Returns:
         named parameters on the CPU (the average of iterates where asked for), and the history.
@@ -165,6 +168,8 @@ def train(
     study = streams.randomness == "study"
 
     def take_step(step: int) -> None:
+        if before_step is not None:
+            before_step(step)
         roots = spec.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
         total = gradients(parameters, roots)
         noisy = add_noise(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))

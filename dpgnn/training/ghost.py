@@ -138,8 +138,8 @@ def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, T
     squared_w, squared_b = zeros.clone(), zeros.clone()
     for members, size in _buckets(counts):
         where = torch.from_numpy(members).to(device)
-        if size > 2 * a.shape[1] * g.shape[1] / width:
-            found = _formed_norms(a, g, ptr, members)
+        if size > formed_from(a.shape[1], g.shape[1]):
+            found = formed_norms(a, g, ptr, members)
         else:
             found = _gram_norms(a, g, ptr, counts, members, size)
         squared_w[where], squared_b[where] = found[0], found[1]
@@ -170,14 +170,23 @@ def _gram_norms(
     return (gram_g * (wide_a @ wide_a.mT)).sum(dim=(1, 2)), gram_g.sum(dim=(1, 2))
 
 
-def _formed_norms(
+def formed_from(num_in: int, num_out: int) -> int:
+    """Rows from which forming one gradient costs less than its Gram matrices: T p d < T^2 (p + d) / 2."""
+    return 2 * num_in * num_out // (num_in + num_out)
+
+
+def formed_norms(
     a: Tensor, g: Tensor, ptr: np.ndarray, members: np.ndarray
 ) -> tuple[Tensor, Tensor]:
-    """Squared norms of the few roots so large that forming one gradient at a time is cheaper."""
+    """Upper bounds of squared norms of a few large roots, formed one at a time, in float64."""
     weight, bias = [], []
     for i in members:
         rows = slice(int(ptr[i]), int(ptr[i + 1]))
-        wide = g[rows].double()
-        weight.append((a[rows].double().T @ wide).square().sum())
-        bias.append(wide.sum(dim=0).square().sum())
+        wide_a, wide_g = a[rows].double(), g[rows].double()
+        # the margin of `root_norms`, for a sum of num_rows products per entry
+        spread_w = (wide_a.norm(dim=1) * wide_g.norm(dim=1)).sum()
+        spread_b, gamma = wide_g.norm(dim=1).sum(), 2.0**-52 * (rows.stop - rows.start + 8)
+        formed = torch.linalg.vector_norm(wide_a.T @ wide_g)
+        weight.append((formed + gamma * spread_w) ** 2)
+        bias.append((torch.linalg.vector_norm(wide_g.sum(dim=0)) + gamma * spread_b) ** 2)
     return torch.stack(weight), torch.stack(bias)

@@ -59,6 +59,7 @@ def train(
     stage: str = "train",
     evaluate: Evaluate | None = None,
     metric: str = "val_accuracy",
+    before_step: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, Tensor], list[Row]]:
     """Train without noise or clipping.
 
@@ -68,6 +69,7 @@ def train(
         initial: flat parameters.
         evaluate: named parameters -> metrics for the history.
         metric: the key that "best_validation" maximises.
+        before_step: told each step's number first, as in `dp_sgd.train`.
 
     Returns:
         named parameters, selected or last, and the history. No guarantee.
@@ -85,6 +87,8 @@ def train(
         state.extra = {"best": parameters.clone(), "best_score": parameters.new_full((1,), -1.0)}
 
     def take_step(step: int) -> None:
+        if before_step is not None:
+            before_step(step)
         roots = run.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
         if len(roots):
             state.step(gradients(parameters, roots) / len(roots))

@@ -1,7 +1,7 @@
 """The ordinary way: every tree padded to one size, dense adjacency, torch.func for per-root gradients.
 
-A second route to the clipped sum that shares no layout, no tape and no norm with the engine, and the naive
-side of the benchmarks. Every row is run through every layer.
+A second route to the clipped sum that shares no ragged layout and no norm with the engine, and the naive
+side of the benchmarks. Rows stand in order of distance, so each hop keeps a prefix of the padded rows.
 """
 
 from __future__ import annotations
@@ -46,12 +46,17 @@ def pad(trees: Trees, roots: np.ndarray, size: int) -> tuple[np.ndarray, Tensor]
 
 
 def padded_logits(
-    network: Network, parameters: Mapping[str, Tensor], x: Tensor, adjacency: Tensor
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    x: Tensor,
+    adjacency: Tensor,
+    sizes: tuple[int, ...],
 ) -> Tensor:
     """Logits of padded trees.
 
     Args:
         x: (..., size, num_features); adjacency: (..., size, size).
+        sizes: rows kept after hop k; `level_sizes` gives the smallest.
 
     Returns:
         shape (..., num_outputs): the root's row of the last value.
@@ -65,15 +70,24 @@ def padded_logits(
             case Activate():
                 value = activation(network.config.activation, values[op.source])
             case Aggregate():
-                value = adjacency.to(x.dtype) @ values[op.source]
+                value = _between(adjacency, sizes, op.hop).to(x.dtype) @ values[op.source]
             case Keep():
-                value = values[op.source]
+                value = values[op.source][..., : sizes[op.hop], :]
             case Add():
                 value = values[op.left] + values[op.right]
             case Attend():
-                value = _attend(op, values, adjacency)
+                value = _attend(op, values, _between(adjacency, sizes, op.hop))
         values.append(value)
     return values[-1][..., 0, :]
+
+
+def level_sizes(trees: Trees, roots: np.ndarray) -> tuple[int, ...]:
+    """Rows that must be kept after hop k = 0..r so that every root of the batch fits."""
+    return tuple(int(size) for size in trees.level_rows[roots].max(axis=0))
+
+
+def _between(adjacency: Tensor, sizes: tuple[int, ...], hop: int) -> Tensor:
+    return adjacency[..., : sizes[hop], : sizes[hop - 1]]
 
 
 def _attend(op: Attend, values: list[Tensor], adjacency: Tensor) -> Tensor:
@@ -94,15 +108,17 @@ def vmap_sum(
     adjacency: Tensor,
     y: Tensor,
     clipping: Clipping,
+    sizes: tuple[int, ...],
 ) -> Tensor:
     """The clipped sum of padded trees with per-root gradients from vmap(grad).
 
     Args:
         parameters: flat; x: (num_roots, size, num_features); adjacency: (num_roots, size, size).
+        sizes: see `padded_logits`.
     """
 
     def loss(flat: Tensor, features: Tensor, edges: Tensor, label: Tensor) -> Tensor:
-        logits = padded_logits(network, network.views(flat), features, edges)
+        logits = padded_logits(network, network.views(flat), features, edges, sizes)
         return per_root_loss(network, logits[None], label[None]).sum()
 
     gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(parameters, x, adjacency, y)
