@@ -10,6 +10,7 @@ from dpgnn.methods.base import Method
 TABLE: dict[str, str] = {
     "mlp": "dpgnn.methods.mlp",
     "gcn": "dpgnn.methods.gcn",
+    "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
 }
 

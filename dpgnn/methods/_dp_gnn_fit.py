@@ -1,0 +1,224 @@
+"""Training of DP-GNN: clipping norms first (stated, measured or chosen privately), then the planned steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose, parts
+from dpgnn.methods._dp_gnn_options import (
+    DPGNNConfig,
+    clipped_parts,
+    part_names,
+    threshold_rule,
+)
+from dpgnn.methods._dp_gnn_plan import NUM_CANDIDATES, TRAIN, threshold_name
+from dpgnn.methods.private_training import HISTORY_ROWS, epsilon_after
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.models.network import Network
+    from dpgnn.models.trees import Trees
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.noise import Noise
+
+Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
+# roots whose gradients a published run measures, as in the authors' code
+NUM_MEASURED = 10_000
+# a part whose gradients vanish at the start (a dead layer) still needs a norm > 0
+SMALLEST_NORM = 1e-6
+CANDIDATES = np.geomspace(1e-4, 1e4, NUM_CANDIDATES)
+
+
+def train_private(
+    entry: Entry,
+    network: Network,
+    x: Any,
+    trees: Trees,
+    context: Context,
+    *,
+    delta: float,
+    evaluate: Evaluate,
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
+    """Run the planned mechanisms.
+
+    Guarantee: in sound mode the weights are post-processing of the plan's mechanisms: norms are public
+    or come from mechanisms of the plan, and noise is the planned multiple of them. With measured
+    thresholds (published) there is none: see the caveat `clip-thresholds-from-data`.
+
+    Returns:
+        named weights, history, and what the record shall say of the norms ({} where they are sensitive).
+    """
+    from dpgnn.training.dp_sgd import from_mechanism, train
+    from dpgnn.training.gradients import Execution, RootGradients
+
+    initial = network.initial(rng=context.streams.numpy("weights"))
+    clipping = clipping_of(entry, network, x, trees, initial, context)
+    mechanism = in_units_of(context.ledger.enter(TRAIN), clipping.total_norm)
+    spec = from_mechanism(
+        mechanism, num_roots=trees.num_roots, clipping=clipping,
+        noise=_noise(entry, clipping, mechanism),
+    )  # fmt: skip
+    speed = context.performance
+    execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
+    weights, history = train(
+        spec, network, RootGradients(network, x, trees, clipping=clipping, execution=execution),
+        initial, entry.options.training.optimizer, streams=context.streams, store=context.store,
+        progress=context.progress(mechanism.num_steps), stage=TRAIN,
+        epsilon_spent=_spent(entry, mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
+    )  # fmt: skip
+    shown = threshold_rule(entry) != "percentile" or context.streams.randomness == "study"
+    return weights, history, {"clipping_norms": dict(clipping.norms)} if shown else {}
+
+
+def train_plain(
+    entry: Entry, network: Network, x: Any, trees: Trees, context: Context, evaluate: Evaluate
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The same network on the same sampled subgraphs without clipping and noise."""
+    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.minibatch import PlainRun, train
+
+    config: DPGNNConfig = entry.options
+    batch_size = min(config.training.expected_batch_size, trees.num_roots)
+    execution = Execution(device=context.performance.device)
+    return train(
+        PlainRun(
+            num_steps=config.training.num_steps, selection=config.selection,
+            batches=fixed_size_batches(trees.num_roots, batch_size),
+        ),
+        network, RootGradients(network, x, trees, clipping=None, execution=execution),
+        network.initial(rng=context.streams.numpy("weights")), config.training.optimizer,
+        streams=context.streams, store=context.store,
+        progress=context.progress(config.training.num_steps), evaluate=evaluate,
+    )  # fmt: skip
+
+
+def clipping_of(
+    entry: Entry, network: Network, x: Any, trees: Trees, initial: Tensor, context: Context
+) -> Clipping:
+    """The bounds on one root's gradient, by the entry's rule."""
+    from dpgnn.training.clipping import Clipping, uniform_clipping
+
+    config: DPGNNConfig = entry.options
+    per, rule = clipped_parts(entry), threshold_rule(entry)
+    if rule == "public":
+        return uniform_clipping(network, per, config.training.clipping_norm)
+    names = part_names(
+        entry, num_features=network.config.num_features // (1 + config.aggregate_once),
+        num_classes=network.config.num_outputs,
+    )  # fmt: skip
+    if rule == "percentile":
+        rng = context.streams.numpy("thresholds")
+        count = min(NUM_MEASURED, trees.num_roots)
+        chosen = np.sort(rng.choice(trees.num_roots, count, replace=False))
+        norms = part_norms(network, per, initial, x, trees, chosen)
+        found = np.quantile(norms, config.quantile, axis=1)
+        found = np.maximum(found, SMALLEST_NORM)
+    else:
+        roots = np.arange(trees.num_roots)
+        norms = part_norms(network, per, initial, x, trees, roots)
+        found = np.array(
+            [
+                private_quantile(row, context.ledger.enter(threshold_name(name)), trees.num_roots,
+                                 rng=context.streams.numpy("gumbel", part=name))
+                for name, row in zip(names, norms)
+            ]
+        )  # fmt: skip
+    return Clipping(per=per, norms=dict(zip(names, found.tolist())))
+
+
+def part_norms(
+    network: Network, per: Any, parameters: Tensor, x: Any, trees: Trees, roots: np.ndarray
+) -> np.ndarray:
+    """Norms of the unclipped per-root gradients; float64, shape (num_parts, num_roots); sensitive.
+
+    Parts are in the order of `part_names`.
+    """
+    import torch
+
+    from dpgnn.training.chunks import chunk_layout, chunks_of
+    from dpgnn.training.clipping import uniform_clipping
+    from dpgnn.training.ghost import layer_rows, root_norms
+
+    part_of, bounds = uniform_clipping(network, per, 1.0).parts(network)
+    named, found = network.views(parameters), []
+    for chunk in chunks_of(trees, roots, 4096):
+        layout = chunk_layout(trees, chunk)
+        rows = x[layout.node.numpy()]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        y = torch.from_numpy(trees.y[chunk])
+        squared = []
+        for op, a, g in layer_rows(network, named, layout, torch.from_numpy(dense), y):
+            weight, _, bias, _ = root_norms(a, g, layout.ptr[network.levels[op.source]])
+            squared += [weight.numpy(), bias.numpy()][: 1 + op.bias]
+        total = np.zeros((len(bounds), len(chunk)))
+        np.add.at(total, part_of, np.stack(squared))
+        found.append(np.sqrt(total))
+    return np.concatenate(found, axis=1)
+
+
+def private_quantile(
+    values: np.ndarray, mechanism: Mechanism, num_roots: int, *, rng: np.random.Generator
+) -> float:
+    """A candidate norm whose rank is near the wanted quantile.
+
+    Guarantee: the report of a noisy maximum with Gumbel noise of the mechanism's scale; a score
+    -|#{values <= candidate} - quantile * num_roots| moves by at most one per changed root, and
+    num_roots and the candidates are public.
+    """
+    below = np.searchsorted(np.sort(values), CANDIDATES, side="right")
+    scores = -np.abs(below - mechanism.details["quantile"] * num_roots)
+    noisy = scores + rng.gumbel(scale=mechanism.details["scale"], size=len(scores))
+    return float(CANDIDATES[int(np.argmax(noisy))])
+
+
+def in_units_of(mechanism: Mechanism, clipping_norm: float) -> Mechanism:
+    """The planned mechanism with every length in units of a clipping norm that was found in the run.
+
+    What an accountant counts is the ratio of noise to clipping norm, and it stays.
+    """
+    assert mechanism.clipping_norm is not None
+    if mechanism.clipping_norm == clipping_norm:
+        return mechanism
+    factor = clipping_norm / mechanism.clipping_norm
+    (event, count), *_ = parts(mechanism.event)
+    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
+    scaled = replace(event, noise_stddev=event.noise_stddev * factor, clipping_norm=clipping_norm)
+    return replace(
+        mechanism, event=compose(scaled, count), clipping_norm=clipping_norm,
+        noise_stddev=mechanism.noise_stddev * factor, sensitivity=mechanism.sensitivity * factor,
+    )  # fmt: skip
+
+
+def _noise(entry: Entry, clipping: Clipping, mechanism: Mechanism) -> Noise:
+    """Noise with the mechanism's multiplier, split over the parts as the mode says.
+
+    One deviation per part in proportion to its norm is what the paper states (`scaled`): the plan has
+    divided its multiplier by sqrt(L) already. The authors' code draws one deviation for all (`joint`).
+    """
+    from dpgnn.training.noise import joint_noise, scaled_noise
+
+    config: DPGNNConfig = entry.options
+    joint = config.reference_code if entry.mode == "published" else config.noise == "joint"
+    return (joint_noise if joint else scaled_noise)(clipping, mechanism.noise_stddev)
+
+
+def _spent(entry: Entry, mechanism: Mechanism, delta: float) -> Callable[[int], float]:
+    """Steps -> epsilon for the history, as the first claim counts it."""
+    from dpgnn.accountants import published, rdp
+
+    if entry.mode == "sound":
+        return epsilon_after(mechanism, delta)
+    (event, _), *_ = parts(mechanism.event)
+    assert isinstance(event, FixedSizeRoots)
+    ratio = mechanism.details["stated_noise_multiplier"] / mechanism.details["noise_multiplier"]
+    stated = replace(event, noise_stddev=event.noise_stddev * ratio)
+    orders = rdp.REFERENCE_ORDERS if entry.options.reference_code else rdp.WIDE_ORDERS
+    return lambda steps: published.dpgnn_epsilon(stated, steps, delta, orders=orders)
