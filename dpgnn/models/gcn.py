@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from dpgnn.models.inputs import SparseRows, input_linear
+from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
 
 
 class Operator(NamedTuple):
@@ -54,13 +55,8 @@ class GCN(nn.Module):
     ) -> None:
         super().__init__()
         widths = (num_features, *hidden, num_classes)
-        self.layers = nn.ModuleList(
-            nn.Linear(before, after) for before, after in zip(widths[:-1], widths[1:])
-        )
+        self.layers = nn.ModuleList(linear_stack(widths, generator))
         self.dropout = dropout
-        for layer in self.layers:
-            nn.init.xavier_uniform_(layer.weight, generator=generator)
-            nn.init.zeros_(layer.bias)
 
     def forward(
         self, x: Tensor | SparseRows, adjacency: Operator, generator: torch.Generator | None = None
@@ -72,9 +68,9 @@ class GCN(nn.Module):
             adjacency: operator of `normalized_adjacency`.
             generator: drives dropout; None at inference.
         """
-        hidden = x
-        for depth, layer in enumerate(self.layers):
-            if depth:
+        hidden: Tensor | SparseRows = x
+        for depth, layer in enumerate(cast("Iterable[nn.Linear]", self.layers)):
+            if isinstance(hidden, Tensor) and depth:
                 hidden = torch.relu(hidden)
             hidden = input_linear(
                 hidden, layer.weight, None, dropout=self.dropout, generator=generator

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class SparseRows:
@@ -61,6 +63,20 @@ def as_input(x: np.ndarray | sp.csr_array) -> Tensor | SparseRows:
     if sp.issparse(x):
         return SparseRows(x)
     return torch.from_numpy(np.array(x, dtype=np.float32))
+
+
+def linear_stack(widths: tuple[int, ...], generator: torch.Generator) -> list[nn.Linear]:
+    """Linear layers between consecutive widths: Glorot uniform weights, zero biases.
+
+    Args:
+        widths: input, hidden and output widths.
+        generator: the weights' stream.
+    """
+    layers = [nn.Linear(before, after) for before, after in itertools.pairwise(widths)]
+    for layer in layers:
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.zeros_(layer.bias)
+    return layers
 
 
 def input_linear(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
-from dpgnn.models.inputs import SparseRows, input_linear
+from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
 
 
 class MLP(nn.Module):
@@ -30,19 +33,14 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         widths = (num_features, *hidden, num_classes)
-        self.layers = nn.ModuleList(
-            nn.Linear(before, after) for before, after in zip(widths[:-1], widths[1:])
-        )
+        self.layers = nn.ModuleList(linear_stack(widths, generator))
         self.dropout = dropout
-        for layer in self.layers:
-            nn.init.xavier_uniform_(layer.weight, generator=generator)
-            nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor | SparseRows, generator: torch.Generator | None = None) -> Tensor:
         """Logits, shape (num_rows, num_classes); `generator` drives dropout, None for none."""
-        hidden = x
-        for depth, layer in enumerate(self.layers):
-            if depth:
+        hidden: Tensor | SparseRows = x
+        for depth, layer in enumerate(cast("Iterable[nn.Linear]", self.layers)):
+            if isinstance(hidden, Tensor) and depth:
                 hidden = torch.relu(hidden)
             hidden = input_linear(
                 hidden, layer.weight, layer.bias, dropout=self.dropout, generator=generator
