@@ -1,0 +1,416 @@
+"""DRW's preparation, training and inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn import evaluation
+from dpgnn.checks import require
+from dpgnn.methods._drw_data import (
+    Inputs,
+    first_hop,
+    first_hop_of_graph,
+    network_behind_first_hop,
+    training_edges,
+    undirected,
+)
+from dpgnn.methods._drw_options import DRWConfig, resolved
+from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec
+from dpgnn.rows import normalize_rows
+from dpgnn.samplers.walks import (
+    Partition,
+    Walks,
+    partition_from_table,
+    record_chains,
+    walk_graph,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Mechanism, Plan
+    from dpgnn.graph import Graph
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.models.network import Network
+    from dpgnn.samplers.walks import WalkGraph
+    from dpgnn.splits import Split
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.dp_sgd import DPSGD
+    from dpgnn.training.gradients import RootGradients
+
+# rows of the history: points of the figure of F1 against epsilon
+HISTORY_ROWS = 20
+# roots whose gradient norms decide a clipping norm that is read from data
+NORM_SAMPLE = 1000
+PERCENTILE = 75
+
+
+def sampler(entry: Entry) -> SamplerSpec | None:
+    """Walks of length L, the own-list chain of depth L, or nothing for an MLP."""
+    config = resolved(entry)
+    if config.sampler == "walks":
+        params = {"length": config.walk_length, "num_walks": config.num_restarts}
+        return SamplerSpec(name="walks", params=params)
+    if config.sampler == "own-list":
+        return SamplerSpec(name="record-chains", params={"length": config.num_layers})
+    return None
+
+
+def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
+    """Draw the walks or the chains on the induced training graph; no noise, spends nothing.
+
+    The number of walks is a fact that depends on the structure: a plan that reads it may claim
+    node-features only.
+    """
+    edges, num_nodes = training_edges(graph, split), graph.num_nodes
+    if spec.name == "walks":
+        space = walk_graph(edges, num_nodes=num_nodes, train_idx=split.train_idx)
+        partition = Walks(**spec.params).draw(space, rng=rng)
+        return Prepared(
+            kind="partition",
+            table=partition.to_table(),
+            facts={"num_subgraphs": partition.num_subgraphs},
+            diagnostics={"nodes_per_subgraph": _counts(np.diff(partition.node_ptr))},
+        )
+    chains = record_chains(spec.params["length"])
+    subgraphs = chains.sample(edges, num_nodes=num_nodes, train_idx=split.train_idx, rng=rng)
+    return Prepared(
+        kind="subgraphs",
+        table=subgraphs.to_table(),
+        diagnostics={"nodes_per_subgraph": _counts(subgraphs.num_nodes)},
+    )
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Run the planned steps.
+
+    Guarantee: in a private mode the released weights are post-processing of the plan's mechanism.
+    """
+    config = resolved(entry)
+    network = _network(config, graph)
+    x = normalize_rows(graph.x, config.row_norm)
+    walks = _RunWalks(entry, graph, split, prepared, x, context, network)
+    evaluate = _scorer(config, network, graph, split, x)
+    if entry.mode == "nonprivate":
+        weights, history = _train_plain(
+            config, walks, plan, context, evaluate, len(split.train_idx)
+        )
+        details: dict[str, Any] = {}
+    else:
+        weights, history, details = _train_private(config, walks, plan, context, evaluate)
+    details["num_subgraphs"] = walks.counts(plan.num_steps)
+    return Fitted(state=weights, history=tuple(history), details=details)
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, on the evaluation graph with full neighbourhoods."""
+    import torch
+
+    config = resolved(entry)
+    x = normalize_rows(graph.x, config.row_norm)
+    logits = _logits(config, _network(config, graph), graph, x)(dict(fitted.state))
+    if config.sampler == "nodes":
+        note = "an answer reads the released weights and the asked node's own features only"
+        return Prediction(
+            logits=logits[torch.from_numpy(node_idx)], covered=entry.mode != "nonprivate", note=note
+        )
+    note = "inference reads features and edges of the evaluation graph, which no claim covers"
+    return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note=note)
+
+
+class _RunWalks:
+    """Subgraphs of a run as clipped sums and batches; those of DRW-D change from step to step.
+
+    Drawing t is a function of the stream `resample/t` alone, so a run that is stopped goes on with the
+    same walks. It has the attributes that the training loops read of `RootGradients`.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        graph: Graph,
+        split: Split,
+        prepared: Prepared | None,
+        x: Any,
+        context: Context,
+        network: Network,
+    ) -> None:
+        self.entry, self.graph, self.split, self.x = entry, graph, split, x
+        self.config = resolved(entry)
+        self.prepared, self.context, self.network = prepared, context, network
+        self.clipping: Clipping | None = None
+        self._drawing = -1
+        self._gradients: RootGradients | None = None
+        self._space: WalkGraph | None = None
+        if self.config.sampler == "walks":
+            self._space = walk_graph(
+                training_edges(graph, split), num_nodes=graph.num_nodes, train_idx=split.train_idx
+            )
+
+    def before_step(self, step: int) -> None:
+        """Make the subgraphs of this step (1, 2, ...) the current ones."""
+        every = self.config.resample_every
+        drawing = (step - 1) // every if every else 0
+        if drawing == self._drawing:
+            return
+        self._drawing = drawing
+        self._gradients = self.gradients_of(self._inputs(drawing), self.clipping)
+
+    def counts(self, num_steps: int) -> list[int]:
+        """M of every drawing of a run: walks, or roots where there are none; drawn again, so exact
+        after a restart too."""
+        if self._space is None:
+            return [self.num_roots]
+        every = self.config.resample_every
+        drawings = (num_steps - 1) // every + 1 if every else 1
+        return [self._partition(drawing).num_subgraphs for drawing in range(drawings)]
+
+    def gradients_of(self, inputs: Inputs, clipping: Clipping | None) -> RootGradients:
+        """Clipped (or plain) sums over the subgraphs."""
+        from dpgnn.training.gradients import Execution, RootGradients
+
+        speed = self.context.performance
+        execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
+        return RootGradients(
+            self.network, inputs.x, inputs.trees, clipping=clipping, execution=execution
+        )
+
+    def first_inputs(self) -> Inputs:
+        """The subgraphs of the prepared file."""
+        return self._inputs(0)
+
+    def _inputs(self, drawing: int) -> Inputs:
+        from dpgnn.models.trees import lone_roots, trees_of
+        from dpgnn.samplers.subgraphs import from_table
+
+        config, y = self.config, self.graph.y
+        if config.sampler == "nodes":
+            train = self.split.train_idx
+            trees = lone_roots(np.arange(len(train)), y[train])
+            return Inputs(x=self.x[train], trees=trees)
+        if config.sampler == "own-list":
+            assert self.prepared is not None
+            bound = record_chains(config.num_layers).promise.max_occurrences
+            subgraphs = from_table(self.prepared.table, max_occurrences=bound)
+        else:
+            assert self._space is not None
+            subgraphs = self._partition(drawing).subgraphs(self._space, inside=config.edges)
+        trees = trees_of(subgraphs, y, num_hops=config.num_layers, conv=config.conv)
+        return first_hop(trees, self.x)
+
+    def _partition(self, drawing: int) -> Partition:
+        if drawing == 0:
+            assert self.prepared is not None
+            return partition_from_table(self.prepared.table)
+        assert self._space is not None
+        walks = Walks(length=self.config.walk_length, num_walks=self.config.num_restarts)
+        return walks.draw(self._space, rng=self.context.streams.numpy(f"resample/{drawing}"))
+
+    # what the training loops read of RootGradients
+
+    @property
+    def current(self) -> RootGradients:
+        """The clipped sums of this step."""
+        assert self._gradients is not None
+        return self._gradients
+
+    @property
+    def num_roots(self) -> int:
+        """Subgraphs of this step."""
+        return self.current.trees.num_roots
+
+    @property
+    def device(self) -> Any:
+        """Device of the sums."""
+        return self.current.device
+
+    @property
+    def execution(self) -> Any:
+        """Speed settings of the sums."""
+        return self.current.execution
+
+    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
+        """The clipped sum over some of the current subgraphs."""
+        return self.current(parameters, roots)
+
+
+class _BatchesOfWalks:
+    """m of the walks of the step (or each with a fixed rate), whatever their number."""
+
+    def __init__(self, walks: _RunWalks, *, size: int | None, rate: float | None) -> None:
+        self.walks, self.size, self.rate = walks, size, rate
+
+    @property
+    def num_roots(self) -> int:
+        """Walks of this step."""
+        return self.walks.num_roots
+
+    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
+        """int64 positions, ascending."""
+        from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
+
+        if self.rate is not None:
+            return poisson_batches(self.num_roots, self.rate).draw(rng=rng)
+        assert self.size is not None
+        return fixed_size_batches(self.num_roots, self.size).draw(rng=rng)
+
+
+def _train_private(
+    config: DRWConfig,
+    walks: _RunWalks,
+    plan: Plan,
+    context: Context,
+    evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]],
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
+    from dpgnn.methods.private_training import epsilon_after
+    from dpgnn.training.dp_sgd import train
+
+    mechanism = context.ledger.enter("train")
+    initial = walks.network.initial(rng=context.streams.numpy("weights"))
+    spec, details = _spec(config, walks, mechanism, context, initial)
+    walks.clipping = spec.clipping
+    walks.before_step(1)
+    weights, history = train(
+        spec, walks.network, walks, initial, config.optimizer,  # type: ignore[arg-type]
+        streams=context.streams, store=context.store,
+        progress=context.progress(mechanism.num_steps),
+        epsilon_spent=epsilon_after(mechanism, plan.claims[0].delta), evaluate=evaluate,
+        num_rows=HISTORY_ROWS, before_step=walks.before_step,
+    )  # fmt: skip
+    return weights, history, details
+
+
+def _spec(
+    config: DRWConfig,
+    walks: _RunWalks,
+    mechanism: Mechanism,
+    context: Context,
+    initial: Tensor,
+) -> tuple[DPSGD, dict[str, Any]]:
+    """The executable mechanism; batches follow the walks of the step."""
+    from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+    from dpgnn.training.clipping import global_clipping
+    from dpgnn.training.dp_sgd import DPSGD
+    from dpgnn.training.noise import joint_noise
+
+    ((event, count),) = parts(mechanism.event)
+    require(count == mechanism.num_steps, "steps", "be those of the event", mechanism.num_steps)
+    planned_norm, details = mechanism.clipping_norm, {}
+    assert planned_norm is not None
+    norm = planned_norm
+    if config.clip_reading != "constant":
+        norm = _norm_from_data(config, walks, context, initial)
+        details["clipping_norm"] = norm
+    assert mechanism.divisor is not None
+    ratio = mechanism.noise_stddev / planned_norm
+    clipping = global_clipping(norm)
+    if isinstance(event, PoissonRoots):
+        batches = _BatchesOfWalks(walks, size=None, rate=event.sampling_probability)
+    else:
+        assert isinstance(event, FixedSizeRoots)
+        batches = _BatchesOfWalks(walks, size=event.batch_size, rate=None)
+    spec = DPSGD(
+        num_steps=mechanism.num_steps, batches=batches, clipping=clipping,  # type: ignore[arg-type]
+        noise=joint_noise(clipping, ratio * norm), divisor=mechanism.divisor,
+    )  # fmt: skip
+    return spec, details
+
+
+def _norm_from_data(
+    config: DRWConfig, walks: _RunWalks, context: Context, initial: Tensor
+) -> float:
+    """C read from the roots' gradient norms before training; private data, nothing is spent for it."""
+    plain = walks.gradients_of(walks.first_inputs(), None)
+    rng = context.streams.numpy("clipping-norm")
+    chosen = rng.permutation(plain.trees.num_roots)[:NORM_SAMPLE]
+    parameters = initial.to(device=plain.device, dtype=plain.execution.torch_dtype)
+    norms = [float(plain(parameters, np.array([root])).norm()) for root in chosen]
+    if config.clip_reading == "quantile":
+        norm = float(np.quantile(norms, config.clipping_norm))
+    else:
+        norm = config.clipping_norm * float(np.percentile(norms, PERCENTILE))
+    # all gradients may be zero; the mechanism needs a positive norm
+    return max(norm, 1e-9)
+
+
+def _train_plain(
+    config: DRWConfig,
+    walks: _RunWalks,
+    plan: Plan,
+    context: Context,
+    evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]],
+    num_train: int,
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The same network on the same batches without clipping and noise."""
+    from dpgnn.training.minibatch import PlainRun, train
+
+    walks.before_step(1)
+    size = config.subgraphs_in_batch(num_train)
+    require(size <= walks.num_roots, "batch_size", f"be <= {walks.num_roots}", size)
+    batches: Any = _BatchesOfWalks(walks, size=size, rate=None)
+    run = PlainRun(
+        num_steps=plan.num_steps, batches=batches, selection=config.selection,
+        num_rows=HISTORY_ROWS,
+    )  # fmt: skip
+    return train(
+        run, walks.network, walks,  # type: ignore[arg-type]
+        walks.network.initial(rng=context.streams.numpy("weights")), config.optimizer,
+        streams=context.streams, store=context.store, progress=context.progress(plan.num_steps),
+        evaluate=evaluate, metric="val_micro_f1", before_step=walks.before_step,
+    )  # fmt: skip
+
+
+def _network(config: DRWConfig, graph: Graph) -> Network:
+    return network_behind_first_hop(
+        num_layers=config.num_layers, width=config.width, num_features=graph.num_features,
+        num_outputs=graph.num_classes, task=graph.task, gcn=config.sampler != "nodes",
+        conv=config.conv,
+    )  # fmt: skip
+
+
+def _logits(
+    config: DRWConfig, network: Network, graph: Graph, x: Any
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Named parameters -> logits of all nodes; the first hop is done once."""
+    from dpgnn.models.forward import full_graph_logits
+
+    if config.sampler == "nodes":
+        return lambda parameters: full_graph_logits(network, parameters, x, None)
+    edges = undirected(graph)
+    aggregated = first_hop_of_graph(edges, x, config.conv)
+    return lambda parameters: full_graph_logits(network, parameters, aggregated, edges)
+
+
+def _scorer(
+    config: DRWConfig, network: Network, graph: Graph, split: Split, x: Any
+) -> Callable[[Mapping[str, Tensor]], Mapping[str, float]]:
+    """Named parameters -> accuracy and micro-F1 on validation and test nodes, for the history."""
+    logits_of = _logits(config, network, graph, x)
+
+    def score(parameters: Mapping[str, Tensor]) -> Mapping[str, float]:
+        logits, row = logits_of(parameters).numpy(), {}
+        for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
+            if len(idx):
+                found = evaluation.metrics(
+                    logits[idx], graph.y[idx], task=graph.task, num_classes=graph.num_classes
+                )
+                row[f"{part}_accuracy"] = found["accuracy"]
+                row[f"{part}_micro_f1"] = found["micro_f1"]
+        return row
+
+    return score
+
+
+def _counts(sizes: np.ndarray) -> dict[str, int]:
+    """How many subgraphs have 1, 2, ... nodes; sensitive."""
+    return {str(size): int(count) for size, count in zip(*np.unique(sizes, return_counts=True))}
