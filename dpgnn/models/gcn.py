@@ -84,10 +84,10 @@ class _Propagate(torch.autograd.Function):
     """operator @ hidden for a fixed operator whose transpose is given."""
 
     @staticmethod
-    def forward(ctx, operator: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+    def forward(ctx, operator: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.transposed = transposed
         return operator @ hidden
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def,override]
+    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def]
         return None, None, ctx.transposed @ gradient

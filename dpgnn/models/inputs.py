@@ -49,12 +49,12 @@ class _SparseMatmul(torch.autograd.Function):
     """rows @ weight; the gradient of the weight is columns @ gradient."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, columns: Tensor, weight: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+    def forward(ctx, rows: Tensor, columns: Tensor, weight: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.columns = columns
         return rows @ weight
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def,override]
+    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def]
         return None, None, ctx.columns @ gradient
 
 
