@@ -12,6 +12,7 @@ TABLE: dict[str, str] = {
     "gcn": "dpgnn.methods.gcn",
     "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
+    "drw": "dpgnn.methods.drw",
 }
 
 
