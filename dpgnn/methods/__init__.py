@@ -10,8 +10,10 @@ from dpgnn.methods.base import Method
 TABLE: dict[str, str] = {
     "mlp": "dpgnn.methods.mlp",
     "gcn": "dpgnn.methods.gcn",
+    "caribou": "dpgnn.methods.caribou",
     "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
+    "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
     "drw": "dpgnn.methods.drw",
 }
 
