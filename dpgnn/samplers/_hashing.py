@@ -34,22 +34,16 @@ def pair_hash(key, first, second):  # type: ignore[no-untyped-def]
     return mix(outer ^ (uint64(key[1]) + uint64(second) * SILVER))
 
 
+@njit(cache=True, nogil=True)
+def pair_hashes(key, first, second):  # type: ignore[no-untyped-def]
+    """`pair_hash` of two integer arrays: uint64, of their length."""
+    out = np.empty(len(first), np.uint64)
+    for place in range(len(first)):
+        out[place] = pair_hash(key, first[place], second[place])
+    return out
+
+
 @njit(cache=True, nogil=True, inline="always")
 def uniform(bits):  # type: ignore[no-untyped-def]
     """A float64 in [0, 1) from 64 bits."""
     return np.float64(bits >> uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def below(state, bound):  # type: ignore[no-untyped-def]
-    """An exactly uniform integer in 0..bound-1; `state` (uint64, shape (2,): seed, counter) moves on.
-
-    Lemire (2019), with 32-bit words: bound must be < 2^32.
-    """
-    wide = uint64(bound)
-    while True:
-        state[1] += uint64(1)
-        product = (mix(state[0] + state[1] * GOLDEN) >> uint64(32)) * wide
-        low = product & uint64(0xFFFFFFFF)
-        if low >= wide or low >= (uint64(0x100000000) - wide) % wide:
-            return np.int64(product >> uint64(32))

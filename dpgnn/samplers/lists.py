@@ -209,7 +209,7 @@ def trees(
             node_count[part], edge_count[part],
         )  # fmt: skip
 
-    _in_threads(measure, parts, num_workers)
+    in_threads(measure, parts, num_workers)
     node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
     np.cumsum(node_count, out=node_ptr[1:])
     np.cumsum(edge_count, out=edge_ptr[1:])
@@ -223,7 +223,7 @@ def trees(
             node_ptr[part.start :], edge_ptr[part.start :], nodes, depth, heads, tails,
         )  # fmt: skip
 
-    _in_threads(fill, parts, num_workers)
+    in_threads(fill, parts, num_workers)
     return Subgraphs(
         roots=roots,
         node_ptr=node_ptr,
@@ -244,10 +244,10 @@ def _each_chunk(
     ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist()))
     for chunk in arc_chunks(arcs, num_nodes):
         parts = [(chunk, low, high) for low, high in ranges]
-        _in_threads(lambda part: work(*part), parts, num_workers)
+        in_threads(lambda part: work(*part), parts, num_workers)
 
 
-def _in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:
+def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:
     """The kernels release the interpreter's lock, so threads run side by side."""
     if num_workers == 1 or len(parts) <= 1:
         for part in parts:

@@ -151,9 +151,9 @@ def from_table(table: pa.Table, *, max_occurrences: int) -> Subgraphs:
     missing = sorted(set(COLUMNS) - set(table.column_names))
     require(not missing, "table of subgraphs", f"have the columns {', '.join(COLUMNS)}", missing)
     at_least("max_occurrences", max_occurrences, 0)
-    node_ptr, nodes = _lists(table.column("nodes"), np.int64)
-    edge_ptr, edge_source = _lists(table.column("edge_source"), np.int32)
-    other_ptr, edge_target = _lists(table.column("edge_target"), np.int32)
+    node_ptr, nodes = list_column(table.column("nodes"), np.int64)
+    edge_ptr, edge_source = list_column(table.column("edge_source"), np.int32)
+    other_ptr, edge_target = list_column(table.column("edge_target"), np.int32)
     same = np.array_equal(edge_ptr, other_ptr)
     require(same, "edge_source and edge_target", "have lists of equal lengths", "different ones")
     depth = np.empty(len(nodes), np.int8)
@@ -211,7 +211,7 @@ def _taken(
     return out
 
 
-def _lists(column: pa.ChunkedArray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+def list_column(column: pa.ChunkedArray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Pointers from 0 and flat values of a list column, whatever its chunks and offsets."""
     import pyarrow as pa
 

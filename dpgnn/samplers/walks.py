@@ -19,8 +19,9 @@ import numpy as np
 from dpgnn.checks import at_least, one_of, require
 from dpgnn.samplers import _ragged, _walk_kernels
 from dpgnn.samplers._hashing import draw_key
-from dpgnn.samplers.lists import Arcs, arc_chunks, node_mask
-from dpgnn.samplers.own_list import OwnList, present_mask, present_roots
+from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
+from dpgnn.samplers.lists import Arcs
+from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import Change, Promise
 from dpgnn.samplers.subgraphs import Subgraphs
 
@@ -28,21 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Inside = Literal["induced", "walk"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WalkGraph:
-    """The induced graph of the training nodes, ready for many partitions.
-
-    Attributes:
-        pointer: int64, shape (num_nodes + 1,).
-        neighbours: int32; node v's neighbours are neighbours[pointer[v]:pointer[v + 1]].
-        roots: int64, the present training nodes, ascending.
-    """
-
-    pointer: np.ndarray
-    neighbours: np.ndarray
-    roots: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +71,7 @@ class Partition:
             }
         )
 
-    def subgraphs(self, graph: WalkGraph, *, inside: Inside = "induced") -> Subgraphs:
+    def subgraphs(self, graph: Adjacency, *, inside: Inside = "induced") -> Subgraphs:
         """The partition as subgraphs, in the same order.
 
         Args:
@@ -124,11 +110,11 @@ class Partition:
         return heads, tails
 
     def _induced_edges(
-        self, graph: WalkGraph, edge_ptr: np.ndarray
+        self, graph: Adjacency, edge_ptr: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.diff(self.node_ptr)
-        block = np.full(len(graph.pointer) - 1, -1, np.int64)
-        local = np.zeros(len(graph.pointer) - 1, np.int32)
+        block = np.full(graph.num_nodes, -1, np.int64)
+        local = np.zeros(graph.num_nodes, np.int32)
         block[self.nodes] = np.repeat(np.arange(self.num_subgraphs), sizes)
         local[self.nodes] = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
         heads = tails = np.empty(0, np.int32)
@@ -199,14 +185,15 @@ class Walks:
         """M_min = ceil(num_train / (1 + R L)): no partition has fewer subgraphs."""
         return -(-at_least("num_train", num_train, 1) // (1 + self.num_walks * self.length))
 
-    def draw(self, graph: WalkGraph, *, rng: np.random.Generator) -> Partition:
-        """A fresh partition; DRW-D calls this with its own stream before it draws new batches.
+    def draw(self, graph: Adjacency, *, rng: np.random.Generator) -> Partition:
+        """A fresh partition of `graph`, the one that the training nodes induce.
 
         Roots are drawn uniformly from the nodes not yet used; a step goes to a uniform neighbour of the
-        current node among those not yet used, and the walk ends when there is none.
+        current node among those not yet used, and the walk ends when there is none. DRW-D calls this
+        with a stream of its own before it draws new batches.
         """
-        order, key = rng.permutation(graph.roots), draw_key(rng)
-        used = np.zeros(len(graph.pointer) - 1, np.uint8)
+        order, key = rng.permutation(graph.members), draw_key(rng)
+        used = np.zeros(graph.num_nodes, np.uint8)
         node_ptr = np.empty(len(order) + 1, np.int64)
         nodes, parent = np.empty(len(order), np.int64), np.empty(len(order), np.int32)
         count = _walk_kernels.disjoint_walks(
@@ -224,36 +211,13 @@ class Walks:
         rng: np.random.Generator,
         present: np.ndarray | None = None,
     ) -> Subgraphs:
-        """One partition as subgraphs, roots ascending; arguments as `walk_graph`.
+        """One partition as subgraphs, roots ascending; arguments as `OwnList.sample`.
 
-        Guarantee: (1, 1) for `node-features`; the edges are public.
+        Guarantee: (1, 1) for `node-features`; the edges are public. Arcs: both directions of each edge.
         """
-        graph = walk_graph(arcs, num_nodes=num_nodes, train_idx=train_idx, present=present)
+        graph = induced_adjacency(arcs, num_nodes=num_nodes, node_idx=train_idx, present=present)
         subgraphs = self.draw(graph, rng=rng).subgraphs(graph, inside=self.inside)
         return subgraphs.select(np.argsort(subgraphs.roots))
-
-
-def walk_graph(
-    arcs: Arcs, *, num_nodes: int, train_idx: np.ndarray, present: np.ndarray | None = None
-) -> WalkGraph:
-    """The induced graph of the training nodes.
-
-    Args:
-        arcs: both directions of every edge, shape (2, num_arcs), or a function that starts a pass.
-        num_nodes: size of the id universe.
-        train_idx: training ids; only these take part in walks.
-        present: bool, shape (num_nodes,); None means all.
-    """
-    allowed = node_mask(num_nodes, train_idx, "train_idx") & present_mask(num_nodes, present)
-    pointer = np.zeros(num_nodes + 1, np.int64)
-    for chunk in arc_chunks(arcs, num_nodes):
-        _walk_kernels.count_ends(chunk[0], chunk[1], allowed, pointer)
-    np.cumsum(pointer, out=pointer)
-    neighbours, place = np.empty(pointer[-1], np.int32), pointer[:-1].copy()
-    for chunk in arc_chunks(arcs, num_nodes):
-        _walk_kernels.fill_ends(chunk[0], chunk[1], allowed, place, neighbours)
-    roots = present_roots(train_idx, present)
-    return WalkGraph(pointer=pointer, neighbours=neighbours, roots=roots)
 
 
 def record_chains(length: int) -> OwnList:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dpgnn import storage
 from dpgnn.audits.neighbours import examine, examine_promises
 from dpgnn.audits.worlds import make_world
-from dpgnn.samplers.walks import Walks, partition_from_table, record_chains, walk_graph
+from dpgnn.samplers.adjacency import induced_adjacency
+from dpgnn.samplers.walks import Walks, partition_from_table, record_chains
 
 
 def undirected(seed, num_nodes, density):
@@ -47,7 +48,7 @@ def test_walks_are_disjoint_cover_every_training_node_and_follow_edges(
     arcs = undirected(seed, num_nodes, density)
     train = np.union1d(np.flatnonzero(rng.random(num_nodes) < 0.7), [0])
     sampler = Walks(length=length, num_walks=num_walks)
-    graph = walk_graph(arcs, num_nodes=num_nodes, train_idx=train)
+    graph = induced_adjacency(arcs, num_nodes=num_nodes, node_idx=train)
     partition = sampler.draw(graph, rng=rng)
     assert np.array_equal(np.sort(partition.nodes), train)
     assert partition.num_subgraphs >= sampler.min_subgraphs(len(train))
@@ -106,7 +107,7 @@ def test_the_law_of_the_partition_is_that_of_the_plain_algorithm(length, num_wal
     law = exact_law(adjacency, length, num_walks)
     assert sum(law.values()) == pytest.approx(1)
     arcs = np.array(pairs + [(b, a) for a, b in pairs]).T
-    graph = walk_graph(arcs, num_nodes=5, train_idx=np.arange(5))
+    graph = induced_adjacency(arcs, num_nodes=5, node_idx=np.arange(5))
     sampler, rng = Walks(length=length, num_walks=num_walks), np.random.default_rng(0)
     draws = 20000
     seen = Counter(frozenset(as_tuples(sampler.draw(graph, rng=rng))) for _ in range(draws))
@@ -124,7 +125,9 @@ def test_the_law_of_the_partition_is_that_of_the_plain_algorithm(length, num_wal
 
 
 def test_the_same_stream_gives_the_same_partition_and_the_next_draw_another():
-    graph = walk_graph(undirected(0, 200, 0.05), num_nodes=200, train_idx=np.arange(0, 200, 2))
+    graph = induced_adjacency(
+        undirected(0, 200, 0.05), num_nodes=200, node_idx=np.arange(0, 200, 2)
+    )
     first = Walks(length=2).draw(graph, rng=np.random.default_rng(3))
     rng = np.random.default_rng(3)
     again, later = Walks(length=2).draw(graph, rng=rng), Walks(length=2).draw(graph, rng=rng)
@@ -132,7 +135,7 @@ def test_the_same_stream_gives_the_same_partition_and_the_next_draw_another():
 
 
 def test_a_partition_written_and_read_again_is_the_same(tmp_path):
-    graph = walk_graph(undirected(0, 60, 0.1), num_nodes=60, train_idx=np.arange(60))
+    graph = induced_adjacency(undirected(0, 60, 0.1), num_nodes=60, node_idx=np.arange(60))
     partition = Walks(length=2, num_walks=2).draw(graph, rng=np.random.default_rng(0))
     storage.write_parquet(tmp_path / "p.parquet", partition.to_table())
     table = storage.read_parquet(tmp_path / "p.parquet")
@@ -144,7 +147,7 @@ def test_a_partition_written_and_read_again_is_the_same(tmp_path):
 
 def test_subgraphs_have_the_induced_edges_or_those_of_the_walk():
     arcs = undirected(1, 50, 0.3)
-    graph = walk_graph(arcs, num_nodes=50, train_idx=np.arange(0, 50, 2))
+    graph = induced_adjacency(arcs, num_nodes=50, node_idx=np.arange(0, 50, 2))
     partition = Walks(length=3, num_walks=2).draw(graph, rng=np.random.default_rng(0))
     edges = set(zip(*arcs.tolist()))
     by_walk = partition.subgraphs(graph, inside="walk").check(50)

@@ -8,7 +8,8 @@ import pytest
 
 from dpgnn.audits.neighbours import examine
 from dpgnn.audits.worlds import make_world
-from dpgnn.samplers.walks import Walks, record_chains, walk_graph
+from dpgnn.samplers.adjacency import induced_adjacency
+from dpgnn.samplers.walks import Walks, record_chains
 
 
 def world_of_mean_degree_six(seed=0, num_nodes=1000):
@@ -43,7 +44,7 @@ def test_the_number_of_subgraphs_depends_on_the_edges():
     sizes = {
         Walks(length=2)
         .draw(
-            walk_graph(arcs, num_nodes=1000, train_idx=world.train_idx),
+            induced_adjacency(arcs, num_nodes=1000, node_idx=world.train_idx),
             rng=np.random.default_rng(key),
         )
         .num_subgraphs
