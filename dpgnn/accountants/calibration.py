@@ -1,8 +1,8 @@
 """Noise for a budget, steps for a budget: never less privacy than asked.
 
 Every answer is checked by the accountant before it is returned: the epsilon of the event built from it is at
-most the target. Curves are memoised per process (`composition.curve`), and so are answers for equal
-events, so the same question asked twice costs nothing.
+most the target. Epsilons are memoised per process by event and delta (`composition.epsilon`), so the same
+question asked twice costs next to nothing.
 """
 
 from __future__ import annotations

@@ -102,11 +102,7 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
     require_relation(event, relation)
     checks.open_probability("delta", delta)
     checks.one_of("accountant", accountant, get_args(Accountant))
-    if accountant == "rdp":
-        return rdp.epsilon(event, delta)
-    if accountant == "gdp":
-        return gdp.epsilon(_gaussian_mu(event), delta)
-    return curve(event).epsilon(delta)
+    return _epsilon(event, delta, accountant)
 
 
 def delta(
@@ -120,9 +116,15 @@ def delta(
     return curve(event).delta(epsilon)
 
 
+def accountant_name(event: Event[Any]) -> str:
+    """How `epsilon` counts the event by default: "gdp" when it is exactly Gaussian, else "pld"."""
+    return "pld" if gdp.total_mu(event) is None else "gdp"
+
+
 def clear_cache() -> None:
-    """Forget every memoised curve (for benchmarks)."""
+    """Forget every memoised curve and epsilon (for benchmarks)."""
     _curve.cache_clear()
+    _epsilon.cache_clear()
 
 
 def _gaussian_mu(event: Event[Any]) -> float:
@@ -138,7 +140,17 @@ def _gaussian_mu(event: Event[Any]) -> float:
     return mu
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
+def _epsilon(event: Event[Any], delta: float, accountant: Accountant) -> float:
+    if accountant == "rdp":
+        return rdp.epsilon(event, delta)
+    if accountant == "gdp":
+        return gdp.epsilon(_gaussian_mu(event), delta)
+    return curve(event).epsilon(delta)
+
+
+# A curve can hold tens of megabytes, so few are kept; the epsilons above are what gets asked again.
+@lru_cache(maxsize=8)
 def _curve(event: Event[Any], step: float | None) -> PrivacyCurve:
     mu = gdp.total_mu(event)
     if mu is not None:
