@@ -59,9 +59,9 @@ class Graph:
         _check_labels(self)
         frozen = {}
         for name, parts in self.splits.items():
-            frozen[name] = MappingProxyType(
-                {part: _check_split_part(self, name, part, idx) for part, idx in parts.items()}
-            )
+            checked = {p: _check_split_part(self, name, p, idx) for p, idx in parts.items()}
+            _check_disjoint(self.name, name, checked)
+            frozen[name] = MappingProxyType(checked)
         object.__setattr__(self, "splits", MappingProxyType(frozen))
         for array in (self.edge_index, self.y, *_arrays(self.x)):
             array.setflags(write=False)
@@ -202,3 +202,11 @@ def _check_split_part(graph: Graph, name: str, part: str, idx: np.ndarray) -> np
     idx = np.sort(idx)
     idx.setflags(write=False)
     return idx
+
+
+def _check_disjoint(graph: str, name: str, parts: Mapping[str, np.ndarray]) -> None:
+    joined = np.sort(np.concatenate([*parts.values(), np.zeros(0, dtype=np.int64)]))
+    twice = joined[1:] == joined[:-1]
+    if twice.any():
+        node = int(joined[np.argmax(twice)])
+        require(False, f"graph {graph}: split {name}", "have disjoint parts", f"node {node} twice")

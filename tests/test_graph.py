@@ -74,6 +74,10 @@ BAD = {
         {"splits": {"public": {"train": np.array([3])}}},
         "split public, train must lie in 0..2",
     ),
+    "node in two parts": (
+        {"splits": {"public": {"train": np.array([0, 1]), "test": np.array([1])}}},
+        "split public must have disjoint parts, got 'node 1 twice'",
+    ),
     "split part of another name": (
         {"splits": {"public": {"training": np.array([0])}}},
         "unknown part of a split 'training'",

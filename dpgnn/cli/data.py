@@ -41,8 +41,7 @@ def main(args: argparse.Namespace) -> int:
 def _prepare(args: argparse.Namespace) -> int:
     from dpgnn import datasets
 
-    graph = datasets.load(args.name, folder=args.raw, root_seed=args.root_seed)
-    meta = datasets.save_graph(graph, args.out, provenance=datasets.provenance(args.name))
+    meta = datasets.prepare(args.name, args.out, folder=args.raw, root_seed=args.root_seed)
     print(
         f"{args.out}: {meta['num_nodes']} nodes, {meta['num_edges']} directed edges, "
         f"{meta['num_features']} features, {meta['num_classes']} classes"

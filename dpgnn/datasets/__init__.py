@@ -7,7 +7,8 @@ one line here.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,13 @@ from dpgnn.checks import fail
 from dpgnn.datasets.graph_files import read_graph, save_graph
 
 if TYPE_CHECKING:
+    from dpgnn.datasets.raw_files import RawFiles
+    from dpgnn.datasets.sources import Source
     from dpgnn.graph import Graph
 
-__all__ = ["TABLE", "entry_of", "load", "provenance", "read_graph", "save_graph"]
+__all__ = ["TABLE", "entry_of", "load", "prepare", "provenance", "read_graph", "save_graph"]
+
+OWN_FOLDER = Path("data/own")  # a user's own graphs, one folder each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +31,18 @@ class Entry:
     """Where a data set's loader is, and what must be said of the graph.
 
     Attributes:
-        module: below dpgnn.datasets; its `load(name, files, root_seed)` returns the Graph.
+        module: below dpgnn.datasets; it has either `load(name, files, root_seed) -> Graph`, or
+            `pieces(name, files, root_seed) -> Pieces` for a graph that can be streamed.
+        raw_edges: sources.csv counts the raw file's edges, and the loader compares them itself.
         caveats: caveat ids that any claim on this graph carries.
     """
 
     module: str
+    raw_edges: bool = False
     caveats: tuple[str, ...] = ()
 
 
+# NAME-* stands for every name that starts like it
 TABLE: Mapping[str, Entry] = {
     "chains-50": Entry(module="chains"),
     "chains-l": Entry(module="chains"),
@@ -47,30 +56,50 @@ TABLE: Mapping[str, Entry] = {
     "cs": Entry(module="npz_graphs"),
     "dblp": Entry(module="npz_graphs"),
     "digits": Entry(module="digits", caveats=("preprocessing",)),
+    "facebook-*": Entry(module="facebook100", caveats=("preprocessing",)),
+    "flickr": Entry(module="graphsaint", raw_edges=True),
+    "ogbn-arxiv": Entry(module="ogb", raw_edges=True),
+    "ogbn-mag": Entry(module="ogb", raw_edges=True),
+    "ogbn-products": Entry(module="ogb", raw_edges=True),
     "photo": Entry(module="npz_graphs"),
     "physics": Entry(module="npz_graphs"),
+    "ppi": Entry(module="graphsaint", raw_edges=True),
     "pubmed": Entry(module="planetoid"),
+    "reddit": Entry(module="reddit"),
+    "reddit-dpar": Entry(module="reddit", caveats=("preprocessing",)),
+    "reddit2": Entry(module="graphsaint", raw_edges=True),
+    "synthetic-*": Entry(module="synthetic"),
 }
 
 
-def entry_of(name: str) -> Entry:
-    """The table's entry for a data set.
+OWN = Entry(module="custom")
+
+
+def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
+    """The table's entry for a data set, or OWN for a user's own graph.
 
     Raises:
         ValueError: the name is unknown; lists what exists.
     """
-    if name not in TABLE:
-        fail("data set", f"be one of {', '.join(TABLE)}", name, "or an own graph, see docs/data.md")
-    return TABLE[name]
+    family = name.partition("-")[0] + "-*"
+    if name in TABLE:
+        return TABLE[name]
+    if family in TABLE:
+        return TABLE[family]
+    if (Path(own_folder) / name).is_dir():
+        return OWN
+    remedy = f"or a folder of your own graph: {Path(own_folder) / name}, see docs/data.md"
+    fail("data set", f"be one of {', '.join(TABLE)}", name, remedy)
 
 
-def load(name: str, *, folder: Path, root_seed: int) -> Graph:
+def load(name: str, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER) -> Graph:
     """Load a data set from raw files, fetching those that are not here.
 
     Args:
-        name: a name of the table.
+        name: a name of the table, or of a folder below `own_folder`.
         folder: where raw files are kept (data/raw); mirror folders come from DPGNN_MIRROR.
         root_seed: used by synthetic data sets only.
+        own_folder: holds a user's own graphs, one folder each.
 
     Returns:
         a validated graph whose counts are the published ones.
@@ -79,23 +108,83 @@ def load(name: str, *, folder: Path, root_seed: int) -> Graph:
         ValueError: unknown name, damaged file, or counts other than the published ones.
         OSError: a raw file is not here and could not be fetched.
     """
+    from dpgnn.datasets import custom, pieces
+
+    if entry_of(name, own_folder=own_folder) is OWN:
+        return custom.load_folder(Path(own_folder) / name, name)
+    module, files = _open(name, Path(folder))
+    if hasattr(module, "pieces"):
+        graph = pieces.collect(module.pieces(name, files, root_seed))
+    else:
+        graph = module.load(name, files, root_seed)
+    found = {count: getattr(graph, count) for count in files.source.counts()}
+    _check_counts(name, found, files.source)
+    return graph
+
+
+def prepare(
+    name: str, out: Path, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER
+) -> dict[str, Any]:
+    """Write a data set as a graph folder; large ones are streamed in bounded memory.
+
+    Args:
+        name, folder, root_seed, own_folder: as for `load`.
+        out: the graph's folder, usually results/graphs/NAME.
+
+    Returns:
+        what graph.json holds.
+
+    Raises:
+        ValueError, OSError: as `load`; nothing stands in `out` then.
+    """
+    from dpgnn.datasets import pieces
+
+    if entry_of(name, own_folder=own_folder) is OWN:
+        graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
+        return save_graph(graph, out, provenance=own_provenance(Path(own_folder) / name))
+    module, files = _open(name, Path(folder))
+    if not hasattr(module, "pieces"):
+        graph = load(name, folder=folder, root_seed=root_seed)
+        return save_graph(graph, out, provenance=provenance(name))
+    found = module.pieces(name, files, root_seed)
+    print(found.header.estimate(), file=sys.stderr)
+    return pieces.write(found, Path(out), provenance=provenance(name))
+
+
+def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:
+    """The loader's module and the data set's raw files."""
     from dpgnn.datasets.raw_files import RawFiles
     from dpgnn.datasets.sources import source_of
 
     entry = entry_of(name)
-    source = source_of(name)
-    make: Callable[..., Graph] = importlib.import_module(f"dpgnn.datasets.{entry.module}").load
-    graph = make(name, RawFiles(source=source, folder=Path(folder)), root_seed)
+    module = importlib.import_module(f"dpgnn.datasets.{entry.module}")
+    return module, RawFiles(source=source_of(name), folder=folder)
+
+
+def _check_counts(name: str, found: Mapping[str, int], source: Source) -> None:
     for count, published in source.counts().items():
-        found = getattr(graph, count)
-        if found != published:
+        if count == "num_edges" and entry_of(name).raw_edges:
+            continue
+        if found[count] != published:
             fail(
                 f"{name}: {count}",
                 f"be {published}, the published number",
-                found,
+                found[count],
                 "the raw file is another version; compare it with data/sources.csv",
             )
-    return graph
+
+
+def own_provenance(folder: Path) -> dict[str, Any]:
+    """What graph.json says of a user's own graph: the checksums of its files."""
+    from dpgnn.datasets.custom import caveats_of
+    from dpgnn.storage import sha256_file
+
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return {
+        "origin": ["own graph"],
+        "caveats": list(caveats_of(folder)),
+        "raw_sha256": {path.name: sha256_file(path) for path in files},
+    }
 
 
 def provenance(name: str) -> dict[str, Any]:

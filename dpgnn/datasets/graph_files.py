@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from dpgnn.checks import require
+from dpgnn.datasets.content import PART_CODES, content_hash, part_codes
 from dpgnn.graph import Features, Graph
 from dpgnn.storage import (
     DamagedFileError,
@@ -28,7 +27,6 @@ SCHEMA_VERSION = 1
 MAX_SPARSE_DENSITY = 0.25
 # whole files up to this size are hashed on reading; larger ones rely on their pages' checksums
 MAX_HASHED_BYTES = 256 << 20
-PART_CODES = {"train": 0, "val": 1, "test": 2}
 FILES = ("nodes.parquet", "edges.parquet")
 
 
@@ -51,10 +49,19 @@ def save_graph(
     folder = Path(folder)
     (folder / "graph.json").unlink(missing_ok=True)  # until the new one is whole, there is none
     layout = feature_layout(graph.x)
-    write_parquet(folder / "nodes.parquet", _node_table(graph, layout))
+    parts = {name: part_codes(graph, name) for name in graph.splits}
+    multilabel = graph.task == "multilabel"
+    nodes = node_table(graph.x, graph.y, parts, layout=layout, multilabel=multilabel)
+    write_parquet(folder / "nodes.parquet", nodes)
     write_parquet(folder / "edges.parquet", _edge_table(graph))
-    meta = describe(graph, layout=layout, provenance=provenance)
-    meta["files"] = {name: file_facts(folder / name) for name in FILES}
+    meta = {
+        **described(graph, num_edges=graph.num_edges, provenance=provenance),
+        "splits": sorted(graph.splits),
+        "x_layout": layout,
+        "allow_self_loops": graph.allow_self_loops,
+        "content_sha256": content_hash(graph),
+        "files": {name: file_facts(folder / name) for name in FILES},
+    }
     write_json(folder / "graph.json", meta)
     return meta
 
@@ -114,23 +121,19 @@ def read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def describe(
-    graph: Graph, *, layout: str, provenance: Mapping[str, Any] | None = None
+def described(
+    graph: Any, *, num_edges: int, provenance: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What graph.json says of a graph, without the files' checksums."""
+    """The part of graph.json that a graph in memory and a streamed one share."""
     return {
         "schema_version": SCHEMA_VERSION,
         "name": graph.name,
         "task": graph.task,
         "directed": graph.directed,
-        "allow_self_loops": graph.allow_self_loops,
         "num_nodes": graph.num_nodes,
-        "num_edges": graph.num_edges,
+        "num_edges": num_edges,
         "num_features": graph.num_features,
         "num_classes": graph.num_classes,
-        "x_layout": layout,
-        "splits": sorted(graph.splits),
-        "content_sha256": content_hash(graph),
         "provenance": dict(provenance or {}),
     }
 
@@ -143,56 +146,35 @@ def feature_layout(x: Features) -> str:
     return "csr" if cells and x.nnz / cells <= MAX_SPARSE_DENSITY else "dense"
 
 
-def content_hash(graph: Graph) -> str:
-    """sha256 of the graph's values, whatever its file layout: x as CSR, edges in order, y, splits."""
-    x = graph.x if sp.issparse(graph.x) else sp.csr_array(graph.x)
-    if not x.has_canonical_format:
-        x = x.copy()
-        x.sum_duplicates()
-    digest = hashlib.sha256()
-    head = [SCHEMA_VERSION, graph.task, graph.directed, graph.num_classes, list(x.shape)]
-    digest.update(json.dumps([*head, list(graph.y.shape)]).encode())
-    source, target = graph.edge_index
-    order = np.lexsort((target, source))
-    for array in (x.indptr, x.indices, source[order], target[order], graph.y):
-        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    digest.update(np.ascontiguousarray(x.data, dtype="<f4").tobytes())
-    for name in sorted(graph.splits):
-        for part, idx in sorted(graph.splits[name].items()):
-            digest.update(json.dumps([name, part, len(idx)]).encode())
-            digest.update(idx.astype("<i8").tobytes())
-    return digest.hexdigest()
-
-
 def file_facts(path: Path) -> dict[str, Any]:
     """Size and sha256 of a file as graph.json keeps them."""
     return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
-def _node_table(graph: Graph, layout: str) -> pa.Table:
+def node_table(
+    x: Features,
+    y: np.ndarray,
+    parts: Mapping[str, np.ndarray],
+    *,
+    layout: str,
+    multilabel: bool,
+) -> pa.Table:
+    """Rows of nodes.parquet; `parts` are int8 codes by split name."""
     columns: dict[str, Any] = {}
     if layout == "csr":
-        x = graph.x.copy()
-        x.sum_duplicates()
-        offsets = pa.array(x.indptr.astype(np.int32 if x.nnz < 2**31 else np.int64))
-        kind = pa.ListArray if x.nnz < 2**31 else pa.LargeListArray
-        columns["x_index"] = kind.from_arrays(offsets, pa.array(x.indices.astype(np.int32)))
-        columns["x_value"] = kind.from_arrays(offsets, pa.array(x.data))
+        rows = sp.csr_array(x)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        large = rows.nnz >= 2**31
+        offsets = pa.array(rows.indptr.astype(np.int64 if large else np.int32))
+        kind = pa.LargeListArray if large else pa.ListArray
+        columns["x_index"] = kind.from_arrays(offsets, pa.array(rows.indices.astype(np.int32)))
+        columns["x_value"] = kind.from_arrays(offsets, pa.array(rows.data))
     else:
-        columns["x"] = _fixed_size(graph.dense_x())
-    columns["y"] = _fixed_size(graph.y) if graph.task == "multilabel" else pa.array(graph.y)
-    for name in sorted(graph.splits):
-        codes = np.full(graph.num_nodes, -1, dtype=np.int8)
-        for part, idx in graph.splits[name].items():
-            taken = codes[idx] >= 0
-            require(
-                not taken.any(),
-                f"graph {graph.name}: split {name}",
-                "have disjoint parts",
-                f"node {int(idx[np.argmax(taken)]) if taken.any() else -1} in two",
-            )
-            codes[idx] = PART_CODES[part]
-        columns[f"split_{name}"] = pa.array(codes)
+        columns["x"] = _fixed_size(x.toarray() if sp.issparse(x) else x)
+    columns["y"] = _fixed_size(y) if multilabel else pa.array(y)
+    columns |= {f"split_{name}": pa.array(parts[name]) for name in sorted(parts)}
     return pa.table(columns)
 
 

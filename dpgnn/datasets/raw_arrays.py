@@ -1,10 +1,12 @@
-"""Reading raw .npz files: no pickles, no zip bombs, no header that promises more than is there."""
+"""Reading raw .npz and .npy files: no pickles, no zip bombs, no header that promises more than is there."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +19,15 @@ MAX_EXPANSION = 200
 MAX_ARRAY_BYTES = 64 << 30
 
 
-def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def read_npz(
+    path: Path, names: Sequence[str] | None = None, *, inside: str = ""
+) -> dict[str, np.ndarray]:
     """Read numeric arrays of an .npz file; arrays of objects are never opened.
 
     Args:
         path: a zip file of .npy members.
         names: the arrays wanted; None reads every numeric one and leaves out the others.
+        inside: name of the .npz file when `path` is an archive that holds several.
 
     Returns:
         name -> array.
@@ -32,8 +37,15 @@ def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.nda
             array is missing or not numeric.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with ExitStack() as stack:
+            archive = stack.enter_context(zipfile.ZipFile(path))
             _refuse_bomb(path, archive)
+            if inside:
+                require(inside in archive.namelist(), str(path), f"hold {inside}", "nothing")
+                archive = stack.enter_context(
+                    zipfile.ZipFile(stack.enter_context(archive.open(inside)))
+                )
+                _refuse_bomb(path, archive)
             present = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             for name in names or ():
                 if name not in present:
@@ -49,6 +61,18 @@ def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.nda
         if isinstance(error, FileNotFoundError):
             raise
         fail(str(path), "be a whole .npz file", str(error), "fetch it again")
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """Read one numeric .npy file.
+
+    Raises:
+        ValueError: no .npy header, objects instead of numbers, or fewer bytes than its shape needs.
+    """
+    with open(path, "rb") as file:
+        found = _read_array(file, path.stat().st_size, str(path), required=True)
+    assert found is not None
+    return found
 
 
 def csr_from(arrays: dict[str, np.ndarray], prefix: str, where: str) -> sp.csr_array:
@@ -76,27 +100,30 @@ def _read_member(
 ) -> np.ndarray | None:
     item = archive.getinfo(f"{name}.npy")
     with archive.open(item) as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, fortran, dtype = read(file)
-        except (ValueError, KeyError) as error:
-            fail(f"{path}: array {name}", "have a .npy header", str(error), "fetch the file again")
-        if dtype.kind not in NUMERIC_KINDS + "U":
-            if required:
-                fail(f"{path}: array {name}", "be numeric", str(dtype))
-            return None
-        wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        # read(wanted + 1) also makes zipfile check the member's CRC
-        content = file.read(min(wanted, item.file_size) + 1)
-        require(
-            len(content) == wanted,
-            f"{path}: array {name}",
-            f"have {wanted} bytes",
-            len(content),
-            "fetch the file again",
-        )
+        return _read_array(file, item.file_size, f"{path}: array {name}", required=required)
+
+
+def _read_array(
+    file: IO[bytes], available: int, where: str, *, required: bool
+) -> np.ndarray | None:
+    """One .npy stream; None for one that is not numeric and not required."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read(file)
+    except (ValueError, KeyError) as error:
+        fail(where, "have a .npy header", str(error), "fetch the file again")
+    if dtype.kind not in NUMERIC_KINDS + "U":
+        if required:
+            fail(where, "be numeric", str(dtype))
+        return None
+    wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    # one byte more than wanted: reading to the end makes zipfile check the member's CRC
+    content = file.read(min(wanted, available) + 1)
+    require(
+        len(content) == wanted, where, f"have {wanted} bytes", len(content), "fetch the file again"
+    )
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -51,7 +51,8 @@ class Source:
     """One data set: its files, terms, citation, and the counts its publishers state.
 
     Attributes:
-        num_edges: directed edges of the graph as loaded here; None when nobody states it.
+        num_edges: directed edges of the graph as loaded here, or raw edges where the loader says so;
+            None when nobody states it.
         redistribute: "yes", "no" or "unclear": whether the raw files may be handed on.
         citation: keys of data/citations.bib, separated by spaces.
     """
@@ -116,7 +117,25 @@ def source_of(name: str) -> Source:
         ValueError: the name is not in sources.csv; lists those that are.
     """
     sources = read_sources()
+    family = name.partition("-")[0] + "-*"
+    if name not in sources and family in sources:
+        return _member(sources[family], name)
     return sources[one_of("data set in sources.csv", name, sources)]
+
+
+def _member(family: Source, name: str) -> Source:
+    """A row `facebook-*` stands for every school; the star is the part of the name after the dash."""
+    member = name.partition("-")[2]
+    files = tuple(
+        replace(
+            raw,
+            file=raw.file.replace("*", member),
+            mirror_path=raw.mirror_path.replace("*", member),
+            url=raw.url.replace("*", member),
+        )
+        for raw in family.files
+    )
+    return replace(family, name=name, files=files)
 
 
 def _source(path: Path, name: str, rows: list[dict[str, str]]) -> Source:

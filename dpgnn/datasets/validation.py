@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpgnn.datasets.custom import read_folder
 from dpgnn.datasets.graph_files import read_graph
 
 
@@ -11,8 +12,14 @@ def problems_of(path: Path) -> list[str]:
     """All problems found; [] when the graph can be used.
 
     Args:
-        path: a folder with graph.json.
+        path: a folder that `dpgnn data prepare` made (it holds graph.json), or a user's own graph in
+            one of the formats of docs/data.md.
     """
+    path = Path(path)
+    if not path.is_dir():
+        return [f"{path} must be a folder that holds a graph, got no such folder; see docs/data.md"]
+    if not (path / "graph.json").exists():
+        return read_folder(path, path.name)[1]
     try:
         read_graph(path, full_check=True)
     except (ValueError, OSError) as error:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgnn.datasets.graph_files import content_hash, read_graph, save_graph
+from dpgnn.datasets.content import content_hash
+from dpgnn.datasets.graph_files import read_graph, save_graph
 from dpgnn.graph import Graph
 from dpgnn.storage import DamagedFileError
 

@@ -1,0 +1,235 @@
+"""A user's own graph: a folder of CSV, Parquet, npz or saved PyG files in the schema of docs/data.md.
+
+The folder holds one of: nodes.csv with edges.csv; nodes.parquet with edges.parquet; graph.npz;
+graph.pt; and, optionally, graph.yaml with what is known in advance and public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpgnn import config
+from dpgnn.checks import at_least, fail, one_of, require
+from dpgnn.datasets import custom_arrays, custom_tables
+from dpgnn.datasets.edges import clean_edges
+from dpgnn.datasets.raw_graph import Problems, RawGraph
+from dpgnn.graph import Graph, Task
+
+SHOWN_PROBLEMS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """graph.yaml: what the owner states of the graph; public, so it may stand in a plan.
+
+    Attributes:
+        task: multiclass, or multilabel with 0/1 columns label_0, label_1, ...
+        num_classes: number of classes; counted from the labels when it is not stated, which looks
+            at private data: claims then carry the caveat `preprocessing`.
+        classes: names of the classes in order, when labels are texts.
+        directed: edges run from source to target only; otherwise reverse edges are added.
+        drop_self_loops: leave self-loops out instead of refusing them.
+        drop_duplicates: keep the first of equal edges instead of refusing them.
+    """
+
+    task: Task = "multiclass"
+    num_classes: int | None = None
+    classes: tuple[str, ...] = ()
+    directed: bool = False
+    drop_self_loops: bool = False
+    drop_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("task", self.task, ("multiclass", "multilabel"))
+        if self.num_classes is not None:
+            at_least("num_classes", self.num_classes, 2)
+        if self.classes and self.num_classes is not None:
+            rule = f"be {len(self.classes)}, the number of `classes`"
+            require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)
+
+    @property
+    def stated_classes(self) -> int | None:
+        """The number of classes, as far as it is stated."""
+        return len(self.classes) or self.num_classes
+
+
+READERS: dict[str, Callable[[Path, Options, Problems], RawGraph | None]] = {
+    "nodes.csv": custom_tables.read_tables,
+    "nodes.parquet": custom_tables.read_tables,
+    "graph.npz": custom_arrays.read_npz_graph,
+    "graph.pt": custom_arrays.read_pyg,
+}
+
+
+def load_folder(folder: Path, name: str) -> Graph:
+    """Read a user's own graph.
+
+    Raises:
+        ValueError: anything wrong with it; the message lists up to 20 problems.
+    """
+    graph, problems = read_folder(folder, name)
+    if graph is None:
+        shown = "\n  ".join(problems[:SHOWN_PROBLEMS])
+        more = len(problems) - SHOWN_PROBLEMS
+        rest = f"\n  and {more} more; `dpgnn data validate {folder}` shows all" if more > 0 else ""
+        raise ValueError(
+            f"{folder} must be a valid graph, got {len(problems)} problems:\n  {shown}{rest}"
+        )
+    return graph
+
+
+def read_folder(folder: Path, name: str) -> tuple[Graph | None, list[str]]:
+    """The graph, or None and everything that is wrong with it."""
+    problems = Problems()
+    graph = None
+    with problems.caught():
+        options = read_options(folder)
+        raw = READERS[graph_file(folder).name](graph_file(folder), options, problems)
+        if raw is not None:
+            graph = _build(name, raw, options, problems)
+    return (None if problems.texts else graph), problems.texts
+
+
+def graph_file(folder: Path) -> Path:
+    """The file that decides the format.
+
+    Raises:
+        ValueError: none of the four, or more than one.
+    """
+    found = [name for name in READERS if (folder / name).exists()]
+    if len(found) != 1:
+        fail(str(folder), f"hold one of {', '.join(READERS)}", found or "none", "see docs/data.md")
+    return folder / found[0]
+
+
+def read_options(folder: Path) -> Options:
+    """graph.yaml, or the defaults without one.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type or an impossible value.
+    """
+    import yaml
+
+    path = folder / "graph.yaml"
+    if not path.exists():
+        return Options()
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        fail(str(path), "be YAML", str(error))
+    return config.read(Options, values or {}, str(path))
+
+
+def caveats_of(folder: Path) -> tuple[str, ...]:
+    """`preprocessing` when the number of classes is counted from private labels."""
+    return () if read_options(folder).stated_classes else ("preprocessing",)
+
+
+def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Graph | None:
+    """Check labels, edges and splits; then make the Graph."""
+    _check_features(raw, problems)
+    num_classes = _check_labels(raw, options, problems)
+    _check_edges(raw, options, problems)
+    _check_parts(raw, problems)
+    if problems.texts:
+        return None
+    edges = clean_edges(raw.source, raw.target, len(raw.y), undirected=not options.directed)
+    splits = {}
+    if raw.codes is not None:
+        parts = {"train": 0, "val": 1, "test": 2}
+        splits["public"] = {p: np.flatnonzero(raw.codes == code) for p, code in parts.items()}
+    return Graph(
+        name=name,
+        x=raw.x,
+        edge_index=edges,
+        y=raw.y,
+        num_classes=num_classes,
+        task=options.task,
+        directed=options.directed,
+        splits=splits,
+    )
+
+
+def _check_features(raw: RawGraph, problems: Problems) -> None:
+    values = raw.x.data if hasattr(raw.x, "indptr") else raw.x
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    where = np.argwhere(bad)[0]
+    if values.ndim == 1:
+        node = int(np.searchsorted(raw.x.indptr, where[0], side="right")) - 1
+        shown = f"node {raw.name_of(node)}"
+    else:
+        node = int(where[0])
+        shown = f"node {raw.name_of(node)}, column {raw.column_name(int(where[1]))}"
+    value = float(values[tuple(where)])
+    count = f"{value}, and {int(bad.sum()) - 1} more" if bad.sum() > 1 else value
+    problems.add(f"{raw.where}: feature of {shown}", "be finite", count, "replace or drop it")
+
+
+def _check_labels(raw: RawGraph, options: Options, problems: Problems) -> int:
+    where = f"{raw.where}: label"
+    if options.task == "multilabel":
+        bad = raw.y > 1
+        if bad.any():
+            node = int(np.argwhere(bad)[0][0])
+            problems.add(f"{where} of node {raw.name_of(node)}", "be 0 or 1", int(raw.y[bad][0]))
+        stated = options.stated_classes
+        if stated not in (None, raw.y.shape[1]):
+            problems.add(f"{where}s", f"be {stated} columns, as graph.yaml says", raw.y.shape[1])
+        return raw.y.shape[1]
+    labelled = raw.y[raw.y >= 0]
+    num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
+    bad = (raw.y < -1) | (raw.y >= max(num_classes, 1))
+    if bad.any():
+        node = int(np.argmax(bad))
+        rule = f"be a class in 0..{num_classes - 1}, or empty where unlabelled"
+        problems.add(f"{where} of node {raw.name_of(node)}", rule, int(raw.y[node]))
+    distinct = len(np.unique(labelled))
+    if distinct < 2:
+        problems.add(f"{where}s", "name two classes or more", f"{distinct} class")
+    return num_classes
+
+
+def _check_edges(raw: RawGraph, options: Options, problems: Problems) -> None:
+    where, n = f"{raw.where_edges}: edge", len(raw.y)
+    outside = (raw.source < 0) | (raw.source >= n) | (raw.target < 0) | (raw.target >= n)
+    if outside.any():
+        row = int(np.argmax(outside))
+        shown = f"{raw.source[row]} -> {raw.target[row]}"
+        problems.add(
+            f"{where} {row + 1}", f"join nodes 0..{n - 1}", shown, "add the node or drop it"
+        )
+        return
+    loops = raw.source == raw.target
+    if loops.any() and not options.drop_self_loops:
+        node = raw.name_of(int(raw.source[np.argmax(loops)]))
+        remedy = "drop them or set drop_self_loops in graph.yaml"
+        shown = f"{node} -> {node}, and {int(loops.sum()) - 1} more"
+        problems.add(f"{where} {int(np.argmax(loops)) + 1}", "be no self-loop", shown, remedy)
+    keys = raw.source.astype(np.int64) * n + raw.target
+    _, first, count = np.unique(keys, return_index=True, return_counts=True)
+    if (count > 1).any() and not options.drop_duplicates:
+        row = int(first[np.argmax(count > 1)])
+        pair = f"{raw.name_of(int(raw.source[row]))} -> {raw.name_of(int(raw.target[row]))}"
+        remedy = "drop duplicates or set drop_duplicates in graph.yaml"
+        shown = f"{pair} again, {int((count - 1).sum())} duplicates in all"
+        problems.add(f"{where} {row + 1}", "stand once", shown, remedy)
+
+
+def _check_parts(raw: RawGraph, problems: Problems) -> None:
+    if raw.codes is None:
+        return
+    for part, code in (("train", 0), ("test", 2)):
+        if not (raw.codes == code).any():
+            problems.add(
+                f"{raw.where}: split", f"have {part} nodes", "none", "drop the column split"
+            )
+    unlabelled = (raw.codes >= 0) & (raw.y < 0) if raw.y.ndim == 1 else np.zeros(1, dtype=bool)
+    if unlabelled.any():
+        node = raw.name_of(int(np.argmax(unlabelled)))
+        problems.add(f"{raw.where}: split of node {node}", "be empty: it has no label", "a part")

@@ -1,0 +1,99 @@
+"""Own graphs as arrays: graph.npz, or graph.pt, a `Data` object saved by PyG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.checks import fail, require
+from dpgnn.datasets.raw_arrays import csr_from, read_npz
+from dpgnn.datasets.raw_graph import Problems, RawGraph
+
+if TYPE_CHECKING:
+    from dpgnn.datasets.custom import Options
+
+PARTS = {"train": 0, "val": 1, "test": 2}
+
+
+def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph:
+    """Read graph.npz: x (or x_data, x_indices, x_indptr, x_shape), y, edge_index, *_mask.
+
+    Raises:
+        ValueError: damaged, an array is missing, or has another shape.
+    """
+    return _from_arrays(path, read_npz(path), options)
+
+
+def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
+    """Read graph.pt: a PyG `Data` or a dictionary of tensors, without running what it may hold.
+
+    Raises:
+        ValueError: it holds anything but tensors and PyG's own containers.
+    """
+    import torch
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    try:
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            found = torch.load(path, weights_only=True, map_location="cpu")
+    except Exception as error:  # torch raises many kinds for damaged and hostile files
+        text = " ".join(str(error).split())
+        remedy = "save the graph as `torch.save(data, ...)` with tensors only; nothing was executed"
+        fail(str(path), "hold tensors only", text[-160:], remedy)
+    values = found.to_dict() if hasattr(found, "to_dict") else found
+    if not isinstance(values, Mapping):
+        fail(str(path), "hold a PyG Data or a dictionary", type(values).__name__)
+    arrays = {str(k): v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
+    return _from_arrays(path, arrays, options)
+
+
+def _from_arrays(path: Path, arrays: dict[str, np.ndarray], options: Options) -> RawGraph:
+    wanted = ["y", "edge_index", *([] if "x_data" in arrays else ["x"])]
+    for name in wanted:
+        if name not in arrays:
+            fail(f"{path}: array {name}", "be there", ", ".join(sorted(arrays)) or "no arrays")
+    x: Any = csr_from(arrays, "x", str(path)) if "x_data" in arrays else arrays["x"]
+    require(x.ndim == 2, f"{path}: x", "have two dimensions", x.shape)
+    require(x.dtype.kind in "biuf", f"{path}: x", "hold numbers", str(x.dtype))
+    num_nodes, y, edges = x.shape[0], arrays["y"], arrays["edge_index"]
+    require(num_nodes > 0, f"{path}: x", "have a row for each node", x.shape)
+    require(y.dtype.kind in "biu", f"{path}: y", "hold whole numbers", str(y.dtype))
+    multilabel = options.task == "multilabel"
+    shape = f"({num_nodes}, number of labels)" if multilabel else f"({num_nodes},)"
+    right = y.ndim == (2 if multilabel else 1) and len(y) == num_nodes
+    require(right, f"{path}: y", f"have shape {shape}", y.shape)
+    right = edges.ndim == 2 and edges.shape[0] == 2
+    require(right, f"{path}: edge_index", "have shape (2, num_edges)", edges.shape)
+    require(edges.dtype.kind in "iu", f"{path}: edge_index", "hold integers", str(edges.dtype))
+    if multilabel:
+        require(bool(((y == 0) | (y == 1)).all()), f"{path}: y", "hold 0 and 1 only", int(y.max()))
+    return RawGraph(
+        where=str(path),
+        where_edges=f"{path}: edge_index",
+        x=x.astype(np.float32),
+        y=y.astype(np.uint8 if multilabel else np.int64),
+        source=edges[0].astype(np.int64),
+        target=edges[1].astype(np.int64),
+        codes=_codes(path, arrays, num_nodes),
+    )
+
+
+def _codes(path: Path, arrays: Mapping[str, np.ndarray], num_nodes: int) -> np.ndarray | None:
+    """train_mask, val_mask, test_mask -> int8 codes."""
+    masks = {part: arrays[f"{part}_mask"] for part in PARTS if f"{part}_mask" in arrays}
+    if not masks:
+        return None
+    codes = np.full(num_nodes, -1, dtype=np.int8)
+    for part, mask in masks.items():
+        where = f"{path}: {part}_mask"
+        right = mask.shape == (num_nodes,) and mask.dtype == np.bool_
+        require(right, where, f"be bool of shape ({num_nodes},)", f"{mask.dtype} {mask.shape}")
+        taken = codes[mask] >= 0
+        require(not taken.any(), where, "share no node with another mask", f"{int(taken.sum())}")
+        codes[mask] = PARTS[part]
+    return codes
