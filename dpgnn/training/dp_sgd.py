@@ -12,10 +12,9 @@ from torch import Tensor
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, PoissonRoots, parts
 from dpgnn.checks import at_least, fail, positive, require
 from dpgnn.models.network import Network
-from dpgnn.models.trees import Trees
 from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
 from dpgnn.training.clipping import Clipping, global_clipping
-from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.gradients import RootGradients
 from dpgnn.training.loop import ProgressLine, Row, run_steps
 from dpgnn.training.noise import Noise, add_noise, joint_noise
 from dpgnn.training.optimizers import Optimizer
@@ -122,6 +121,7 @@ def train(
     epsilon_spent: Callable[[int], float] | None = None,
     evaluate: Evaluate | None = None,
     num_rows: int = 10,
+    checkpoint_seconds: float = 5.0,
     before_step: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, Tensor], list[Row]]:
     """Run the mechanism: T noisy steps from public initial weights.
@@ -146,6 +146,7 @@ def train(
         evaluate: named parameters -> metrics for the history; called in study mode only, and nothing
             reads its answer: the last step is released whatever it says.
         num_rows: rows of the history.
+        checkpoint_seconds: at least this long between two checkpoints.
         before_step: told each step's number first, also after a restart; for roots whose trees are
             drawn afresh as training goes on.
 
@@ -193,44 +194,6 @@ def train(
         history = run_steps(
             take_step, state, spec.num_steps, name=stage, store=store, progress=progress,
             row=row_and_line, shown=lambda step: spent, num_rows=num_rows,
+            checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
     return network.named(state.result()), history
-
-
-def execute(
-    mechanism: Mechanism,
-    network: Network,
-    x: Any,
-    trees: Trees,
-    optimizer: OptimizerConfig,
-    *,
-    streams: Streams,
-    store: Store,
-    progress: ProgressLine,
-    clipping: Clipping | None = None,
-    noise: Noise | None = None,
-    execution: Execution | None = None,
-    epsilon_spent: Callable[[int], float] | None = None,
-    evaluate: Evaluate | None = None,
-) -> tuple[dict[str, Tensor], list[Row]]:
-    """Run a planned mechanism from fresh weights: what the `fit` of a method calls.
-
-    Guarantee: that of `train`, for the mechanism's event; enter the mechanism in the ledger first.
-
-    Args:
-        mechanism: as the ledger returned it; its name names the checkpoint and the streams' stage.
-        network: initial weights come from the stream `weights`.
-        x: features, dense float32 or scipy CSR, shape (num_nodes, num_features).
-        trees: trees of all training roots (`models.trees`).
-        optimizer, clipping, noise, execution: see `train`, `from_mechanism` and `RootGradients`.
-
-    Returns:
-        named float32 parameters on the CPU, and the history.
-    """
-    spec = from_mechanism(mechanism, num_roots=trees.num_roots, clipping=clipping, noise=noise)
-    gradients = RootGradients(network, x, trees, clipping=spec.clipping, execution=execution)
-    initial = network.initial(rng=streams.numpy("weights", stage=mechanism.name))
-    return train(
-        spec, network, gradients, initial, optimizer, streams=streams, store=store,
-        progress=progress, stage=mechanism.name, epsilon_spent=epsilon_spent, evaluate=evaluate,
-    )  # fmt: skip

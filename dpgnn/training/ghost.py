@@ -179,13 +179,13 @@ def formed_norms(
     a: Tensor, g: Tensor, ptr: np.ndarray, members: np.ndarray
 ) -> tuple[Tensor, Tensor]:
     """Upper bounds of squared norms of a few large roots, formed one at a time, in float64."""
-    weight, bias = [], []
+    weight, bias, size = [], [], a.shape[1] * g.shape[1]
     for i in members:
         rows = slice(int(ptr[i]), int(ptr[i + 1]))
         wide_a, wide_g = a[rows].double(), g[rows].double()
-        # the margin of `root_norms`, for a sum of num_rows products per entry
+        # the margin of `root_norms`: num_rows products per entry, then all entries of the norm
         spread_w = (wide_a.norm(dim=1) * wide_g.norm(dim=1)).sum()
-        spread_b, gamma = wide_g.norm(dim=1).sum(), 2.0**-52 * (rows.stop - rows.start + 8)
+        spread_b, gamma = wide_g.norm(dim=1).sum(), 2.0**-52 * (len(wide_g) + size + 8)
         formed = torch.linalg.vector_norm(wide_a.T @ wide_g)
         weight.append((formed + gamma * spread_w) ** 2)
         bias.append((torch.linalg.vector_norm(wide_g.sum(dim=0)) + gamma * spread_b) ** 2)

@@ -6,6 +6,7 @@ else, so a run that is killed at any moment and started again gives the same byt
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -81,7 +82,7 @@ def run_steps(
         for step in range(optimizer.count + 1, num_steps + 1):
             take_step(step)
             if step % every == 0 or step == num_steps:
-                history.append({"step": step, **row(step)})
+                history.append(_plain({"step": step, **row(step)}))
             progress.update(step, **shown(step))
             last = step == num_steps
             if stopped() or last or time.monotonic() - saved >= checkpoint_seconds:
@@ -90,6 +91,14 @@ def run_steps(
             if stopped() and not last:
                 raise Stopped
     return history
+
+
+def _plain(row: Row) -> Row:
+    """The row as it comes back from a checkpoint, so that a restart changes no byte of the history."""
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value
+        for key, value in sorted(row.items())
+    }
 
 
 @contextmanager

@@ -123,9 +123,9 @@ def vmap_sum(
 
     gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(parameters, x, adjacency, y)
     part_of, bounds = clipping.parts(network)
-    sizes = [int(np.prod(shape)) for shape in network.shapes.values()]
-    owner = torch.from_numpy(np.repeat(part_of, sizes))
-    for part, bound in enumerate(bounds):
+    lengths = [int(np.prod(shape)) for shape in network.shapes.values()]
+    owner = torch.from_numpy(np.repeat(part_of, lengths))
+    for part, bound in enumerate(bounds.tolist()):
         columns = torch.nonzero(owner == part)[:, 0]
         norm = torch.linalg.vector_norm(gradients[:, columns], dim=1, keepdim=True)
         gradients[:, columns] *= torch.clamp(bound / norm, max=1.0)
