@@ -20,12 +20,12 @@ from dpgnn.methods._drw_data import (
 from dpgnn.methods._drw_options import DRWConfig, resolved
 from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec
 from dpgnn.rows import normalize_rows
+from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
 from dpgnn.samplers.walks import (
     Partition,
     Walks,
     partition_from_table,
     record_chains,
-    walk_graph,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
-    from dpgnn.samplers.walks import WalkGraph
     from dpgnn.splits import Split
     from dpgnn.training.clipping import Clipping
     from dpgnn.training.dp_sgd import DPSGD
@@ -65,10 +64,8 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     The number of walks is a fact that depends on the structure: a plan that reads it may claim
     node-features only.
     """
-    edges, num_nodes = training_edges(graph, split), graph.num_nodes
     if spec.name == "walks":
-        space = walk_graph(edges, num_nodes=num_nodes, train_idx=split.train_idx)
-        partition = Walks(**spec.params).draw(space, rng=rng)
+        partition = Walks(**spec.params).draw(_training_graph(graph, split), rng=rng)
         return Prepared(
             kind="partition",
             table=partition.to_table(),
@@ -76,7 +73,9 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
             diagnostics={"nodes_per_subgraph": _counts(np.diff(partition.node_ptr))},
         )
     chains = record_chains(spec.params["length"])
-    subgraphs = chains.sample(edges, num_nodes=num_nodes, train_idx=split.train_idx, rng=rng)
+    subgraphs = chains.sample(
+        training_edges(graph, split), num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng
+    )
     return Prepared(
         kind="subgraphs",
         table=subgraphs.to_table(),
@@ -151,11 +150,9 @@ class _RunWalks:
         self.clipping: Clipping | None = None
         self._drawing = -1
         self._gradients: RootGradients | None = None
-        self._space: WalkGraph | None = None
+        self._space: Adjacency | None = None
         if self.config.sampler == "walks":
-            self._space = walk_graph(
-                training_edges(graph, split), num_nodes=graph.num_nodes, train_idx=split.train_idx
-            )
+            self._space = _training_graph(graph, split)
 
     def before_step(self, step: int) -> None:
         """Make the subgraphs of this step (1, 2, ...) the current ones."""
@@ -409,6 +406,11 @@ def _scorer(
         return row
 
     return score
+
+
+def _training_graph(graph: Graph, split: Split) -> Adjacency:
+    """What walks run on: the induced graph of the training nodes."""
+    return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
 
 
 def _counts(sizes: np.ndarray) -> dict[str, int]:

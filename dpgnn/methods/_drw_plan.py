@@ -10,12 +10,14 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants import calibration, published_drw
-from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
+import numpy as np
+
+from dpgnn.accountants import calibration, rdp
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.published_drw import DRW_ORDERS, wang_rdp
 from dpgnn.checks import fail, require
 from dpgnn.methods._drw_options import (
-    PROVED_ACCOUNTANTS,
     Accountant,
     DRWConfig,
     resolved,
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 # where neither the budget nor the options say when to stop
 LARGEST_NUM_STEPS = 1 << 20
 NONPRIVATE_NUM_STEPS = 200
+# orders of the accountants without the paper's grid: 1.1 1.25 1.5 1.75, 2 .. 11.75, 12 .. 128
+REAL_ORDERS = np.concatenate(
+    ([1.1, 1.25, 1.5, 1.75], np.arange(2.0, 12.0, 0.25), np.arange(12.0, 129.0, 4.0))
+)
 PUBLIC = ("number of training nodes", "membership of the split", "all options")
 PUBLIC_STRUCTURE = ("every edge of the graph", "number of walks", *PUBLIC)
 
@@ -113,15 +119,14 @@ def num_steps_for(
     Raises:
         ValueError: a single step is too much.
     """
-    if accountant in PROVED_ACCOUNTANTS:
+    if accountant == "pld":
         return calibration.max_steps(
-            event, target_epsilon=target_epsilon, delta=delta, relation="replace-one",
-            accountant=accountant, limit=limit,  # type: ignore[arg-type]
-        )  # fmt: skip
-    variant, counted = _wang(event, accountant)
-    steps = published_drw.drw_num_steps(counted, target_epsilon, delta, variant=variant)
+            event, target_epsilon=target_epsilon, delta=delta, relation="replace-one", limit=limit
+        )
+    orders, divergence = _divergence(event, accountant)
+    steps = rdp.max_runs(orders, divergence, target_epsilon, delta, conversion="improved")
     if steps < 1:
-        one = published_drw.drw_epsilon(counted, 1, delta, variant=variant)
+        one = rdp.to_epsilon(orders, divergence, delta, conversion="improved")[0]
         rule = f"be at least {one:.6g}, the epsilon of a single step"
         fail("target_epsilon", rule, target_epsilon, "raise epsilon or the noise")
     return min(steps, limit)
@@ -134,13 +139,24 @@ def epsilon_after(
     accountant: Accountant,
 ) -> float:
     """epsilon of `num_steps` steps by an accountant of either mode."""
-    if accountant in PROVED_ACCOUNTANTS:
-        return calibration.epsilon(
-            compose(event, num_steps), delta=delta, relation="replace-one",
-            accountant=accountant,  # type: ignore[arg-type]
-        )  # fmt: skip
-    variant, counted = _wang(event, accountant)
-    return published_drw.drw_epsilon(counted, num_steps, delta, variant=variant)
+    if accountant == "pld":
+        return calibration.epsilon(compose(event, num_steps), delta=delta, relation="replace-one")
+    orders, divergence = _divergence(event, accountant)
+    return rdp.to_epsilon(orders, num_steps * divergence, delta, conversion="improved")[0]
+
+
+def _divergence(
+    event: FixedSizeRoots[Any] | PoissonRoots[Any], accountant: Accountant
+) -> tuple[rdp.Floats, rdp.Floats]:
+    """Orders, and the Renyi divergence of one step at each."""
+    if accountant == "rdp":
+        return REAL_ORDERS, rdp.event_rdp(event, REAL_ORDERS)[0]
+    assert isinstance(event, FixedSizeRoots)
+    if accountant == "unamplified":
+        whole = dataclasses.replace(event, batch_size=event.population)
+        return REAL_ORDERS, rdp.event_rdp(whole, REAL_ORDERS)[0]
+    variant: Any = "basic" if accountant == "wang" else "forward-difference"
+    return DRW_ORDERS, wang_rdp(event, DRW_ORDERS, variant=variant)
 
 
 def noise_and_steps(
@@ -206,14 +222,6 @@ def _smallest(entry: Entry, facts: Facts) -> int:
 def _accountant(entry: Entry) -> Accountant:
     default: Accountant = "wang" if entry.mode == "published" else "pld"
     return resolved(entry).accountant or default
-
-
-def _wang(event: Event[Any], accountant: Accountant) -> tuple[Any, FixedSizeRoots[Any]]:
-    """Variant of the published bound, and the event it is applied to (all walks for `unamplified`)."""
-    assert isinstance(event, FixedSizeRoots)
-    if accountant == "unamplified":
-        return "basic", dataclasses.replace(event, batch_size=event.population)
-    return {"wang": "basic"}.get(accountant, "forward-difference"), event
 
 
 def _claims(
