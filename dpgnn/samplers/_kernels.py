@@ -12,9 +12,17 @@ from numba import njit, uint64
 from dpgnn.samplers._hashing import pair_hash, uniform
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _priority(key, g, i, order):  # type: ignore[no-untyped-def]
+    """Priority of an arc: of (group, item), of (item, group), or of both without order."""
+    if order == 0 or (order == 2 and g < i):
+        return pair_hash(key, g, i)
+    return pair_hash(key, i, g)
+
+
 @njit(cache=True, nogil=True)
 def offer_top_k(  # type: ignore[no-untyped-def]
-    group, item, group_ok, item_ok, key, item_first, low, high, slots, counts, worst
+    group, item, group_ok, item_ok, key, order, low, high, slots, counts, worst
 ):
     """Offer arcs to the K smallest priorities of each group in low..high-1.
 
@@ -27,15 +35,15 @@ def offer_top_k(  # type: ignore[no-untyped-def]
         i = item[arc]
         if g < low or g >= high or g == i or not group_ok[g] or not item_ok[i]:
             continue
-        priority = pair_hash(key, i, g) if item_first else pair_hash(key, g, i)
+        priority = _priority(key, g, i, order)
         count = counts[g]
         if count == bound and priority >= worst[g]:
             continue
-        _insert(g, i, priority, count, key, item_first, slots, counts, worst)
+        _insert(g, i, priority, count, key, order, slots, counts, worst)
 
 
 @njit(cache=True, nogil=True)
-def _insert(g, i, priority, count, key, item_first, slots, counts, worst):  # type: ignore[no-untyped-def]
+def _insert(g, i, priority, count, key, order, slots, counts, worst):  # type: ignore[no-untyped-def]
     """Put an item in its group's slots; the largest priority leaves a full group."""
     bound = slots.shape[1]
     for place in range(count):
@@ -50,13 +58,27 @@ def _insert(g, i, priority, count, key, item_first, slots, counts, worst):  # ty
     leaving, largest, second = 0, uint64(0), uint64(0)
     for place in range(bound):
         other = slots[g, place]
-        value = pair_hash(key, other, g) if item_first else pair_hash(key, g, other)
+        value = _priority(key, g, other, order)
         if value >= largest:
             leaving, largest, second = place, value, largest
         elif value > second:
             second = value
     slots[g, leaving] = i
     worst[g] = max(second, priority)
+
+
+@njit(cache=True, nogil=True)
+def mutual_entries(slots, counts):  # type: ignore[no-untyped-def]
+    """For each filled slot (u, v), in order, whether v's slots hold u."""
+    mutual = np.zeros(counts.sum(), np.bool_)
+    entry = 0
+    for u in range(len(counts)):
+        for place in range(counts[u]):
+            v = slots[u, place]
+            for other in range(counts[v]):
+                mutual[entry] |= slots[v, other] == u
+            entry += 1
+    return mutual
 
 
 @njit(cache=True, nogil=True)

@@ -104,7 +104,7 @@ def top_k_slots(
     group_ok: np.ndarray,
     item_ok: np.ndarray,
     key: np.ndarray,
-    item_first: bool = False,
+    order: str = "group",
     num_workers: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each node the `max_degree` arcs of smallest keyed priority, in one pass.
@@ -114,7 +114,8 @@ def top_k_slots(
     Args:
         by: "source" groups arcs by their source and keeps targets; "target" the other way round.
         group_ok, item_ok: uint8 masks; arcs with an end outside are not offered.
-        item_first: priority of (item, group) instead of (group, item).
+        order: priority of (group, item) ("group"), of (item, group) ("item") or of the pair without order
+            ("both").
         num_workers: threads; the result is the same for any number.
 
     Returns:
@@ -123,11 +124,12 @@ def top_k_slots(
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
     worst = np.zeros(num_nodes, np.uint64)
+    code = ("group", "item", "both").index(order)
 
     def work(chunk: np.ndarray, low: int, high: int) -> None:
         group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])
         _kernels.offer_top_k(
-            group, item, group_ok, item_ok, key, item_first, low, high, slots, counts, worst
+            group, item, group_ok, item_ok, key, code, low, high, slots, counts, worst
         )
 
     _each_chunk(arcs, num_nodes, num_workers, work)

@@ -126,7 +126,7 @@ class Stable:
             group_ok=has_record,
             item_ok=readers,
             key=key,
-            item_first=True,
+            order="item",
             num_workers=num_workers,
         )
         return lists_of(slots, counts)
