@@ -74,7 +74,8 @@ def examine_edges(
     size = world.num_nodes
     scale = 2 if promise.undirected else 1
     count = lost = gained = 0
-    most, worst = -1, ()
+    most = -1
+    worst: tuple[int, ...] = ()
     for offender, first, second in neighbours(
         world,
         privacy_unit,
