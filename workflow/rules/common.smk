@@ -20,6 +20,8 @@ WORKFLOW = Workflow(
 GRAPHS, SPLITS = WORKFLOW.graphs, WORKFLOW.splits
 PREPARED, RECORDS = WORKFLOW.prepared, WORKFLOW.records
 STUDY = WORKFLOW.study.name
+# an out of dvc.yaml even when no entry needs a prepared sample
+Path("results/prepared").mkdir(parents=True, exist_ok=True)
 
 
 wildcard_constraints:
