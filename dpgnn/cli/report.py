@@ -1,0 +1,89 @@
+"""`dpgnn report`: records -> tables, figures and one self-contained page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.results.info import StudyInfo
+    from dpgnn.study import Study
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `report` to the command line."""
+    parser = subparsers.add_parser("report", help="records -> tables, figures and one page")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--study", type=Path, help="the study's YAML file")
+    what.add_argument("--join", action="store_true", help="join the reports of all studies present")
+    parser.add_argument("--tier", choices=("S", "M", "L"), default=None, help="tier of the study")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        help="folder of tables/, figures/ and report.html (default: RESULTS/studies/STUDY); "
+        "with --join the page (default: RESULTS/report.html)",
+    )
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write a study's report, or the page that joins them."""
+    from dpgnn.results.report import write_joined, write_study
+
+    if args.join:
+        out = args.out or args.results / "report.html"
+        names = write_joined(args.results, out)
+        print(f"{out}: {', '.join(names)}", file=sys.stderr)
+        return 0
+    from dpgnn.paths import Paths
+    from dpgnn.study import load_study
+
+    info = describe(load_study(args.study, args.tier), args.study)
+    out = args.out or Paths(results=args.results).study(info.name)
+    found = write_study(info, args.results, out)
+    scored = sum(len(cell.runs) for cell in found.cells)
+    print(f"{out / 'report.html'}: {scored} of {len(info.planned)} runs", file=sys.stderr)
+    return 0
+
+
+def describe(study: Study, path: Path) -> StudyInfo:
+    """What the report needs of a study.
+
+    Args:
+        study: of the tier that is reported.
+        path: its file; stands in rerun commands as it was given.
+    """
+    import dataclasses
+
+    from dpgnn import methods
+    from dpgnn.results.info import EntryInfo, StudyInfo
+
+    config = study.config
+    used = dict.fromkeys(key.entry for key in study.keys)
+    entries = tuple(
+        EntryInfo(
+            name=name,
+            title=entry.title or methods.get(entry.method).title,
+            method=entry.method,
+            mode=entry.mode,
+        )
+        for name, entry in study.entries.items()
+        if name in used
+    )
+    return StudyInfo(
+        name=study.name,
+        title=config.title,
+        tier=study.tier,
+        config_path=path.as_posix(),
+        config_text=path.read_text(encoding="utf-8"),
+        root_seed=config.root_seed,
+        baseline=config.baseline if config.baseline in used else "",
+        paper=config.paper,
+        settings={name: dataclasses.asdict(split) for name, split in config.settings.items()},
+        entries=entries,
+        planned=tuple(key.folder for key in study.keys),
+    )

@@ -1,0 +1,145 @@
+"""Claimed, proved and measured epsilon side by side; audits join where their files are present."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpgnn.accountants.implications import notion, notion_implies
+from dpgnn.checks import require
+from dpgnn.results.cells import Cell
+from dpgnn.results.table import Column, Row, Table, epsilon_text
+from dpgnn.results.tables import ENTRY, PLACE
+from dpgnn.storage import read_json
+
+AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
+
+
+def read_audits(folder: str | Path) -> list[dict[str, Any]]:
+    """Audit results of a study: every object, or list of objects, in `audits/*.json`.
+
+    Each has `key` (dataset, setting, entry, epsilon and perhaps repeat) and `epsilon_lower_bound`; `attack`,
+    `confidence`, `privacy_unit` and others may follow.
+
+    Raises:
+        ValueError, DamagedFileError: a file is not of this form; names it.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("*.json")):
+        content = read_json(path)
+        for item in content if isinstance(content, list) else [content]:
+            is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)
+            missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in item["key"]]
+            require(
+                not missing, f"{path}: audit", "name its run by " + ", ".join(AUDIT_KEY), missing
+            )
+            found.append(dict(item))
+    return found
+
+
+def proved_epsilon(cell: Cell) -> float | None:
+    """The smallest proved epsilon that covers what the first claim promises to protect.
+
+    A proved claim counts when its notion implies the first claim's and its delta is no larger.
+
+    Returns:
+        math.inf where it is proved that no finite bound is known; None where nothing is proved.
+    """
+    if cell.claim is None:
+        return None
+    target = cell.claim
+    proved = [
+        claim.epsilon
+        for claim in cell.claims
+        if claim.status == "proved"
+        and notion_implies(notion(claim), notion(target))
+        and claim.delta <= target.delta
+    ]
+    return min(proved, default=None)
+
+
+def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence."""
+    matching = [
+        audit
+        for audit in audits
+        if all(str(audit["key"][name]) == getattr(cell, name) for name in AUDIT_KEY)
+        and audit.get("epsilon_lower_bound") is not None
+    ]
+    if not matching:
+        return {}
+    return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
+
+
+def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()) -> Table:
+    """One row per private cell: what is claimed, what is proved, what an audit measured."""
+    rows = [_row(cell, audits) for cell in cells if cell.is_private]
+    return Table(
+        name="claims",
+        title="What is claimed, proved and measured",
+        caption=(
+            "Budget: the ε asked for. Claimed: the ε stated for the run, by the paper's own formula in "
+            "published mode. Proved: the smallest ε we can prove for what was run, for the same protected "
+            "element and δ (∞: no finite one). Measured: the largest lower bound an audit has shown; a claim "
+            "below it is false."
+        ),
+        columns=(
+            *PLACE,
+            *ENTRY,
+            Column(key="mode", header="Mode"),
+            Column(key="unit", header="Protects"),
+            Column(key="epsilon", header="Budget ε", kind="epsilon"),
+            Column(key="claimed", header="Claimed ε", kind="epsilon"),
+            Column(key="proved", header="Proved ε", kind="epsilon", show=_proved_text),
+            Column(key="measured", header="Measured ε ≥", kind="epsilon", show=_measured_text),
+            Column(key="delta", header="δ", kind="number"),
+            Column(key="status", header="Status"),
+            Column(key="accountant", header="Accountant"),
+            Column(key="caveats", header="Caveats", show=_caveats_text),
+            Column(key="attack", header="attack", form="csv"),
+            Column(key="confidence", header="confidence", form="csv"),
+            Column(key="assumed_public", header="assumed_public", form="csv"),
+            Column(key="released", header="released", form="csv"),
+            Column(key="selection", header="selection", form="csv"),
+            Column(key="words", header="words", form="csv"),
+        ),
+        rows=rows,
+        empty="No private run has a score.",
+    )
+
+
+def _row(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "dataset": cell.dataset,
+        "setting": cell.setting,
+        "entry": cell.entry,
+        "label": cell.label,
+        "mode": cell.mode,
+        "unit": cell.unit_text,
+        "epsilon": cell.epsilon,
+        "delta": cell.delta,
+        "caveats": (),
+    }
+    claim = cell.claim
+    if claim is not None:
+        row |= {"claimed": claim.epsilon, "proved": proved_epsilon(cell), "delta": claim.delta}
+        row |= {"accountant": claim.accountant, "status": claim.status, "caveats": claim.caveats}
+        row |= {"assumed_public": claim.assumed_public, "released": claim.released}
+        row |= {"selection": claim.selection, "words": " | ".join(cell.words)}
+    found = measured_epsilon(cell, audits)
+    row["measured"] = found.get("epsilon_lower_bound")
+    row |= {"attack": found.get("attack"), "confidence": found.get("confidence")}
+    return row
+
+
+def _caveats_text(row: Row) -> str:
+    return ", ".join(row["caveats"]) or "none"
+
+
+def _proved_text(row: Row) -> str:
+    return "nothing proved" if row.get("proved") is None else epsilon_text(row["proved"])
+
+
+def _measured_text(row: Row) -> str:
+    return "not audited" if row.get("measured") is None else epsilon_text(row["measured"])

@@ -1,0 +1,152 @@
+"""Paired differences: against the baseline, and between the sound and the published form of a method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpgnn.accountants.implications import may_rank_together
+from dpgnn.results.cells import Cell
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.ranking import compare, why_unranked
+from dpgnn.results.statistics import PairedTest, Verdict, holm, verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """entry - reference at shared splits.
+
+    Attributes:
+        entry, reference: the two cells.
+        question: what the difference answers: "price of privacy", "price of soundness", "same guarantee",
+            "no privacy on either side"; or "refused" when the claims may not be compared.
+        note: why it is refused; the shared guarantee; or the options in which the entries differ.
+        test: None when refused or when no split is shared.
+        corrected_p: Holm's p value within the family; None without a test or with one repeat.
+        verdict: see `statistics.verdict`; None without a test.
+        family: number of comparisons of this data set and setting that the p value is corrected for.
+    """
+
+    entry: Cell
+    reference: Cell
+    question: str
+    note: str = ""
+    test: PairedTest | None = None
+    corrected_p: float | None = None
+    verdict: Verdict | None = None
+    family: int = 0
+
+
+def differences(cells: Sequence[Cell], info: StudyInfo) -> list[Difference]:
+    """All paired differences of a study, corrected within each data set and setting.
+
+    Each entry is compared with the baseline at its own epsilon (or with the baseline's only level when one
+    of the two is not private), each sound entry with the published entry of its method that differs
+    least in its options.
+    """
+    pairs = _baseline_pairs(cells, info) + _soundness_pairs(cells)
+    found, seen = [], set()
+    for entry, reference in pairs:
+        identity = (id(entry), id(reference))
+        if identity not in seen:
+            seen.add(identity)
+            found.append(_difference(entry, reference))
+    return _corrected(found)
+
+
+def count_comparisons(found: Sequence[Difference]) -> int:
+    """How many comparisons were tested."""
+    return sum(item.test is not None and item.test.p is not None for item in found)
+
+
+def _baseline_pairs(cells: Sequence[Cell], info: StudyInfo) -> list[tuple[Cell, Cell]]:
+    if not info.baseline:
+        return []
+    pairs = []
+    for entry in cells:
+        if entry.entry == info.baseline:
+            continue
+        for reference in cells:
+            if reference.entry == info.baseline and reference.place == entry.place:
+                both = entry.is_private and reference.is_private
+                if not both or entry.epsilon == reference.epsilon:
+                    pairs.append((entry, reference))
+    return pairs
+
+
+def _soundness_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    pairs = []
+    for sound in cells:
+        if sound.mode != "sound":
+            continue
+        candidates = [
+            other
+            for other in cells
+            if other.mode == "published"
+            and other.method == sound.method
+            and (other.place, other.epsilon) == (sound.place, sound.epsilon)
+        ]
+        if candidates:
+            nearest = min(candidates, key=lambda other: len(differing_options(sound, other)))
+            pairs.append((sound, nearest))
+    return pairs
+
+
+def differing_options(a: Cell, b: Cell) -> list[str]:
+    """Dotted names of the options in which two entries differ, sorted."""
+    first, second = (_flat(cell.runs[0].record.entry.get("options", {})) for cell in (a, b))
+    return sorted(
+        name for name in {*first, *second} if first.get(name, ...) != second.get(name, ...)
+    )
+
+
+def _flat(options: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        return {path: options}
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        found |= _flat(value, f"{path}.{name}" if path else str(name))
+    return found
+
+
+def _difference(entry: Cell, reference: Cell) -> Difference:
+    question, note = _question(entry, reference)
+    test = None if question == "refused" else compare(entry, reference)
+    if question != "refused" and test is None:
+        note = "no split is shared"
+    return Difference(entry=entry, reference=reference, question=question, note=note, test=test)
+
+
+def _question(entry: Cell, reference: Cell) -> tuple[str, str]:
+    if not (entry.is_private or reference.is_private):
+        return "no privacy on either side", ""
+    if entry.is_private != reference.is_private:
+        return "price of privacy", ""
+    if entry.method == reference.method and entry.mode != reference.mode:
+        listed = ", ".join(differing_options(entry, reference)) or "nothing"
+        return "price of soundness", f"options that differ: {listed}"
+    for cell in (entry, reference):
+        if reason := why_unranked(cell):
+            return "refused", f"{cell.label}: {reason}"
+    assert entry.claim is not None
+    assert reference.claim is not None
+    answer = may_rank_together([entry.claim, reference.claim])
+    return ("same guarantee" if answer.allowed else "refused"), answer.reason
+
+
+def _corrected(found: Sequence[Difference]) -> list[Difference]:
+    families: dict[tuple[str, str], list[int]] = {}
+    for position, item in enumerate(found):
+        families.setdefault(item.entry.place, []).append(position)
+    done = list(found)
+    for positions in families.values():
+        tests = [found[position].test for position in positions]
+        p_values = [None if test is None else test.p for test in tests]
+        size = sum(p is not None for p in p_values)
+        for position, test, p in zip(positions, tests, holm(p_values)):
+            if test is not None:
+                done[position] = replace(
+                    found[position], corrected_p=p, verdict=verdict(test, p), family=size
+                )
+    return done

@@ -1,0 +1,219 @@
+"""The landing summary: what a study shows, in sentences made from its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpgnn.results.cells import Cell
+from dpgnn.results.claims_table import proved_epsilon
+from dpgnn.results.differences import Difference, count_comparisons
+from dpgnn.results.frame import Run
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.ranking import Ranking, Refusal
+from dpgnn.results.table import Table, epsilon_text, signed
+
+CLEAR = "larger than the noise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Sentences about one question.
+
+    Attributes:
+        topic: the question in a few words.
+        sentences: the answer; every number in them comes from a record.
+    """
+
+    topic: str
+    sentences: tuple[str, ...]
+
+
+def findings(
+    info: StudyInfo,
+    runs: Sequence[Run],
+    cells: Sequence[Cell],
+    *,
+    rankings: Sequence[Ranking],
+    refusals: Sequence[Refusal],
+    differences: Sequence[Difference],
+    papers: Sequence[Table] = (),
+) -> list[Finding]:
+    """What stands at the top of a report, the most general first; topics without an answer are left out."""
+    found = [
+        ("What was run", _runs(info, runs, cells)),
+        ("The paper's numbers", _papers(papers)),
+        ("Who leads", _leaders(rankings) + _refused(refusals)),
+        ("Without privacy", _without_privacy(differences)),
+        ("Price of privacy", _prices(differences, "price of privacy")),
+        ("Price of soundness", _prices(differences, "price of soundness")),
+        ("Claims", _claims(cells)),
+        ("Noise", _noise(differences)),
+    ]
+    return [Finding(topic=topic, sentences=tuple(lines)) for topic, lines in found if lines]
+
+
+def listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """ "1 run", "3 runs"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _runs(info: StudyInfo, runs: Sequence[Run], cells: Sequence[Cell]) -> list[str]:
+    scored = sum(len(cell.runs) for cell in cells)
+    datasets = dict.fromkeys(cell.dataset for cell in cells)
+    entries = dict.fromkeys(cell.entry for cell in cells)
+    text = (
+        f"{scored} of {count(len(info.planned), 'planned run')} (tier {info.tier}) have a score, on "
+        f"{count(len(datasets), 'data set')} with {count(len(entries), 'entry', 'entries')}."
+    )
+    failed = sum(run.record.status == "failed" for run in runs)
+    away = sum(run.record.status == "not-available" for run in runs)
+    parts = [(failed, "failed"), (away, "not available here")]
+    parts.append((len(info.planned) - len(runs), "not run"))
+    rest = [f"{number} {word}" for number, word in parts if number]
+    return [text, f"The others: {listed(rest)}; the status table says why."] if rest else [text]
+
+
+def _papers(papers: Sequence[Table]) -> list[str]:
+    found = []
+    for table in papers:
+        words = [row["verdict"] for row in table.rows]
+        parts = [
+            f"{words.count(word)} {word}"
+            for word in ("within spread", "outside", "no spread known", "not available")
+            if word in words
+        ]
+        found.append(f"{table.title}: of {count(len(words), 'value')} {listed(parts)}.")
+    return found
+
+
+def _leaders(rankings: Sequence[Ranking]) -> list[str]:
+    """Who leads under each guarantee, at the largest epsilon it was run with."""
+    by_guarantee: dict[str, list[Ranking]] = {}
+    for ranking in rankings:
+        by_guarantee.setdefault(ranking.title, []).append(ranking)
+    found = []
+    for guarantee, group in by_guarantee.items():
+        largest = max(group, key=lambda ranking: float(ranking.epsilon)).epsilon
+        group = [ranking for ranking in group if ranking.epsilon == largest]
+        contested = [ranking for ranking in group if len(ranking.places) > 1]
+        opening = f"Under “{guarantee}” at ε = {epsilon_text(largest)}"
+        if not contested:
+            alone = dict.fromkeys(ranking.places[0].cell.label for ranking in group)
+            verb = "stands alone" if len(alone) == 1 else "each stand alone"
+            found.append(f"{opening}, {listed(list(alone))} {verb}, so nothing is ranked.")
+            continue
+        clear: dict[str, list[str]] = {}
+        close = []
+        for ranking in contested:
+            if ranking.places[0].clear_lead:
+                clear.setdefault(ranking.places[0].cell.label, []).append(ranking.dataset)
+            else:
+                close.append(ranking.dataset)
+        parts = [
+            f"{label} is ahead of all others on {listed(where)}" for label, where in clear.items()
+        ]
+        if close:
+            parts.append(f"no entry leads by more than the noise on {listed(close)}")
+        found.append(f"{opening}, {'; '.join(parts)}.")
+    return found
+
+
+def _refused(refusals: Sequence[Refusal]) -> list[str]:
+    if not refusals:
+        return []
+    return [
+        f"{count(len(refusals), 'pair')} of guarantees may not be ranked against each other; the section "
+        "on comparisons says why."
+    ]
+
+
+def _without_privacy(differences: Sequence[Difference]) -> list[str]:
+    pairs: dict[str, list[Difference]] = {}
+    for item in differences:
+        if item.question == "no privacy on either side" and item.test is not None:
+            pairs.setdefault(item.entry.entry, []).append(item)
+    return [
+        f"{group[0].entry.label} against {group[0].reference.label}: {_spread(group)}."
+        for group in pairs.values()
+    ]
+
+
+def _prices(differences: Sequence[Difference], question: str) -> list[str]:
+    """The price of privacy or of soundness, per pair of entries, at the smallest and the largest epsilon."""
+    pairs: dict[tuple[str, str], list[Difference]] = {}
+    for item in differences:
+        if item.question == question and item.test is not None:
+            pairs.setdefault((item.entry.entry, item.reference.entry), []).append(item)
+    found = []
+    for group in pairs.values():
+        budgets = sorted({_budget(item) for item in group}, key=float)
+        for budget in dict.fromkeys([budgets[0], budgets[-1]]):
+            here = [item for item in group if _budget(item) == budget]
+            found.append(
+                f"{here[0].entry.label} at ε = {epsilon_text(budget)} against {here[0].reference.label}: "
+                f"{_spread(here)}."
+            )
+    return found
+
+
+def _spread(group: Sequence[Difference]) -> str:
+    """Each data set's difference for a few, the range for many; which are clear of the noise."""
+    means = [(item.test.mean if item.test else 0.0, item) for item in group]
+    verdicts = {item.verdict for item in group}
+    if len(group) <= 4 and len(verdicts) == 1:
+        parts = [f"{signed(100 * mean)} points on {item.entry.dataset}" for mean, item in means]
+        all_ = "" if len(group) == 1 else "both " if len(group) == 2 else "all "
+        return f"{listed(parts)}, {all_}{verdicts.pop()}"
+    if len(group) <= 4:
+        return listed(
+            [
+                f"{signed(100 * mean)} points on {item.entry.dataset} ({item.verdict})"
+                for mean, item in means
+            ]
+        )
+    low, high = min(means, key=lambda pair: pair[0]), max(means, key=lambda pair: pair[0])
+    clear = sum(item.verdict == CLEAR for item in group)
+    return (
+        f"between {signed(100 * low[0])} points on {low[1].entry.dataset} and {signed(100 * high[0])} on "
+        f"{high[1].entry.dataset}, larger than the noise in {clear} of {len(group)} cases"
+    )
+
+
+def _budget(item: Difference) -> str:
+    return item.entry.epsilon if item.entry.is_private else item.reference.epsilon
+
+
+def _claims(cells: Sequence[Cell]) -> list[str]:
+    private = [cell for cell in cells if cell.is_private and cell.claim is not None]
+    published = [cell for cell in private if cell.claim and cell.claim.status != "proved"]
+    if not private:
+        return []
+    number = len(private) - len(published)
+    found = [f"{number} of {count(len(private), 'private cell')} state an ε that is proved."]
+    if published:
+        known = [proved_epsilon(cell) for cell in published]
+        finite = sum(value is not None and math.isfinite(value) for value in known)
+        found.append(
+            f"{len(published)} state the ε of a paper; for {finite} of them a finite ε can be proved "
+            "for what was run."
+        )
+    return found
+
+
+def _noise(differences: Sequence[Difference]) -> list[str]:
+    total = count_comparisons(differences)
+    if not total:
+        return []
+    words = [item.verdict for item in differences]
+    clear, unclear = words.count("larger than the noise"), words.count("unclear")
+    return [
+        f"Of {count(total, 'paired comparison')}, {clear} are larger than the noise after Holm's "
+        f"correction, {unclear} are unclear and {total - clear - unclear} are inside the noise."
+    ]

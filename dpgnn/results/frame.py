@@ -1,0 +1,160 @@
+"""Run records -> one polars frame, one row per run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.checks import require
+from dpgnn.paths import parse_run
+from dpgnn.results.schema import Record, read_record
+from dpgnn.storage import read_json
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KEY = ("study", "dataset", "setting", "entry", "epsilon", "repeat")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A record with what lies beside it.
+
+    Attributes:
+        record: the run's record.
+        resources: seconds, memory, device, threads; {} when the file is absent.
+        folder: where the files lie; None for records made in memory.
+    """
+
+    record: Record
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
+        key = self.record.key
+        return (
+            f"{key['dataset']}.{key['setting']}/{key['entry']}/eps={key['epsilon']}/{key['repeat']}"
+        )
+
+
+def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[Run]:
+    """Records below a study's `runs` folder with their resources.
+
+    Args:
+        folder: results/studies/STUDY/runs.
+        planned: only these run folders, in this order; None takes all there are, sorted.
+
+    Raises:
+        DamagedFileError: a record is damaged or of another version.
+        ValueError: a record lies in a folder that is not its own.
+    """
+    folder = Path(folder)
+    if planned is None:
+        names = [
+            str(path.parent.relative_to(folder)) for path in folder.glob("*/*/*/*/record.json")
+        ]
+        planned = sorted(names)
+    runs = []
+    for name in planned:
+        path = folder / name / "record.json"
+        if not path.exists():
+            continue
+        record = read_record(path)
+        stated = {axis: record.key.get(axis) for axis in KEY[1:]}
+        require(stated == parse_run(name), f"{path}: key", f"be that of its folder {name}", stated)
+        resources = path.with_name("resources.json")
+        runs.append(
+            Run(
+                record=record,
+                resources=read_json(resources) if resources.exists() else {},
+                folder=path.parent,
+            )
+        )
+    return runs
+
+
+def to_frame(runs: Sequence[Run]) -> pl.DataFrame:
+    """One row per run.
+
+    Returns:
+        columns: the key (study, dataset, setting, entry, epsilon as text, repeat); method, mode,
+        privacy_unit, relation; status, reason; target_epsilon, spent_epsilon (inf where unbounded, null
+        without privacy), delta; claim_status, accountant, degree_bound of the first claim; metric (the
+        name of the score: accuracy, or micro_f1 for multi-label), score, accuracy, micro_f1, macro_f1 on the
+        test nodes and val_score, all fractions and null unless the status is ok; num_test; seconds,
+        max_rss_mb, device, num_threads, started.
+    """
+    import polars as pl
+
+    rows = [_row(run) for run in runs]
+    return pl.DataFrame(rows, schema=_schema(), orient="row")
+
+
+def primary_metric(record: Record) -> str:
+    """The name of the score tables rank by: micro_f1 for multi-label tasks, accuracy otherwise."""
+    return "micro_f1" if record.facts.get("task") == "multilabel" else "accuracy"
+
+
+def as_float(value: Any) -> float | None:
+    """A number of a record, where infinity is the text "inf"; None stays None."""
+    return None if value is None else float(value)
+
+
+def _schema() -> dict[str, Any]:
+    import polars as pl
+
+    texts = (*KEY[:-1], "method", "mode", "privacy_unit", "relation", "status", "reason")
+    schema: dict[str, Any] = dict.fromkeys(texts, pl.String)
+    schema |= {"claim_status": pl.String, "accountant": pl.String, "metric": pl.String}
+    numbers = ("target_epsilon", "spent_epsilon", "delta", "score", "accuracy", "micro_f1")
+    schema |= dict.fromkeys((*numbers, "macro_f1", "val_score"), pl.Float64)
+    schema |= {"seconds": pl.Float64, "max_rss_mb": pl.Float64}
+    schema |= {"repeat": pl.Int64, "degree_bound": pl.Int64, "num_test": pl.Int64}
+    schema |= {"num_threads": pl.Int64, "device": pl.String, "started": pl.String}
+    return schema
+
+
+def _row(run: Run) -> dict[str, Any]:
+    record = run.record
+    claim = record.claims[0] if record.claims else {}
+    values: dict[str, Any] = {name: record.key.get(name) for name in KEY}
+    for name in ("method", "mode", "privacy_unit", "relation"):
+        values[name] = record.entry.get(name)
+    values |= {"status": record.status, "reason": record.reason}
+    values["target_epsilon"] = as_float(record.budget.get("target_epsilon"))
+    values["spent_epsilon"] = as_float(record.budget.get("spent_epsilon"))
+    values["delta"] = as_float(record.budget.get("delta"))
+    values["claim_status"] = claim.get("status")
+    values["accountant"] = claim.get("accountant")
+    values["degree_bound"] = claim.get("degree_bound")
+    values |= _scores(record)
+    for name in ("seconds", "max_rss_mb"):
+        values[name] = as_float(run.resources.get(name))
+    values["device"] = run.resources.get("device")
+    values["num_threads"] = run.resources.get("num_threads", record.num_threads)
+    values["started"] = run.resources.get("started")
+    return {name: values.get(name) for name in _schema()}
+
+
+def _scores(record: Record) -> dict[str, Any]:
+    """The metrics of a run that succeeded; a failed run has none, whatever its record holds."""
+    name = primary_metric(record)
+    if record.status != "ok" or not record.metrics.get("test"):
+        return {"metric": name}
+    test, val = record.metrics["test"], record.metrics.get("val", {})
+    scores: dict[str, Any] = {"metric": name, "num_test": test["num_nodes"]}
+    for metric in ("accuracy", "micro_f1", "macro_f1"):
+        scores[metric] = as_float(test.get(metric))
+    scores["score"], scores["val_score"] = scores[name], as_float(val.get(name))
+    require(
+        scores["score"] is not None and math.isfinite(scores["score"]),
+        f"{name} of {record.key}",
+        "be a finite number in a run that is ok",
+        scores["score"],
+    )
+    return scores

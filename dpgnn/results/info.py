@@ -1,0 +1,106 @@
+"""What a report must know of a study besides its records; stored as tables/study.json for the joined page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpgnn import config as strict
+from dpgnn.paths import parse_run
+from dpgnn.storage import DamagedFileError, read_json, write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryInfo:
+    """One entry as the study states it.
+
+    Attributes:
+        name: the entry's name in paths.
+        title: how tables call it; empty where the study gives none.
+        method: name in the table of methods.
+        mode: nonprivate, published or sound.
+    """
+
+    name: str
+    title: str = ""
+    method: str
+    mode: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyInfo:
+    """A study as its report needs it.
+
+    Attributes:
+        name: the study's name in paths.
+        title: one line of what it asks.
+        tier: S, M or L.
+        config_path: the study file as it was given on the command line; part of rerun commands.
+        config_text: the file's text, shown in the report.
+        root_seed: the study's seed.
+        baseline: entry that paired differences are taken against; or empty.
+        paper: name of the paper whose tables are set beside ours; or empty.
+        settings: name -> how the split is made.
+        entries: in the order of the study.
+        planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+    """
+
+    name: str
+    title: str = ""
+    tier: str
+    config_path: str
+    config_text: str = ""
+    root_seed: int = 0
+    baseline: str = ""
+    paper: str = ""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    entries: tuple[EntryInfo, ...]
+    planned: tuple[str, ...]
+
+    @cached_property
+    def entry_order(self) -> dict[str, int]:
+        """Entry name -> position in the study."""
+        return {entry.name: position for position, entry in enumerate(self.entries)}
+
+    @cached_property
+    def cell_order(self) -> dict[tuple[str, str, str, str], int]:
+        """(dataset, setting, entry, epsilon) -> position, in the order the study plans them."""
+        order: dict[tuple[str, str, str, str], int] = {}
+        for folder in self.planned:
+            key = parse_run(folder)
+            cell = (
+                str(key["dataset"]), str(key["setting"]), str(key["entry"]), str(key["epsilon"]),
+            )  # fmt: skip
+            order.setdefault(cell, len(order))
+        return order
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Entry name -> what tables and figures call it: the title where it is given and unique."""
+        titles = [entry.title for entry in self.entries]
+        return {
+            entry.name: entry.title
+            if entry.title and titles.count(entry.title) == 1
+            else entry.name
+            for entry in self.entries
+        }
+
+
+def write_info(path: str | Path, info: StudyInfo) -> None:
+    """Write a study's description."""
+    write_json(path, info)
+
+
+def read_info(path: str | Path) -> StudyInfo:
+    """Read what `write_info` wrote.
+
+    Raises:
+        DamagedFileError: missing, or of another form.
+    """
+    try:
+        return strict.read(StudyInfo, read_json(path))
+    except strict.ConfigError as error:
+        raise DamagedFileError(f"{path}: {error}; run `dpgnn report --study` again") from None

@@ -1,0 +1,313 @@
+"""A paper's tables beside ours, through a map file that says which row is which entry.
+
+The map of paper P is data/papers/maps/P.yaml, read into `PaperMap`; a new study adds that file and nothing
+else. The paper's numbers are those of data/papers/*.csv; no number is typed into a map.
+
+    paper: dpgnn
+    tables:
+      T1:
+        title: Test accuracy in the transductive setting
+        where: {table: T1, metric: test_accuracy_pct}
+        scale: 0.01
+        setting: public
+        datasets: {ogbn-arxiv: ogbn-arxiv}
+        unavailable: {reddit: the raw files cannot be had here}
+        rules:
+          - {where: {method: GCN}, entry: gcn}
+          - {where: {method: DP-GCN (SGD)}, entry: dp_gcn-paper, note: "learning rate is not stated"}
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpgnn import config as strict
+from dpgnn.config import ConfigError
+from dpgnn.datasets.sources import data_folder
+from dpgnn.evaluation import mean_interval
+from dpgnn.results.cells import Cell
+from dpgnn.results.frame import Run
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.table import Column, Row, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRule:
+    """Which of our entries stands beside some rows of a paper.
+
+    Attributes:
+        where: column -> value or list of values that a row must have.
+        entry: our entry; empty with `unavailable`.
+        epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
+        setting: overrides the table's.
+        unavailable: why there is no entry for these rows.
+        note: which ambiguity of the paper may explain a difference; shown when the verdict is "outside".
+    """
+
+    where: Mapping[str, Any]
+    entry: str = ""
+    epsilon: str = ""
+    setting: str = ""
+    unavailable: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """One table of a paper.
+
+    Attributes:
+        where: the rows of the source that make the table.
+        title: what the table is about.
+        setting: our setting's name.
+        scale: what the paper's numbers are multiplied by to become fractions (0.01 for percent).
+        metric: our metric, "" for the score we rank by.
+        datasets: the paper's name -> ours, where they differ.
+        unavailable: the paper's data set -> why we do not have it.
+        rules: tried in order; the first that matches a row decides.
+    """
+
+    where: Mapping[str, Any]
+    title: str = ""
+    setting: str
+    scale: float = 1.0
+    metric: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[PaperRule, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperMap:
+    """How a paper's numbers meet a study.
+
+    Attributes:
+        paper: the paper's name.
+        source: file in data/papers.
+        stated_as: what the numbers are, "paper" or "authors' logs".
+        value, spread: the source's columns with the number and its standard deviation ("" for none).
+        tables: by name, in the order they are shown.
+    """
+
+    paper: str
+    source: str = "paper_numbers.csv"
+    stated_as: str = "paper"
+    value: str = "mean"
+    spread: str = "std"
+    tables: Mapping[str, PaperTable]
+
+
+def load_map(paper: str, folder: Path | None = None) -> PaperMap:
+    """Read data/papers/maps/PAPER.yaml.
+
+    Raises:
+        ConfigError: there is none, or something in it is wrong.
+    """
+    import yaml
+
+    path = (folder or data_folder() / "papers" / "maps") / f"{paper}.yaml"
+    if not path.exists():
+        raise ConfigError(f"paper: {paper!r} needs the map file data/papers/maps/{path.name}")
+    try:
+        return strict.read(PaperMap, yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ConfigError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def read_numbers(source: str, folder: Path | None = None) -> list[dict[str, str]]:
+    """The rows of a file of paper numbers, as texts."""
+    path = (folder or data_folder() / "papers") / source
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def paper_tables(
+    mapping: PaperMap,
+    numbers: Sequence[Mapping[str, str]],
+    cells: Sequence[Cell],
+    runs: Sequence[Run],
+    info: StudyInfo,
+) -> list[Table]:
+    """One table per table of the paper: the paper's value, ours, the difference, a verdict.
+
+    Every row of the paper is there; one without a value of ours says why.
+
+    Raises:
+        ConfigError: the map names an entry or a column that does not exist, or a table finds no row.
+    """
+    _check(mapping, numbers, info)
+    tables = []
+    for name, stated in mapping.tables.items():
+        rows = [row for row in numbers if _matches(row, stated.where)]
+        if not rows:
+            raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
+        made = [_row(row, stated, mapping, cells, runs, info) for row in rows]
+        tables.append(_table(name, stated, mapping, made))
+    return tables
+
+
+def verdict_of(difference: float, ours_std: float | None, paper_std: float | None) -> str:
+    """Whether ours lies within the spread of the paper's value.
+
+    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) with the standard deviations of single runs; a
+    missing one is taken to be as large as the other.
+    """
+    known = [std for std in (ours_std, paper_std) if std is not None]
+    if not known:
+        return "no spread known"
+    ours, paper = (known * 2)[:2]
+    within = abs(difference) <= 2 * math.hypot(ours, paper) + 1e-12
+    return "within spread" if within else "outside"
+
+
+def _row(
+    row: Mapping[str, str],
+    stated: PaperTable,
+    mapping: PaperMap,
+    cells: Sequence[Cell],
+    runs: Sequence[Run],
+    info: StudyInfo,
+) -> dict[str, Any]:
+    made: dict[str, Any] = {name: row.get(name, "") for name in ("dataset", "method", "epsilon")}
+    made["detail"] = _detail(row, stated)
+    made["paper_mean"] = _number(row, mapping.value, stated.scale)
+    made["paper_std"] = _number(row, mapping.spread, stated.scale) if mapping.spread else None
+    rule = next((rule for rule in stated.rules if _matches(row, rule.where)), None)
+    name = row.get("dataset", "")
+    if rule is None:
+        return made | {"verdict": "not available", "reason": "no entry of this study stands for it"}
+    if name in stated.unavailable or rule.unavailable:
+        reason = stated.unavailable.get(name) or rule.unavailable
+        return made | {"verdict": "not available", "reason": reason}
+    key = (
+        stated.datasets.get(name, name),
+        rule.setting or stated.setting,
+        rule.entry,
+        rule.epsilon or _epsilon(row.get("epsilon", "")),
+    )
+    made |= {"entry": rule.entry, "our_dataset": key[0], "our_epsilon": key[3]}
+    cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
+    if cell is None:
+        return made | {"verdict": "not available", "reason": _why_missing(key, runs, info)}
+    metric = stated.metric or cell.metric
+    ours = mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
+    made |= {f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")}
+    assert ours["mean"] is not None
+    made["difference"] = ours["mean"] - made["paper_mean"]
+    made["verdict"] = verdict_of(made["difference"], ours["std"], made["paper_std"])
+    made["reason"] = rule.note if made["verdict"] == "outside" else ""
+    return made
+
+
+def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str, Any]]) -> Table:
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in
+              ("within spread", "outside", "no spread known", "not available")}  # fmt: skip
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return Table(
+        name=f"paper-{mapping.paper}-{name}",
+        title=f"{mapping.paper} {name}: {stated.title}".rstrip(": "),
+        caption=(
+            f"Values in percent; {mapping.stated_as} beside ours, difference in points (ours minus "
+            f"{mapping.stated_as}). {listed} of {len(rows)} values. Within spread: the difference is at most "
+            "twice the two standard deviations of single runs added in quadrature (a missing one is taken to "
+            "be as large as the other)."
+        ),
+        columns=(
+            Column(key="dataset", header="Data set"),
+            Column(key="method", header="Method"),
+            Column(key="detail", header="Variant"),
+            Column(key="epsilon", header="ε", show=lambda row: row["epsilon"] or "–"),
+            Column(key="paper_mean", header=mapping.stated_as.capitalize(), kind="percent", show=_paper_text),
+            Column(key="paper_std", header="paper_std", form="csv"),
+            Column(key="our_mean", header="Ours", kind="percent", show=_our_text),
+            *(Column(key=f"our_{part}", header=part, form="csv") for part in ("std", "low", "high")),
+            Column(key="our_n", header="n", kind="integer"),
+            Column(key="difference", header="Difference", kind="points"),
+            Column(key="verdict", header="Verdict"),
+            Column(key="reason", header="Reason or ambiguity"),
+            Column(key="entry", header="Our entry"),
+            Column(key="our_dataset", header="our_dataset", form="csv"),
+            Column(key="our_epsilon", header="our_epsilon", form="csv"),
+        ),
+        rows=rows,
+    )  # fmt: skip
+
+
+def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyInfo) -> None:
+    columns = set(numbers[0]) if numbers else set()
+    wanted = {mapping.value, *filter(None, [mapping.spread])}
+    for name, table in mapping.tables.items():
+        for where in (table.where, *(rule.where for rule in table.rules)):
+            wanted |= set(where)
+        for position, rule in enumerate(table.rules):
+            path = f"tables.{name}.rules.{position}"
+            if bool(rule.entry) == bool(rule.unavailable):
+                raise ConfigError(f"{path} must state either entry or unavailable")
+            if rule.entry and rule.entry not in info.entry_order:
+                known = ", ".join(sorted(info.entry_order))
+                raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")
+    if unknown := sorted(wanted - columns):
+        raise ConfigError(f"{mapping.source} has no column {', '.join(unknown)}")
+
+
+def _matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    for column, wanted in where.items():
+        allowed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        if row.get(column, "") not in {"" if value is None else str(value) for value in allowed}:
+            return False
+    return True
+
+
+def _number(row: Mapping[str, str], column: str, scale: float) -> float | None:
+    text = row.get(column, "").strip()
+    if not text:
+        return None
+    try:
+        return float(text) * scale
+    except ValueError:
+        raise ConfigError(
+            f"{column} must be a number, got {text!r} in the row {dict(row)}"
+        ) from None
+
+
+def _epsilon(text: str) -> str:
+    return f"{float(text):.10g}" if text.strip() else "inf"
+
+
+def _detail(row: Mapping[str, str], stated: PaperTable) -> str:
+    parts = (
+        [row.get("setting", "")] if isinstance(stated.where.get("setting"), (list, tuple)) else []
+    )
+    if row.get("layers"):
+        parts.append(f"{row['layers']} layers" if row["layers"] != "1" else "1 layer")
+    return ", ".join(filter(None, parts))
+
+
+def _why_missing(key: tuple[str, str, str, str], runs: Sequence[Run], info: StudyInfo) -> str:
+    dataset, setting, entry, epsilon = key
+    for run in runs:
+        stated = tuple(run.record.key[name] for name in ("dataset", "setting", "entry", "epsilon"))
+        if stated == key and run.record.status != "ok":
+            return f"{run.record.status}: {run.record.reason}"
+    if key in info.cell_order:
+        return "planned, not run yet"
+    return f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"
+
+
+def _paper_text(row: Row) -> str:
+    return _mean_std(row.get("paper_mean"), row.get("paper_std"))
+
+
+def _our_text(row: Row) -> str:
+    return _mean_std(row.get("our_mean"), row.get("our_std"))
+
+
+def _mean_std(mean: float | None, std: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std is not None else "")

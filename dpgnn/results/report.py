@@ -1,0 +1,217 @@
+"""One self-contained page per study, and one that joins the studies: works offline, asks nothing of the net.
+
+The page's content security policy forbids every request, so that a mistake shows as a missing piece and
+not as a leak of who reads what.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.checks import require
+from dpgnn.results.cells import Cell
+from dpgnn.results.charts import Chart
+from dpgnn.results.figures import Picture, write_picture
+from dpgnn.results.info import StudyInfo, read_info, write_info
+from dpgnn.results.rerun import rerun_command
+from dpgnn.results.study_results import StudyResults, gather
+from dpgnn.results.table import Column, Row, Table, epsilon_text, to_csv, write_table
+from dpgnn.results.words import setting_words
+from dpgnn.storage import write_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_BYTES = 15_000_000
+
+
+def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
+    """Make a study's tables/, figures/ and report.html below `out`.
+
+    Raises:
+        ValueError: no record, a damaged one, or a page above 15 MB.
+    """
+    found = gather(info, results)
+    write_info(out / "tables" / "study.json", info)
+    for table in (*found.tables.values(), *found.papers):
+        if table.name == "runs":  # too wide to read; a file for other programs
+            write_text(out / "tables" / "runs.csv", to_csv(table))
+        else:
+            write_table(out / "tables", table)
+    for picture, _ in found.figures:
+        write_picture(out / "figures", picture)
+    write_text(out / "report.html", page([found]))
+    return found
+
+
+def write_joined(results: Path, out: Path) -> list[str]:
+    """Make the page that joins all studies whose own report was made; returns their names.
+
+    Raises:
+        ValueError: there is none.
+    """
+    paths = sorted((results / "studies").glob("*/tables/study.json"))
+    remedy = "run `dpgnn report --study CONFIG --out results/studies/STUDY` first"
+    require(bool(paths), str(results / "studies"), "hold the report of a study", 0, remedy)
+    found = [gather(read_info(path), results) for path in paths]
+    write_text(out, page(found))
+    return [item.info.name for item in found]
+
+
+def page(studies: Sequence[StudyResults]) -> str:
+    """The HTML of one study or of several joined.
+
+    The interactive training curves, the largest part, give way to their printed form when the page
+    would exceed 15 MB.
+
+    Raises:
+        ValueError: it is larger even so.
+    """
+    text = _render(studies, without=())
+    if len(text.encode()) > MAX_BYTES:
+        text = _render(studies, without=("training-curves",))
+    size = len(text.encode())
+    require(size <= MAX_BYTES, "report", f"be at most {MAX_BYTES} bytes", size, "split the study")
+    return text
+
+
+def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
+    """The rows of the table of all cells, with what its detail rows show."""
+    against = {
+        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
+        for row in results.tables["differences"].rows
+        if row["question"] != "price of soundness"
+    }
+    rows = []
+    for cell in results.cells:
+        row: dict[str, Any] = dict(_row_of(results.tables["summary"], cell))
+        found = against.get((cell.dataset, cell.setting, cell.entry, cell.epsilon), {})
+        row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
+        row["words"] = cell.words
+        row["options"] = json.dumps(cell.runs[0].record.entry.get("options", {}), sort_keys=True)
+        key = f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
+        row["rerun"] = rerun_command(results.info, key)
+        row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
+        rows.append(row)
+    return rows
+
+
+def _row_of(summary: Table, cell: Cell) -> Row:
+    key = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
+    return next(
+        row
+        for row in summary.rows
+        if (row["dataset"], row["setting"], row["entry"], row["epsilon"]) == key
+    )
+
+
+def _render(studies: Sequence[StudyResults], *, without: Sequence[str]) -> str:
+    template = _environment().get_template("page.html")
+    joined = len(studies) > 1
+    title = "dpgnn: all studies" if joined else studies[0].info.title or studies[0].info.name
+    return template.render(
+        title=title,
+        joined=joined,
+        studies=[_view(item, without) for item in studies],
+        css=_asset("report.css"),
+        script=_asset("report.js"),
+        bundle=_bundle(),
+    )
+
+
+def _view(results: StudyResults, without: Sequence[str]) -> dict[str, Any]:
+    shown = [
+        table
+        for name, table in results.tables.items()
+        if name not in ("runs", "summary") and (table.rows or name in ("status", "rankings"))
+    ]
+    return {
+        "id": results.info.name,
+        "info": results.info,
+        "results": results,
+        "cells": cell_rows(results),
+        "tables": {table.name: table for table in shown},
+        "figures": [
+            _figure_view(results.info.name, picture, None if picture.name in without else chart)
+            for picture, chart in results.figures
+        ],
+        "baseline": results.info.labels.get(results.info.baseline, ""),
+        "filters": {
+            name: list(dict.fromkeys(getattr(cell, name) for cell in results.cells))
+            for name in ("dataset", "label", "epsilon", "mode")
+        },
+    }
+
+
+def _figure_view(study: str, picture: Picture, chart: Chart | None) -> dict[str, Any]:
+    spec = None
+    if chart is not None:
+        spec = {"panels": [{"title": title, "spec": spec} for title, spec in chart.panels]}
+    return {
+        "id": f"{study}-{picture.name}",
+        "picture": picture,
+        "chart": chart,
+        "spec": None if spec is None else _script_json(spec),
+        "source": "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode(),
+    }
+
+
+def _script_json(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def sort_value(row: Row, column: Column) -> str:
+    """What a column is sorted by: a number as such, otherwise the text in lower case."""
+    value = row.get(column.key)
+    if value is None or value == "":
+        return ""
+    if column.kind == "text":
+        return column.text(row).lower()
+    return repr(float(value)) if not isinstance(value, str) or _is_number(value) else value.lower()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _asset(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; the same bytes for one version of vl-convert."""
+    import vl_convert
+
+    text = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    assert "</script" not in text
+    return text
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["epsilon"] = epsilon_text
+    environment.globals |= {"sort_value": sort_value, "setting_words": setting_words}
+    return environment

@@ -1,0 +1,318 @@
+"""The tables of a study: summary, rankings, differences, claims, status, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpgnn.results.cells import Cell
+from dpgnn.results.differences import Difference, count_comparisons
+from dpgnn.results.frame import Run
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.ranking import Place, Ranking, Refusal
+from dpgnn.results.table import Column, Row, Table, interval_text
+
+PLACE = (
+    Column(
+        key="dataset", header="Data set", show=lambda row: f"{row['dataset']} ({row['setting']})"
+    ),
+    Column(key="setting", header="Setting", form="csv"),
+)
+ENTRY = (
+    Column(key="entry", header="Entry", show=lambda row: str(row["label"])),
+    Column(key="label", header="Label", form="csv"),
+)
+EPSILON = Column(key="epsilon", header="ε", kind="epsilon")
+INTERVAL = (
+    Column(key="low", header="low", form="csv"),
+    Column(key="high", header="high", form="csv"),
+)
+ON_REPEATS = (
+    "The interval is Student's t over repeats: it speaks of the noise of splits (where they are drawn) and "
+    "seeds on this graph, not of other graphs."
+)
+
+
+def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
+    """Mean, standard deviation, 95 % interval, number of repeats and seconds of every cell."""
+    rows = [_key(cell) | _score(cell) | {"seconds": _mean(cell.seconds)} for cell in cells]
+    metrics = sorted({cell.metric for cell in cells})
+    return Table(
+        name="summary",
+        title=f"Results of study {info.name}",
+        caption=(
+            f"Score on the test nodes in percent ({' or '.join(metrics) or 'accuracy'}; micro_f1 for "
+            "multi-label data sets): mean, sample standard deviation and 95 % interval over n repeats; mean "
+            f"seconds of one run. {ON_REPEATS} Runs that failed are not in it; see the status table."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="mode", header="Mode"),
+            Column(key="unit", header="Protects"),
+            EPSILON,
+            Column(key="metric", header="Metric", form="csv"),
+            Column(key="mean", header="Mean %", kind="percent"),
+            Column(key="std", header="Std", kind="percent"),
+            Column(key="interval", header="95 % interval", kind="percent", show=interval_text, form="read"),
+            *INTERVAL,
+            Column(key="n", header="n", kind="integer", show=_n_text),
+            Column(key="planned", header="planned", form="csv"),
+            Column(key="seconds", header="Seconds", kind="seconds"),
+        ),
+        rows=rows,
+        empty="No run of this study has a score yet.",
+    )  # fmt: skip
+
+
+def rankings_table(found: Sequence[Ranking]) -> Table:
+    """Who leads under which guarantee, and whether by more than the noise."""
+    rows: list[dict[str, Any]] = []
+    contested = [ranking for ranking in found if len(ranking.places) > 1]
+    for ranking in contested:
+        for place in ranking.places:
+            test = place.behind
+            row = _key(place.cell) | _score(place.cell)
+            row |= {"guarantee": ranking.title, "position": place.position}
+            row |= {"behind": test.mean if test else None, "n_pairs": test.n if test else None}
+            row |= {"behind_low": test.low if test else None}
+            row |= {"behind_high": test.high if test else None}
+            row["verdict"] = _place_words(place.verdict, place)
+            row["bold"] = ("entry", "mean") if place.clear_lead else ()
+            rows.append(row)
+    total = sum(ranking.num_comparisons for ranking in found)
+    return Table(
+        name="rankings",
+        title="Rankings under one guarantee",
+        caption=(
+            "Entries whose claims allow one ranking, at equal ε. Behind: how many percentage points the "
+            "Nowhere do two entries give the same guarantee at the same ε, so nothing is ranked."
+            f"over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: ahead of "
+            "every other entry of its ranking by more than the noise; nothing else is set in bold. "
+            f"{len(found) - len(contested)} rankings with a single entry are left out."
+        ),
+        columns=(
+            Column(key="guarantee", header="Guarantee"),
+            *PLACE, EPSILON,
+            Column(key="position", header="Place", kind="integer"),
+            *ENTRY,
+            Column(key="mean", header="Mean %", kind="percent"),
+            *INTERVAL,
+            Column(key="behind", header="Behind (points)", kind="points"),
+            Column(
+                key="behind_interval", header="95 % interval", kind="points", form="read",
+                show=lambda row: interval_text(row, low="behind_low", high="behind_high", points=True),
+            ),
+            Column(key="behind_low", header="behind_low", form="csv"),
+            Column(key="behind_high", header="behind_high", form="csv"),
+            Column(key="n_pairs", header="Pairs", kind="integer"),
+            Column(key="verdict", header="Verdict"),
+        ),
+        rows=rows,
+        empty="Nowhere do two entries give the same guarantee at the same ε, so nothing is ranked.",
+    )  # fmt: skip
+
+
+def refusals_table(found: Sequence[Refusal]) -> Table:
+    """Which kinds of claim are not ranked against each other, and why."""
+    rows = [
+        {
+            "first": item.first,
+            "second": item.second,
+            "entries": f"{item.entries[0]} / {item.entries[1]}",
+            "reason": item.reason,
+        }
+        for item in found
+    ]
+    return Table(
+        name="refusals",
+        title="What is not ranked, and why",
+        caption="Guarantees that do not follow from each other: no ranking across them would mean anything.",
+        columns=(
+            Column(key="first", header="Guarantee"),
+            Column(key="second", header="and guarantee"),
+            Column(key="entries", header="For example"),
+            Column(key="reason", header="Why"),
+        ),
+        rows=rows,
+        empty="All private entries of this study may be ranked together.",
+    )
+
+
+def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
+    """Paired differences with intervals and verdicts."""
+    rows = []
+    for item in found:
+        row = _key(item.entry) | {
+            "reference": item.reference.label,
+            "reference_epsilon": item.reference.epsilon,
+            "question": item.question,
+            "note": item.note,
+            "p": item.corrected_p,
+            "verdict": item.verdict or ("refused" if item.question == "refused" else item.note),
+            "family": item.family or None,
+        }
+        for name in ("mean", "std", "low", "high", "n"):
+            row[name] = getattr(item.test, name) if item.test else None
+        rows.append(row)
+    baseline = (
+        f"the baseline {info.labels.get(info.baseline, info.baseline)}" if info.baseline else ""
+    )
+    against = " and ".join(filter(None, (baseline, "a sound entry's published form")))
+    return Table(
+        name="differences",
+        title=f"Paired differences against {against}",
+        caption=(
+            "Entry minus reference in percentage points on shared splits, with a 95 % interval. "
+            f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "
+            "method within each data set and setting (the number is in the column Comparisons). Larger than "
+            "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
+            "comparisons that is to be expected. Refused: the claims do not allow the comparison. "
+            + ON_REPEATS
+        ),
+        columns=(
+            *PLACE, *ENTRY, EPSILON,
+            Column(key="reference", header="Reference", show=_reference_text),
+            Column(key="reference_epsilon", header="ε of reference", form="csv"),
+            Column(key="mean", header="Difference (points)", kind="points"),
+            Column(key="std", header="std", form="csv"),
+            Column(
+                key="interval", header="95 % interval", kind="points", form="read",
+                show=lambda row: interval_text(row, points=True),
+            ),
+            *INTERVAL,
+            Column(key="verdict", header="Verdict"),
+            Column(key="question", header="Question"),
+            Column(key="p", header="p (Holm)", kind="p"),
+            Column(key="n", header="Pairs", kind="integer"),
+            Column(key="family", header="Comparisons", kind="integer"),
+            Column(key="note", header="Note", optional=True),
+        ),
+        rows=rows,
+        empty="The study names no baseline and no method runs in both modes.",
+    )  # fmt: skip
+
+
+def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
+    """Every planned run without a score: failed, not available, not run, or released without metrics."""
+    by_name = {run.name: run for run in runs}
+    grouped: dict[tuple[str, str, str, str, str, str], list[str]] = {}
+    for folder in info.planned:
+        place, entry, epsilon, repeat = folder.split("/")
+        status, reason = _status(by_name.get(folder))
+        if status != "ok":
+            dataset, setting = place.split(".", 1)
+            key = (dataset, setting, entry, epsilon.removeprefix("eps="), status, reason)
+            grouped.setdefault(key, []).append(repeat)
+    rows = [
+        {
+            "dataset": key[0], "setting": key[1], "entry": key[2],
+            "label": info.labels.get(key[2], key[2]), "epsilon": key[3],
+            "repeats": ", ".join(repeats), "status": key[4], "reason": key[5],
+        }
+        for key, repeats in grouped.items()
+    ]  # fmt: skip
+    return Table(
+        name="status",
+        title="Runs without a result",
+        caption=(
+            f"{len(info.planned)} runs are planned; these have no score. Failed: the run ended in an error. "
+            "Not available: data or code cannot be had here. Not run: there is no record."
+        ),
+        columns=(
+            *PLACE, *ENTRY, EPSILON,
+            Column(key="repeats", header="Repeats"),
+            Column(key="status", header="Status"),
+            Column(key="reason", header="Reason", optional=True),
+        ),
+        rows=rows,
+        empty=f"All {len(info.planned)} planned runs have a score.",
+    )  # fmt: skip
+
+
+def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
+    """Seconds and memory by data set and entry."""
+    grouped: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        grouped.setdefault((cell.dataset, cell.setting, cell.entry), []).append(cell)
+    rows = []
+    for members in grouped.values():
+        seconds = [value for cell in members for value in cell.seconds]
+        memory = [value for cell in members for value in cell.max_rss_mb]
+        devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}
+        threads = {run.record.num_threads for cell in members for run in cell.runs}
+        rows.append(
+            {
+                "dataset": members[0].dataset, "setting": members[0].setting,
+                "entry": members[0].entry, "label": members[0].label,
+                "runs": sum(len(cell.runs) for cell in members),
+                "mean_seconds": _mean(seconds), "max_seconds": max(seconds, default=None),
+                "total_seconds": sum(seconds) if seconds else None,
+                "max_rss_mb": max(memory, default=None),
+                "device": ", ".join(sorted(filter(None, devices))),
+                "threads": ", ".join(str(number) for number in sorted(threads)),
+            }
+        )  # fmt: skip
+    return Table(
+        name="cost",
+        title="Time and memory",
+        caption=(
+            "Wall-clock seconds of one run without the start of Python, and the largest resident memory of "
+            "the process in megabytes (a process that makes several runs counts its largest)."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="runs", header="Runs", kind="integer"),
+            Column(key="mean_seconds", header="Mean s", kind="seconds"),
+            Column(key="max_seconds", header="Longest s", kind="seconds"),
+            Column(key="total_seconds", header="All s", kind="seconds"),
+            Column(key="max_rss_mb", header="Memory MB", kind="megabytes"),
+            Column(key="device", header="Device"),
+            Column(key="threads", header="Threads", kind="integer", show=lambda row: row["threads"]),
+        ),
+        rows=rows,
+        empty="No run has resources recorded.",
+    )  # fmt: skip
+
+
+def _key(cell: Cell) -> dict[str, Any]:
+    return {
+        "dataset": cell.dataset,
+        "setting": cell.setting,
+        "entry": cell.entry,
+        "label": cell.label,
+        "epsilon": cell.epsilon,
+        "mode": cell.mode,
+        "unit": cell.unit_text,
+    }
+
+
+def _score(cell: Cell) -> dict[str, Any]:
+    return dict(cell.interval) | {"metric": cell.metric, "planned": cell.planned}
+
+
+def _n_text(row: Row) -> str:
+    n, planned = row["n"], row["planned"]
+    return str(n) if n == planned else f"{n} of {planned}"
+
+
+def _reference_text(row: Row) -> str:
+    epsilon = str(row["reference_epsilon"])
+    return str(row["reference"]) + ("" if epsilon == "inf" else f" (ε = {epsilon})")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _place_words(word: str | None, place: Place) -> str:
+    if place.position > 1:
+        return word or "no shared split"
+    return "leads, by more than the noise" if place.clear_lead else "largest mean, no clear lead"
+
+
+def _status(run: Run | None) -> tuple[str, str]:
+    if run is None:
+        return "not run", ""
+    if run.record.status == "ok" and not run.record.metrics.get("test"):
+        return "released", "a release does not show metrics"
+    return run.record.status, run.record.reason
