@@ -58,6 +58,7 @@ CAVEATS: dict[str, Caveat] = {
     "classical-gaussian-range": _voids("the classical Gaussian formula is used above epsilon 1"),
     "corollary-range": _voids("a composition corollary is used outside its range"),
     "output-universe": _voids("an added node changes the set of possible outputs"),
+    "exact-neighbours": _voids("a control that reads exact neighbours without noise"),
     # CARIBOU, GAP, DPDGC, graph perturbation
     "unnoised-last-layer": _voids("a noise-free layer on the private edges follows the noise"),
     "node-sensitivity": _voids("the node-level sensitivity is smaller than what is attained"),
