@@ -142,6 +142,22 @@ class Study:
         """The study's name in paths."""
         return self.config.name
 
+    def check_key(self, key: RunKey) -> None:
+        """Check that a run can be one of this study, in whatever tier.
+
+        Raises:
+            ValueError: unknown data set, setting or entry, or a budget that does not fit the entry.
+        """
+        one_of("data set", key.dataset, self.config.datasets)
+        one_of(f"setting of {key.dataset}", key.setting, self.config.datasets[key.dataset].settings)
+        one_of("entry", key.entry, self.entries)
+        _check_epsilons("epsilon", (key.epsilon,))
+        private = self.entries[key.entry].mode != "nonprivate"
+        require(
+            private or key.epsilon == "inf", f"epsilon of {key.entry}", "be inf without privacy",
+            key.epsilon,
+        )  # fmt: skip
+
     def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
         """delta of an entry on a data set: the entry's, else the data set's, else the study's."""
         for delta in (self.entries[entry].delta, self.config.datasets[dataset].delta):

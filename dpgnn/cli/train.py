@@ -17,7 +17,6 @@ def add_parser(subparsers: Any) -> None:
     """Add `train` to the command line."""
     parser = subparsers.add_parser("train", help="train, evaluate and record runs of a study")
     parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
-    parser.add_argument("--tier", choices=("S", "M", "L"), default=None, help="tier of the study")
     parser.add_argument(
         "--run",
         action="append",
@@ -35,15 +34,10 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.paths import Paths, parse_run
     from dpgnn.study import RunKey, load_study
 
-    study, paths = load_study(args.study, args.tier), Paths(results=args.results)
+    study, paths = load_study(args.study), Paths(results=args.results)
     keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
-    known = set(study.keys)
     for key in keys:
-        if key not in known:
-            raise ValueError(
-                f"run {key.folder} must be one of study {study.name}, tier {study.tier} "
-                f"({len(known)} runs); see `dpgnn run {study.name} --status`"
-            )
+        study.check_key(key)
     for key in keys:
         record = train(study, key, paths, work=args.work, device=args.device)
         test = record.metrics.get("test", {}).get("accuracy")
