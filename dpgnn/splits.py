@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpgnn.checks import at_least, fail, one_of, require
+from dpgnn.datasets import recipes
+from dpgnn.datasets.recipes import labelled_nodes
 from dpgnn.storage import DamagedFileError, parquet_metadata, read_parquet, write_parquet
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
 
-Kind = Literal["public", "random", "per_class"]
-KINDS = ("public", "random", "per_class")
+Kind = Literal["public", "random", "per_class", "clustered", "caribou", "membership"]
+KINDS = ("public", "random", "per_class", "clustered", "caribou", "membership")
+NO_NODES = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +27,20 @@ class SplitConfig:
     """One setting of a study.
 
     Attributes:
-        kind: "public" (the publisher's own), "random" (fractions of all labelled nodes) or
-            "per_class" (`num_per_class` training nodes a class, then `num_val` and `num_test`).
+        kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "per_class"
+            (`num_per_class` training nodes a class, then `num_val` and `num_test`), "clustered" (whole
+            communities packed into the fractions, as DP-GNN's ogbn-arxiv-clustered), "caribou"
+            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's).
         inductive: True drops every edge whose ends lie in different parts (the disjoint setting);
             False trains and evaluates on the whole graph (transductive).
-        train_fraction, val_fraction: of the labelled nodes, for "random"; the rest is test.
-        num_per_class: training nodes of each class, for "per_class".
-        num_val, num_test: sizes for "per_class"; num_test 0 takes all the rest.
+        train_fraction, val_fraction: of the labelled nodes, for "random" and "clustered"; the rest is
+            test.
+        num_per_class: training nodes of each class, for "per_class" and "membership".
+        num_val, num_test: sizes for "per_class"; num_test 0 takes all the rest. For "membership"
+            num_test is the number of nodes left out of training that the attack is tested on.
+        min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all.
+            It looks at private labels: claims carry the caveat `preprocessing`.
+        drop_isolated: nodes without an edge leave the graph after the split is drawn.
     """
 
     kind: Kind = "random"
@@ -40,6 +50,8 @@ class SplitConfig:
     num_per_class: int = 20
     num_val: int = 500
     num_test: int = 0
+    min_class_size: int = 0
+    drop_isolated: bool = False
 
     def __post_init__(self) -> None:
         one_of("kind of split", self.kind, KINDS)
@@ -52,6 +64,45 @@ class SplitConfig:
         at_least("num_per_class", self.num_per_class, 1)
         at_least("num_val", self.num_val, 0)
         at_least("num_test", self.num_test, 0)
+        at_least("min_class_size", self.min_class_size, 0)
+
+    @property
+    def sizes(self) -> recipes.Sizes:
+        """(per class, validation, test), as the recipes take them."""
+        return self.num_per_class, self.num_val, self.num_test
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether drawing the split looks at edges."""
+        return self.kind == "clustered" or self.drop_isolated
+
+
+# the settings of the papers by name; ogbn and Reddit sets bring their public split
+PAPER_SETTINGS: Mapping[str, SplitConfig] = {
+    "dpgnn-transductive": SplitConfig(kind="public"),
+    "dpgnn-disjoint": SplitConfig(kind="public", inductive=True),
+    "dpgnn-clustered": SplitConfig(
+        kind="clustered", inductive=True, train_fraction=0.67, val_fraction=0.18
+    ),
+    "drw-transductive": SplitConfig(kind="public"),
+    "drw-inductive": SplitConfig(kind="public", inductive=True),
+    "dpar": SplitConfig(kind="random", inductive=True, train_fraction=0.8, val_fraction=0.0),
+    "caribou": SplitConfig(kind="caribou", min_class_size=50, drop_isolated=True),
+    "caribou-facebook": SplitConfig(kind="caribou", min_class_size=1000, drop_isolated=True),
+    "gmia-cora": SplitConfig(kind="membership", inductive=True, num_per_class=90, num_test=630),
+    "gmia-citeseer": SplitConfig(
+        kind="membership", inductive=True, num_per_class=100, num_test=600
+    ),
+    "gmia-pubmed": SplitConfig(
+        kind="membership", inductive=True, num_per_class=1500, num_test=4500
+    ),
+    "gmia-flickr": SplitConfig(
+        kind="membership", inductive=True, num_per_class=1500, num_test=10500
+    ),
+    "gmia-reddit": SplitConfig(
+        kind="membership", inductive=True, num_per_class=500, num_test=20500
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,15 +112,17 @@ class Split:
     Attributes:
         train_idx, val_idx, test_idx: int64, shape (num,), ascending.
         inductive: True when edges between parts are dropped, in training and in evaluation.
+        dropped_idx: nodes that the setting takes out of the graph: no part, no edge.
     """
 
     train_idx: np.ndarray
     val_idx: np.ndarray
     test_idx: np.ndarray
     inductive: bool
+    dropped_idx: np.ndarray = field(default_factory=lambda: NO_NODES)
 
     def __post_init__(self) -> None:
-        parts = np.concatenate([self.train_idx, self.val_idx, self.test_idx])
+        parts = np.concatenate([self.train_idx, self.val_idx, self.test_idx, self.dropped_idx])
         require(
             len(np.unique(parts)) == len(parts),
             "split",
@@ -78,12 +131,13 @@ class Split:
         )
         at_least("split: number of training nodes", len(self.train_idx), 1)
         at_least("split: number of test nodes", len(self.test_idx), 1)
-        for idx in (self.train_idx, self.val_idx, self.test_idx):
+        for idx in (self.train_idx, self.val_idx, self.test_idx, self.dropped_idx):
             idx.setflags(write=False)
 
     def part_of(self, num_nodes: int) -> np.ndarray:
-        """int8, shape (num_nodes,): 0 train, 1 val, 2 test, -1 in no part."""
+        """int8, shape (num_nodes,): 0 train, 1 val, 2 test, -1 in no part, -2 taken out."""
         part = np.full(num_nodes, -1, dtype=np.int8)
+        part[self.dropped_idx] = -2
         for code, idx in enumerate((self.train_idx, self.val_idx, self.test_idx)):
             part[idx] = code
         return part
@@ -93,9 +147,11 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
     """Draw a split by the recipe in `config`.
 
     Args:
-        graph: only labelled nodes enter a part.
+        graph: only labelled nodes enter a part. Features are not looked at; edges by "clustered" and
+            `drop_isolated` only.
         config: the recipe.
-        rng: used by "random" and "per_class"; "public" draws nothing.
+        rng: used by "random", "per_class" and "membership"; "public", "clustered" and "caribou" draw
+            nothing from it, so their repeats share one split.
 
     Raises:
         ValueError: the graph has no public split, or a class has too few labelled nodes.
@@ -104,34 +160,53 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
         if "public" not in graph.splits:
             fail(f"split of {graph.name}", "be a kind it has", "public", "use random or per_class")
         public = graph.splits["public"]
-        return _split(public["train"], public["val"], public["test"], config)
-    labelled = labelled_nodes(graph)
-    if config.kind == "random":
-        order = rng.permutation(labelled)
-        num_train = round(config.train_fraction * len(order))
-        num_val = round(config.val_fraction * len(order))
-        train, val, test = np.split(order, [num_train, num_train + num_val])
-        return _split(train, val, test, config)
-    return _per_class(graph, labelled, config, rng)
+        parts = public["train"], public["val"], public["test"]
+    elif config.kind == "random":
+        order = rng.permutation(labelled_nodes(graph))
+        parts = recipes.cut(order, config.train_fraction, config.val_fraction)
+    elif config.kind == "clustered":
+        parts = recipes.clustered(graph, config.train_fraction, config.val_fraction)
+    elif config.kind == "caribou":
+        parts = recipes.caribou(graph)
+    elif config.kind == "per_class":
+        parts = recipes.per_class(graph, config.sizes, rng=rng)
+    else:
+        return membership_splits(graph, config, rng=rng)[0]
+    return _split(graph, config, parts)
 
 
-def labelled_nodes(graph: Graph) -> np.ndarray:
-    """Positions of the nodes that carry a label, int64, ascending."""
-    if graph.task == "multilabel":
-        return np.arange(graph.num_nodes)
-    return np.flatnonzero(graph.y >= 0)
+def membership_splits(
+    graph: Graph, config: SplitConfig, *, rng: np.random.Generator
+) -> tuple[Split, Split]:
+    """G-MIA's target and shadow split, disjoint; the first is what kind "membership" draws.
+
+    Each trains on `num_per_class` nodes of every class and tests the attack on `num_test` nodes that it
+    was not trained on.
+
+    Raises:
+        ValueError: a class has fewer than 2 * num_per_class nodes, or too few nodes remain.
+
+    Source: Olatunji et al. (2021), arXiv:2101.06570, setting TSTF.
+    """
+    at_least(f"split of {graph.name}: num_test", config.num_test, 1)
+    target, shadow = recipes.membership(graph, config.sizes, rng=rng)
+    return _split(graph, config, target), _split(graph, config, shadow)
 
 
 def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
     """edge_index seen in the split's setting: all edges, or only those inside one part.
 
+    Edges of nodes that the setting takes out of the graph are left out in both.
+
     Returns:
         int64, shape (2, num_kept); node ids are the graph's.
     """
-    if not split.inductive:
+    if not split.inductive and not len(split.dropped_idx):
         return graph.edge_index
     part = split.part_of(graph.num_nodes)
     source, target = graph.edge_index
+    if not split.inductive:
+        return graph.edge_index[:, (part[source] > -2) & (part[target] > -2)]
     return graph.edge_index[:, (part[source] == part[target]) & (part[source] >= 0)]
 
 
@@ -142,7 +217,7 @@ def write_split(
     num_nodes: int,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a split atomically: one int8 column `part` (0 train, 1 val, 2 test, -1 none).
+    """Write a split atomically: one int8 column `part` (0 train, 1 val, 2 test, -1 none, -2 out).
 
     Args:
         path: usually results/splits/DATASET.SETTING.REPEAT.parquet.
@@ -168,56 +243,33 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
     """
     part = read_parquet(path, ["part"])["part"].to_numpy()
     metadata = parquet_metadata(path)
-    if "inductive" not in metadata or not np.isin(part, (-1, 0, 1, 2)).all():
+    if "inductive" not in metadata or not np.isin(part, (-2, -1, 0, 1, 2)).all():
         raise DamagedFileError(f"{path} must be a split of dpgnn; delete it and run `dpgnn split`")
     if num_nodes is not None and len(part) != num_nodes:
         raise DamagedFileError(
             f"{path} must have {num_nodes} rows, one a node, got {len(part)}; it belongs to another "
             "graph: delete it and run `dpgnn split`"
         )
-    train, val, test = (np.flatnonzero(part == code) for code in (0, 1, 2))
-    return Split(train_idx=train, val_idx=val, test_idx=test, inductive=bool(metadata["inductive"]))
-
-
-def _per_class(
-    graph: Graph, labelled: np.ndarray, config: SplitConfig, rng: np.random.Generator
-) -> Split:
-    require(
-        graph.task == "multiclass",
-        f"split of {graph.name}",
-        "be random or public for a multilabel graph",
-        "per_class",
-    )
-    order = rng.permutation(labelled)
-    chosen = []
-    for label in range(graph.num_classes):
-        members = order[graph.y[order] == label]
-        require(
-            len(members) >= config.num_per_class,
-            f"split of {graph.name}: num_per_class",
-            f"be <= {len(members)}, the size of class {label}",
-            config.num_per_class,
-            "lower num_per_class or use random",
-        )
-        chosen.append(members[: config.num_per_class])
-    train = np.concatenate(chosen)
-    rest = order[~np.isin(order, train)]
-    num_test = config.num_test or len(rest) - config.num_val
-    require(
-        config.num_val + num_test <= len(rest) and num_test > 0,
-        f"split of {graph.name}: num_val + num_test",
-        f"leave test nodes among the {len(rest)} that remain",
-        config.num_val + config.num_test,
-        "lower num_val or num_test",
-    )
-    val, test = rest[: config.num_val], rest[config.num_val : config.num_val + num_test]
-    return _split(train, val, test, config)
-
-
-def _split(train: np.ndarray, val: np.ndarray, test: np.ndarray, config: SplitConfig) -> Split:
+    train, val, test, dropped = (np.flatnonzero(part == code) for code in (0, 1, 2, -2))
     return Split(
-        train_idx=np.sort(train),
-        val_idx=np.sort(val),
-        test_idx=np.sort(test),
+        train_idx=train,
+        val_idx=val,
+        test_idx=test,
+        inductive=bool(metadata["inductive"]),
+        dropped_idx=dropped,
+    )
+
+
+def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
+    """The parts without the nodes that the setting takes out of the graph."""
+    dropped = recipes.dropped_nodes(
+        graph, min_class_size=config.min_class_size, drop_isolated=config.drop_isolated
+    )
+    train, val, test = (np.sort(part[~np.isin(part, dropped)]) for part in parts)
+    return Split(
+        train_idx=train,
+        val_idx=val,
+        test_idx=test,
         inductive=config.inductive,
+        dropped_idx=dropped,
     )

@@ -7,11 +7,13 @@ from dpgnn import seeds
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.graph import Graph
 from dpgnn.splits import (
+    PAPER_SETTINGS,
     Split,
     SplitConfig,
     edges_in_setting,
     labelled_nodes,
     make_split,
+    membership_splits,
     read_split,
     write_split,
 )
@@ -112,7 +114,109 @@ def test_a_split_comes_back_equal_from_its_file(tmp_path):
         read_split(path, num_nodes=61)
 
 
+def test_a_clustered_split_keeps_communities_whole_and_meets_the_fractions():
+    """Twelve cliques of 8 nodes in a ring: the communities are the cliques."""
+    clique = np.array([(a, b) for a in range(8) for b in range(8) if a != b]).T
+    edges = np.concatenate([clique + 8 * k for k in range(12)], axis=1)
+    ring = np.stack([8 * np.arange(12), (8 * np.arange(12) + 9) % 96])
+    graph = Graph(
+        name="cliques",
+        x=np.ones((96, 1), np.float32),
+        edge_index=clean_edges(*np.concatenate([edges, ring], axis=1), 96),
+        y=np.arange(96) % 3,
+        num_classes=3,
+    )
+    split = draw(graph, kind="clustered", inductive=True, train_fraction=0.67, val_fraction=0.18)
+    part = split.part_of(96)
+    assert all(len(set(part[8 * k : 8 * k + 8])) == 1 for k in range(12))
+    assert [len(split.train_idx), len(split.val_idx), len(split.test_idx)] == [64, 16, 16]
+    again = draw(
+        graph, seed=1, kind="clustered", inductive=True, train_fraction=0.67, val_fraction=0.18
+    )
+    np.testing.assert_array_equal(again.train_idx, split.train_idx)
+
+
+def test_small_classes_and_isolated_nodes_leave_the_graph_with_their_edges():
+    """Path 0-1-2-3-4; class 2 is node 3 alone, so node 4 loses its only edge; node 5 has none."""
+    path = np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
+    graph = Graph(
+        name="path",
+        x=np.ones((6, 1), np.float32),
+        edge_index=clean_edges(*path, 6),
+        y=np.array([0, 1, 0, 2, 1, 0]),
+        num_classes=3,
+    )
+    recipe = {"train_fraction": 0.5, "min_class_size": 2, "drop_isolated": True}
+    split = draw(graph, **recipe)
+    np.testing.assert_array_equal(split.dropped_idx, [3, 4, 5])
+    np.testing.assert_array_equal(edges_in_setting(graph, split), [[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert not set(split.dropped_idx) & {*split.train_idx, *split.val_idx, *split.test_idx}
+
+
+def test_a_split_with_dropped_nodes_comes_back_equal(tmp_path):
+    graph = graph_of()
+    split = draw(graph, min_class_size=19)
+    assert len(split.dropped_idx)
+    write_split(tmp_path / "s.parquet", split, num_nodes=graph.num_nodes)
+    found = read_split(tmp_path / "s.parquet")
+    np.testing.assert_array_equal(found.dropped_idx, split.dropped_idx)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32))
+def test_target_and_shadow_are_disjoint_and_of_the_sizes_asked_for(seed):
+    graph = graph_of(num_nodes=90, seed=seed)
+    config = SplitConfig(kind="membership", inductive=True, num_per_class=4, num_test=20)
+    target, shadow = membership_splits(graph, config, rng=np.random.default_rng(seed))
+    nodes = np.concatenate(
+        [s for half in (target, shadow) for s in (half.train_idx, half.test_idx)]
+    )
+    assert len(np.unique(nodes)) == len(nodes) == 2 * (12 + 20)
+    for half in (target, shadow):
+        np.testing.assert_array_equal(np.bincount(graph.y[half.train_idx]), [4, 4, 4])
+    drawn = make_split(graph, config, rng=np.random.default_rng(seed))
+    np.testing.assert_array_equal(drawn.train_idx, target.train_idx)
+
+
+def test_the_dpar_split_has_no_validation_and_drops_edges_between_parts():
+    split = make_split(graph_of(), PAPER_SETTINGS["dpar"], rng=np.random.default_rng(0))
+    assert len(split.val_idx) == 0
+    assert len(split.train_idx) == round(0.8 * 54)
+    assert split.inductive
+
+
+# majority class in the test set, per cent, from the logs of CARIBOU's authors; nodes that remain
+CARIBOU = {"cora": (31.18, 2708), "photo": (24.06, 7535), "computers": (36.71, 13471)}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", CARIBOU)
+def test_the_caribou_split_is_the_authors(name, tmp_path, monkeypatch):
+    import os
+    from pathlib import Path
+
+    from dpgnn import datasets
+
+    mirror = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if "DPGNN_MIRROR" not in os.environ:
+        if not mirror.exists():
+            pytest.skip("no mirror folder of raw files: set DPGNN_MIRROR")
+        monkeypatch.setenv("DPGNN_MIRROR", str(mirror))
+    graph = datasets.load(name, folder=tmp_path, root_seed=0)
+    split = make_split(graph, PAPER_SETTINGS["caribou"], rng=np.random.default_rng(0))
+    counts = np.bincount(graph.y[split.test_idx])
+    majority, nodes = CARIBOU[name]
+    assert round(100 * counts.max() / counts.sum(), 2) == majority
+    assert graph.num_nodes - len(split.dropped_idx) == nodes
+
+
 BAD = {
+    "membership of too many": (
+        {"kind": "membership", "num_per_class": 5, "num_test": 50},
+        "2 \\* num_test must be <=",
+    ),
+    "membership without test nodes": ({"kind": "membership"}, "num_test must be >= 1"),
+    "negative class size": ({"min_class_size": -1}, "min_class_size must be >= 0"),
     "unknown kind": ({"kind": "magic"}, "unknown kind of split 'magic'; known: "),
     "train fraction 0": ({"train_fraction": 0.0}, r"train_fraction must be in \(0, 1\), got 0.0"),
     "nothing to test on": ({"train_fraction": 0.9, "val_fraction": 0.1}, "leave nodes to test on"),
@@ -120,7 +224,7 @@ BAD = {
     "no public split": ({"kind": "public"}, "must be a kind it has, got 'public'; use random"),
     "too many per class": (
         {"kind": "per_class", "num_per_class": 50},
-        r"num_per_class must be <= \d+, the size of class 0, got 50; lower",
+        r"nodes taken of each class must be <= \d+, the size of class 0, got 50; lower",
     ),
     "too many to test": (
         {"kind": "per_class", "num_per_class": 2, "num_val": 10, "num_test": 100},

@@ -15,6 +15,8 @@ FLAGS: dict[str, type] = {
     "num_per_class": int,
     "num_val": int,
     "num_test": int,
+    "min_class_size": int,
+    "drop_isolated": bool,
 }
 
 
@@ -46,7 +48,8 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.splits import make_split, write_split
 
     config = setting_of(args)
-    graph = read_graph(args.graph)
+    # features stay on disk, and edges where the recipe does not look at them
+    graph = read_graph(args.graph, features=False, edges=config.reads_edges)
     rng = seeds.child(
         args.root_seed, "split", dataset=args.dataset, setting=args.setting, repeat=args.repeat
     )

@@ -66,7 +66,9 @@ def save_graph(
     return meta
 
 
-def read_graph(folder: Path, *, full_check: bool = False) -> Graph:
+def read_graph(
+    folder: Path, *, full_check: bool = False, features: bool = True, edges: bool = True
+) -> Graph:
     """Read a graph that `save_graph` wrote.
 
     Every page's checksum and both files' sizes are checked; files up to 256 MiB are hashed too.
@@ -74,6 +76,9 @@ def read_graph(folder: Path, *, full_check: bool = False) -> Graph:
     Args:
         folder: holds nodes.parquet, edges.parquet, graph.json.
         full_check: hash the files whatever their size, and compare the content's hash.
+        features: False leaves x empty (CSR without entries): for a split of a graph that is larger than
+            memory.
+        edges: False leaves edge_index empty.
 
     Raises:
         DamagedFileError: a file is missing, truncated or changed; names it and the remedy.
@@ -82,13 +87,19 @@ def read_graph(folder: Path, *, full_check: bool = False) -> Graph:
     meta = read_meta(folder)
     for name in FILES:
         _check_file(folder / name, meta["files"][name], full_check)
-    nodes = read_parquet(folder / "nodes.parquet")
-    edges = read_parquet(folder / "edges.parquet", ["source", "target"])
-    _check_rows(folder, meta, nodes.num_rows, edges.num_rows)
+    wanted = None if features else ["y", *(f"split_{name}" for name in meta["splits"])]
+    nodes = read_parquet(folder / "nodes.parquet", wanted)
+    ends = read_parquet(folder / "edges.parquet", ["source", "target"] if edges else [])
+    num_edges = ends.num_rows if edges else meta["num_edges"]
+    _check_rows(folder, meta, nodes.num_rows, num_edges)
+    shape = (meta["num_nodes"], meta["num_features"])
+    no_edges = np.zeros((2, 0), dtype=np.int64)
     graph = Graph(
         name=meta["name"],
-        x=_features(nodes, meta),
-        edge_index=np.stack([edges[end].to_numpy() for end in ("source", "target")]),
+        x=_features(nodes, meta) if features else sp.csr_array(shape, dtype=np.float32),
+        edge_index=np.stack([ends[e].to_numpy() for e in ("source", "target")])
+        if edges
+        else no_edges,
         y=_labels(nodes, meta),
         num_classes=meta["num_classes"],
         task=meta["task"],
@@ -96,7 +107,8 @@ def read_graph(folder: Path, *, full_check: bool = False) -> Graph:
         allow_self_loops=meta["allow_self_loops"],
         splits={name: _parts(nodes[f"split_{name}"]) for name in meta["splits"]},
     )
-    if full_check and content_hash(graph) != meta["content_sha256"]:
+    whole = features and edges
+    if full_check and whole and content_hash(graph) != meta["content_sha256"]:
         raise DamagedFileError(f"{folder} must hold the graph graph.json describes; make it again")
     return graph
 

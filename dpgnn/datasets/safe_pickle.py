@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,23 @@ def load_pickle(path: Path) -> Any:
 def load_pickle_bytes(content: bytes, *, where: str) -> Any:
     """`load_pickle` for bytes in memory; `where` names them in messages."""
     try:
-        return _finish(_AllowListUnpickler(io.BytesIO(content), where).load())
+        _refuse_wild_memo(content)
+        return _finish(_AllowListUnpickler(io.BytesIO(content), where).load(), {})
     except UnsafePickleError:
         raise
     except Exception as error:  # a damaged pickle fails in many ways; all mean the same here
         raise UnsafePickleError(
             f"{where} must be a whole pickle of numeric arrays: {error}; fetch it again"
         ) from None
+
+
+def _refuse_wild_memo(content: bytes) -> None:
+    """A memo slot far beyond the file's length would make the reader allocate gigabytes."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and (argument or 0) > len(content):
+            raise UnsafePickleError(
+                f"a pickle of {len(content)} bytes must not use slot {argument}"
+            )
 
 
 class _Dtype:
@@ -142,22 +153,32 @@ class _AllowListUnpickler(pickle.Unpickler):
         raise UnsafePickleError(f"{self.where} must hold no outside reference, got {pid!r}")
 
 
-def _finish(value: Any) -> Any:
-    """Holders -> arrays, inside lists and dictionaries too."""
+def _finish(value: Any, done: dict[int, Any]) -> Any:
+    """Holders -> arrays, inside lists and dictionaries too.
+
+    `done` keeps what was finished by identity: a value that is referred to a thousand times is worked on
+    once, so nested references cannot blow up the time.
+    """
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return value
+    if id(value) not in done:
+        done[id(value)] = _finish_new(value, done)
+    return done[id(value)]
+
+
+def _finish_new(value: Any, done: dict[int, Any]) -> Any:
     if isinstance(value, _Array):
         if value.array is None:
             raise UnsafePickleError("an array without content")
         return value.array
     if isinstance(value, _Csr):
         state = value.state
-        data, indices, indptr = (_finish(state[key]) for key in ("data", "indices", "indptr"))
+        data, indices, indptr = (_finish(state[key], done) for key in ("data", "indices", "indptr"))
         return checked_csr(data, indices, indptr, state.get("_shape", state.get("shape")))
     if isinstance(value, dict):
-        return {key: _finish(item) for key, item in value.items()}
+        return {key: _finish(item, done) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_finish(item) for item in value)
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return value
+        return type(value)(_finish(item, done) for item in value)
     raise UnsafePickleError(f"a pickle must hold arrays and numbers, got {type(value).__name__}")
 
 
