@@ -14,6 +14,8 @@ TABLE: dict[str, str] = {
     "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
     "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
+    "gap": "dpgnn.methods.gap",
+    "dpar": "dpgnn.methods.dpar",
     "drw": "dpgnn.methods.drw",
 }
 

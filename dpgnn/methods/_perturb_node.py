@@ -1,0 +1,363 @@
+"""One budget over a private encoder, a noisy aggregation and a private head: node-level plans.
+
+Why a node's own row costs nothing when weights are released. Let node u be emptied, removed or replaced.
+Write r_k for u's own row of the k-th noisy aggregate. Rows v != u of an aggregate read u's record only
+through r_{k-1} (or u's features, for k = 1), and move by at most the stated sensitivity whatever r_{k-1}
+is; u's record enters the head's training only as the one root u, whose clipped gradient has norm at most C
+whatever r_1..r_K are. Now let both worlds reveal more: the rows v != u, and a copy of r_k drawn, given all
+rows v != u so far, by the law it has in G. Where u is absent or without edges, the rows v != u do not
+depend on r_k, so adding the copy there is post-processing. Given the copy, every step is a Gaussian release
+of the rows v != u with that sensitivity, or a DP-SGD step with one changed root: the composition of these
+dominates, and the weights are a function of it. (A replaced node has a copy for each world; both are drawn
+in both.) So the released weights cost what encoder, aggregation without u's row, and head cost together;
+neither u's own row nor the number of rows appears. What is not covered is a release of u's own noisy row or
+of u's prediction to somebody else than u: `released` is "weights".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose, compose_all
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.checks import at_least, one_of, positive, require
+from dpgnn.methods.planning import claim_for
+from dpgnn.training.options import OptimizerConfig
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.methods.base import Entry, Facts
+
+Rule = Literal["mu2-ratio", "shared-multiplier", "epsilon-ratio"]
+ENCODER, AGGREGATE, HEAD = "encoder", "aggregate", "head"
+NODE_PUBLIC = ("node ids", "number of training nodes", "split", "all options")
+# changed roots of a root-wise loss when one node changes
+CHANGED = {"add-remove": (1, 0), "null-one": (1, 1), "replace-one": (1, 1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageConfig:
+    """One stage of DP-SGD, in the epochs that publications state.
+
+    Attributes:
+        batch_size: roots in a batch; expected in sound mode, fixed in published replace-one mode.
+        num_epochs: passes; the number of steps follows from the public number of training nodes.
+        clipping_norm: C.
+        optimizer: makes steps of the noisy means.
+    """
+
+    batch_size: int = 256
+    num_epochs: int = 100
+    clipping_norm: float = 1.0
+    optimizer: OptimizerConfig = OptimizerConfig(lr=1e-3)
+
+    def __post_init__(self) -> None:
+        at_least("batch_size", self.batch_size, 1)
+        at_least("num_epochs", self.num_epochs, 1)
+        positive("clipping_norm", self.clipping_norm)
+
+    def num_steps(self, num_train: int, *, drop_last: bool) -> int:
+        """T; with `drop_last` a batch larger than the training set leaves no step, which is an error."""
+        if drop_last:
+            steps = self.num_epochs * (num_train // self.batch_size)
+            return at_least(
+                "num_steps", steps, 1,
+                f"batch_size {self.batch_size} exceeds the {num_train} training nodes and incomplete "
+                "batches are dropped, so nothing would be trained; lower batch_size",
+            )  # fmt: skip
+        return self.num_epochs * max(1, num_train // self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """Node-level privacy: degrees, stages, and how they share the budget.
+
+    Attributes:
+        max_degree: D, the declared degree bound (unit node-bounded), or K, the slots of a node's own list
+            (unit node-record).
+        bounding: "declared" takes the graph as it is and refuses one that breaks the bound (unit
+            node-record: own lists instead); "sampled" (published mode) thins edges at random first,
+            which the guarantee does not survive.
+        drop_last_node: published mode: leave out the last node's edges, as the re-implementation does.
+        encoder: DP-SGD of the encoder.
+        head: DP-SGD of the head.
+        rule: how sound mode shares the budget; published mode gives all the same multiplier.
+        shares: weights of encoder, aggregation and head under the two ratio rules.
+    """
+
+    max_degree: int = 20
+    bounding: Literal["declared", "sampled"] = "declared"
+    drop_last_node: bool = False
+    encoder: StageConfig = StageConfig()
+    head: StageConfig = StageConfig()
+    rule: Rule = "mu2-ratio"
+    shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        at_least("max_degree", self.max_degree, 1)
+        one_of("bounding", self.bounding, ("declared", "sampled"))
+        one_of("rule", self.rule, ("mu2-ratio", "shared-multiplier", "epsilon-ratio"))
+        require(len(self.shares) == 3, "shares", "have three weights", self.shares)
+        for share in self.shares:
+            positive("shares", share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregation:
+    """The noisy aggregation as the budget sees it.
+
+    Attributes:
+        build: (noise_stddev, sensitivity) -> event.
+        sensitivity: what the noise is relative to.
+        proved: the sensitivity that holds for what is run; None where nothing finite is proved.
+        num_hops: recorded.
+        released: what leaves the run.
+        details: recorded.
+    """
+
+    build: Callable[[float, float], Event[Any]]
+    sensitivity: float
+    proved: float | None
+    num_hops: int
+    released: Literal["weights", "noisy-state"] = "weights"
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sound_plan(
+    entry: Entry,
+    facts: Facts,
+    budget: Budget,
+    config: NodeConfig,
+    aggregation: Aggregation,
+    *,
+    with_encoder: bool = True,
+    head_changes: tuple[int, int] | None = None,
+) -> Plan:
+    """Noise for all mechanisms from one budget, counted by composed losses.
+
+    Guarantee: unit and relation of the entry; see the module's proof. Public: node ids, the split and its
+    size, all options. Batches are Poisson; the last step of each stage is what is used.
+
+    Args:
+        head_changes: roots of the head that change, where it reads edges itself; one root when None.
+        entry, facts, budget, config, aggregation: see the classes.
+        with_encoder: whether an encoder is trained.
+
+    Raises:
+        ValueError: no noise meets the budget.
+    """
+    from dpgnn.accountants.allocation import Share, allocate
+
+    assert entry.relation is not None
+    changes = CHANGED[entry.relation]
+    require(budget.is_private, "epsilon", "be finite at node level", budget.epsilon,
+            "use mode nonprivate")  # fmt: skip
+    stages = {ENCODER: (config.encoder, changes), HEAD: (config.head, head_changes or changes)}
+    weights = dict(zip((ENCODER, AGGREGATE, HEAD), config.shares))
+    if not with_encoder:
+        del stages[ENCODER]
+
+    def stage_mechanism(name: str) -> Callable[[float], Mechanism]:
+        stage, changed = stages[name]
+        return lambda z: _poisson_stage(entry, name, stage, changed, facts.num_train, z)
+
+    def aggregate(z: float) -> Mechanism:
+        return _aggregate_mechanism(aggregation, z)
+
+    makers = {name: stage_mechanism(name) for name in stages} | {AGGREGATE: aggregate}
+    order = [name for name in (ENCODER, AGGREGATE, HEAD) if name in makers]
+    relation: Any = entry.relation
+    allocation = allocate(
+        [
+            Share(name=n, build=lambda z, n=n: makers[n](z).event, weight=weights[n])  # type: ignore[misc]
+            for n in order
+        ],
+        rule=config.rule,
+        target_epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation,
+    )
+    mechanisms = tuple(makers[name](allocation.noise_multipliers[name]) for name in order)
+    claim = _claim(entry, budget, config, aggregation, epsilon=allocation.epsilon, accountant="pld")
+    return _plan(facts, mechanisms, (claim,))
+
+
+def published_plan(
+    entry: Entry,
+    facts: Facts,
+    budget: Budget,
+    config: NodeConfig,
+    aggregation: Aggregation,
+    *,
+    caveats: tuple[str, ...],
+    with_encoder: bool = True,
+) -> Plan:
+    """One noise multiplier for encoder, hops and head, calibrated by Renyi DP, as published.
+
+    Under add-remove batches are Poisson and the noise is z C. Under replace-one batches have a fixed size
+    and the noise is 2 z C, counted as if batches were Poisson with noise z C (caveat fixed-size-as-poisson).
+    The second claim composes the losses of what is run with the proved sensitivity, or is infinite.
+
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorem 2; CARIBOU, Theorem 6.
+    """
+    from dpgnn.accountants import calibration
+
+    fixed = entry.relation == "replace-one"
+    stages = {ENCODER: config.encoder, HEAD: config.head}
+    if not with_encoder:
+        del stages[ENCODER]
+    steps = {n: s.num_steps(facts.num_train, drop_last=fixed) for n, s in stages.items()}
+
+    def counted(z: float) -> float:
+        training = [
+            compose(_counted_step(stages[name], facts.num_train, z), steps[name]) for name in stages
+        ]
+        hops = aggregation.build(z * aggregation.sensitivity, aggregation.sensitivity)
+        return _summed_rdp([hops, *training], budget.delta)
+
+    z = calibration.smallest_meeting(
+        counted, budget.epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
+    )
+    mechanisms = [
+        _published_stage(entry, name, stage, facts.num_train, steps[name], z)
+        for name, stage in stages.items()
+    ]
+    mechanisms.insert(int(with_encoder), _aggregate_mechanism(aggregation, z))
+    if fixed:
+        caveats = (*caveats, "fixed-size-as-poisson")
+    first = _claim(
+        entry, budget, config, aggregation, epsilon=counted(z), accountant="rdp",
+        status="as-published", caveats=caveats,
+    )  # fmt: skip
+    proved = _proved_epsilon(entry, budget, mechanisms, aggregation)
+    second = _claim(
+        entry, budget, config, aggregation, epsilon=proved,
+        accountant="pld" if math.isfinite(proved) else "none", status="proved",
+    )  # fmt: skip
+    return _plan(facts, tuple(mechanisms), (first, second))
+
+
+def _claim(
+    entry: Entry, budget: Budget, config: NodeConfig, aggregation: Aggregation, **words: Any
+) -> Claim:
+    bound = config.max_degree if entry.privacy_unit == "node-bounded" else None
+    return claim_for(
+        entry,
+        budget,
+        assumed_public=NODE_PUBLIC,
+        released=aggregation.released,
+        degree_bound=bound,
+        **words,
+    )
+
+
+def _plan(facts: Facts, mechanisms: tuple[Mechanism, ...], claims: tuple[Claim, ...]) -> Plan:
+    return Plan(
+        mechanisms=mechanisms,
+        claims=claims,
+        num_steps=mechanisms[-1].num_steps,
+        facts=facts.recorded(),
+    )
+
+
+def _aggregate_mechanism(aggregation: Aggregation, z: float) -> Mechanism:
+    noise = z * aggregation.sensitivity
+    return Mechanism(
+        name=AGGREGATE,
+        event=aggregation.build(noise, aggregation.proved or aggregation.sensitivity),
+        noise_stddev=noise,
+        sensitivity=aggregation.sensitivity,
+        num_steps=aggregation.num_hops,
+        details={"noise_multiplier": z, **aggregation.details},
+    )
+
+
+def _poisson_stage(
+    entry: Entry, name: str, stage: StageConfig, changed: tuple[int, int], num_train: int, z: float
+) -> Mechanism:
+    """A stage of Poisson DP-SGD with noise z times its sensitivity C (d_plus + d_minus)."""
+    rate = min(1.0, stage.batch_size / num_train)
+    sensitivity = stage.clipping_norm * sum(changed)
+    relation: Any = entry.relation
+    step: PoissonRoots[Any] = PoissonRoots(
+        relation=relation,
+        noise_stddev=z * sensitivity,
+        clipping_norm=stage.clipping_norm,
+        sampling_probability=rate,
+        d_plus=changed[0],
+        d_minus=changed[1],
+    )
+    return _stage(
+        name, stage, step, stage.num_steps(num_train, drop_last=False), z, rate * num_train
+    )
+
+
+def _published_stage(
+    entry: Entry, name: str, stage: StageConfig, num_train: int, num_steps: int, z: float
+) -> Mechanism:
+    if entry.relation == "add-remove":
+        return _poisson_stage(entry, name, stage, (1, 0), num_train, z)
+    step: FixedSizeRoots[Any] = FixedSizeRoots(
+        relation="replace-one",
+        noise_stddev=2 * z * stage.clipping_norm,
+        clipping_norm=stage.clipping_norm,
+        population=num_train,
+        batch_size=stage.batch_size,
+        changed_roots=1,
+    )
+    return _stage(name, stage, step, num_steps, z, float(stage.batch_size))
+
+
+def _stage(
+    name: str, stage: StageConfig, step: Any, num_steps: int, z: float, divisor: float
+) -> Mechanism:
+    return Mechanism(
+        name=name,
+        event=compose(step, num_steps),
+        noise_stddev=step.noise_stddev,
+        sensitivity=step.noise_stddev / z,
+        num_steps=num_steps,
+        clipping_norm=stage.clipping_norm,
+        divisor=divisor,
+        details={"noise_multiplier": z},
+    )
+
+
+def _counted_step(stage: StageConfig, num_train: int, z: float) -> PoissonRoots[Any]:
+    """A step as the publications count it: Poisson, one root added, noise z C."""
+    return PoissonRoots(
+        relation="add-remove",
+        noise_stddev=z * stage.clipping_norm,
+        clipping_norm=stage.clipping_norm,
+        sampling_probability=min(1.0, stage.batch_size / num_train),
+        d_plus=1,
+        d_minus=0,
+    )
+
+
+def _summed_rdp(events: list[Event[Any]], delta: float) -> float:
+    """epsilon of summed Renyi divergences (relations differ in the publications' own sum)."""
+    import numpy as np
+
+    from dpgnn.accountants import rdp
+
+    orders = rdp.OUR_ORDERS
+    total = np.zeros(len(orders))
+    for event in events:
+        total = total + np.maximum(*rdp.composed_rdp(event, orders))
+    return rdp.to_epsilon(orders, total, delta, conversion="improved")[0]
+
+
+def _proved_epsilon(
+    entry: Entry, budget: Budget, mechanisms: list[Mechanism], aggregation: Aggregation
+) -> float:
+    from dpgnn.accountants.calibration import epsilon
+
+    if aggregation.proved is None:
+        return math.inf
+    whole = compose_all(*(mechanism.event for mechanism in mechanisms))
+    relation: Any = entry.relation
+    return epsilon(whole, delta=budget.delta, relation=relation)

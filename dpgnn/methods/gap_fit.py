@@ -1,0 +1,88 @@
+"""GAP's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from dpgnn.methods._aggregate import column_scaled_rows, noisy_sums, unit_rows
+from dpgnn.methods._aggregate_bounds import reading_matrix
+from dpgnn.methods._head_private import FittedWithRows, private_encoder, private_head
+from dpgnn.methods._head_training import encode, train_head
+from dpgnn.methods._perturb_edges import adjacency_of
+from dpgnn.methods._perturb_node import AGGREGATE
+from dpgnn.methods._perturb_plan import normal_draw
+from dpgnn.methods.base import Fitted
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.graph import Graph
+    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.methods.gap import GapConfig
+    from dpgnn.splits import Split
+
+NORMALIZE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "l2": unit_rows,
+    "columns-l1": column_scaled_rows,
+}
+
+
+def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+    """Edge level, or no privacy: encoder and head without noise.
+
+    Guarantee: edges enter through the planned mechanism alone.
+    """
+    config: GapConfig = entry.options
+    x0, weights = encode(config.head, graph, split, context)
+    states = _hops(config, _edge_adjacency(entry, graph), x0, plan, context)
+    weights = weights | {
+        f"noisy_state.{hop}": torch.from_numpy(state.astype(np.float32))
+        for hop, state in enumerate(states, start=1)
+    }
+    head, history = train_head(config.head, [x0, *states], graph, split, context)
+    return Fitted(state=weights | head, history=tuple(history))
+
+
+def fit_node(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
+) -> Fitted:
+    """Node level: encoder and head by DP-SGD; weights are released, rows are kept.
+
+    Guarantee: see `_perturb_node`.
+    """
+    config: GapConfig = entry.options
+    delta = plan.claims[0].delta
+    x0, encoder = private_encoder(
+        config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
+    )
+    states = _hops(config, reading_matrix(prepared, graph.num_nodes), x0, plan, context)
+    head, logits, history = private_head(
+        config.head, config.node.head.optimizer, [x0, *states], graph, split, context, delta=delta
+    )
+    return FittedWithRows(state=encoder | head, history=tuple(history), kept={"logits": logits})
+
+
+def _edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
+    """Undirected edges; the stored edges where a published run counts one direction."""
+    config: GapConfig = entry.options
+    if entry.mode == "published" and config.directed and graph.directed:
+        return sp.csr_array(graph.adjacency().astype(np.float64))
+    return adjacency_of(graph)
+
+
+def _hops(
+    config: GapConfig, adjacency: sp.csr_array, x0: np.ndarray, plan: Plan, context: Context
+) -> list[np.ndarray]:
+    noise = context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0
+    return noisy_sums(
+        adjacency,
+        x0,
+        num_hops=config.num_hops,
+        noise_stddev=noise,
+        draw=normal_draw(context, AGGREGATE),
+        normalize=NORMALIZE[config.normalization],
+    )
