@@ -1,0 +1,143 @@
+"""DPAR's second stage: decoupled training on weighted rows, and power iteration at inference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.methods._dpar_options import DPARConfig, is_control_of_sound, resolved
+from dpgnn.methods._dpar_rows import members_of, vectors, weights_of_roots
+from dpgnn.methods.base import Fitted, Prediction, Prepared
+from dpgnn.rows import normalize_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.graph import Graph
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.models.network import Network
+    from dpgnn.splits import Split
+
+HISTORY_ROWS = 10
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Make the rows, then train the network on them.
+
+    Guarantee: in sound mode the released weights are post-processing of the planned mechanisms: the rows
+    are their output, and training reads features and labels only, through these rows.
+    """
+    from dpgnn.models.trees import weighted_rows
+
+    config = resolved(entry)
+    members = members_of(entry, graph, split, prepared, context)
+    rows = vectors(config, members.exact, context)
+    sound = entry.mode == "sound" or is_control_of_sound(entry)
+    weights = weights_of_roots(
+        config, rows, len(members.nodes), sound=sound, key=context.streams.numpy("column-cap")
+    )
+    x = normalize_rows(graph.x, config.row_norm)[members.nodes]
+    y = graph.y[members.nodes[: weights.shape[0]]]
+    trees = weighted_rows(weights, y)
+    network = network_of(config, graph, hop=True)
+    if entry.mode == "nonprivate":
+        state, history = _train_plain(config, network, x, trees, plan, context)
+    else:
+        state, history = _train_private(config, network, x, trees, plan, context)
+    return Fitted(state=state, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits H of the perceptron, propagated P times over the evaluation graph.
+
+    Q_0 = H, Q_p = (1 - a) D^-1 (A + I) Q_(p-1) + a H; no dropout.
+    """
+    import torch
+
+    from dpgnn.models.forward import full_graph_logits
+
+    config = resolved(entry)
+    network = network_of(config, graph, hop=False)
+    x = normalize_rows(graph.x, config.row_norm)
+    if config.power_iterations == 0:
+        logits = full_graph_logits(network, fitted.state, x[node_idx], None)
+        note = "an answer reads the released weights and the asked node's own features only"
+        return Prediction(logits=logits, covered=entry.mode == "sound", note=note)
+    own = full_graph_logits(network, fitted.state, x, None).numpy()
+    operator = propagation(graph)
+    state = own
+    for _ in range(config.power_iterations):
+        state = (1 - config.restart) * (operator @ state) + config.restart * own
+    note = "inference reads features and edges of the evaluation graph, which no claim covers"
+    logits = torch.from_numpy(np.ascontiguousarray(state[node_idx], dtype=np.float32))
+    return Prediction(logits=logits, covered=False, note=note)
+
+
+def propagation(graph: Graph) -> sp.csr_array:
+    """D^-1 (A + I) of the graph of the setting: CSR float32, rows sum to 1."""
+    from dpgnn.models.trees import graph_lists
+
+    edges = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    ptr, row, weight = graph_lists(edges, graph.num_nodes, "gcn")
+    return sp.csr_array((weight, row, ptr), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def network_of(config: DPARConfig, graph: Graph, *, hop: bool) -> Network:
+    """d -> width -> classes with ReLU; with `hop`, a root's weighted sum of logits."""
+    from dpgnn.models.network import Network, NetworkConfig
+
+    return Network(
+        NetworkConfig(
+            num_features=graph.num_features,
+            num_outputs=graph.num_classes,
+            width=config.width,
+            encoder_layers=1,
+            num_hops=1 if hop else 0,
+            decoder_layers=1,
+            conv="weighted",
+            bias=config.bias,
+            activation="relu",
+            task=graph.task,
+        )
+    )
+
+
+def _train_private(
+    config: DPARConfig, network: Network, x: Any, trees: Any, plan: Plan, context: Context
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    from dpgnn.methods.private_training import run_dp_sgd
+
+    return run_dp_sgd(network, x, trees, config.optimizer, context, delta=plan.claims[0].delta)
+
+
+def _train_plain(
+    config: DPARConfig, network: Network, x: Any, trees: Any, plan: Plan, context: Context
+) -> tuple[Mapping[str, Tensor], list[dict[str, Any]]]:
+    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.minibatch import PlainRun, train
+
+    speed = context.performance
+    gradients = RootGradients(
+        network, x, trees, clipping=None,
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+    )  # fmt: skip
+    batches = fixed_size_batches(trees.num_roots, min(config.batch_size, trees.num_roots))
+    run = PlainRun(num_steps=plan.num_steps, batches=batches, num_rows=HISTORY_ROWS)
+    initial = network.initial(rng=context.streams.numpy("weights", stage="train"))
+    return train(
+        run, network, gradients, initial, config.optimizer, streams=context.streams,
+        store=context.store, progress=context.progress(plan.num_steps),
+    )  # fmt: skip
