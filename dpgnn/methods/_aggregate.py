@@ -101,6 +101,7 @@ def contractive_iteration(
     noise_stddev: float,
     draw: Draw,
     emptied: np.ndarray | None = None,
+    own_rows: bool = False,
 ) -> np.ndarray:
     """PCMP: X_k = Proj(phi(X_{k-1}) + N(0, noise_stddev^2)), k = 1..K; only X_K comes back.
 
@@ -116,22 +117,27 @@ def contractive_iteration(
         num_hops: K.
         noise_stddev: per coordinate and hop; 0 without privacy.
         draw: standard normal noise of a step.
-        emptied: bool, shape (num_nodes,); given for node-level releases that include a node's own row:
-            states are projected before the noise too, and rows of nodes without features and edges are 0.
+        emptied: bool, shape (num_nodes,): nodes without features and edges, at node level; their rows are
+            0 for whoever reads them. None at edge level.
+        own_rows: the release includes a changed node's own row: states are projected before the noise
+            too, and rows of emptied nodes get noise around 0.
 
     Source: CARIBOU, Algorithm 1.
     """
     at_least("num_hops", num_hops, 1)
     _check_unit_rows(x0)
+    require(not own_rows or emptied is not None, "emptied", "be given with own_rows", None)
     x = x0
     for hop in range(1, num_hops + 1):
         x = layer(operator, x, x0)
-        if emptied is not None:
+        if own_rows:
             x = project_rows(x)
             x[emptied] = 0.0
         if noise_stddev > 0:
             x = x + noise_stddev * draw(hop, x.shape)
         x = project_rows(x)
+        if emptied is not None and not own_rows:
+            x[emptied] = 0.0
     return x
 
 

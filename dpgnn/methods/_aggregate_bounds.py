@@ -4,7 +4,8 @@
 bound. `own_list` (unit node-record): node u sends to the K ids of its own list with the smallest keyed
 priority, so u's record decides at most K rows that read it, for every key (samplers/own_list.py).
 `sampled` (published): each node keeps at most D random out-edges and the result may be mirrored; one node
-changes which edges of others are kept, so the bound holds for the thinned graph and not for its neighbours.
+changes which edges of others are kept, so the bound holds for the thinned graph and not for its
+neighbours. `undirected_edges` (edge level) is every edge.
 
 A greedy truncation in a fixed public order (keep an edge when both ends have room) bounds degrees too, but
 is no remedy: removing a node frees a slot, which lets in an edge, which shuts out another, along a path of
@@ -67,10 +68,12 @@ def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Pre
     pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
     both = np.concatenate([pairs, pairs[::-1]], axis=1)
     params: dict[str, Any] = dict(spec.params)
-    bound = int(params["max_degree"])
+    bound = int(params.get("max_degree", 0))
     if spec.name == "bounded_edges":
         adjacency = symmetric_adjacency(pairs, graph.num_nodes)
         check_degree_promise(adjacency, minimum=0, maximum=bound, name=graph.name)
+    elif spec.name == "undirected_edges":
+        pass
     elif spec.name == "own_list_edges":
         both = own_list_edges(both, graph.num_nodes, bound, rng=rng)
     else:
@@ -81,7 +84,13 @@ def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Pre
             kept = undirected_pairs(both, graph.num_nodes)
             both = np.concatenate([kept, kept[::-1]], axis=1)
     both = both[:, np.lexsort((both[0], both[1]))]
-    return Prepared(kind="edges", table=pa.table({"source": both[0], "target": both[1]}))
+    smallest = int(np.bincount(both[1], minlength=graph.num_nodes).min())
+    return Prepared(
+        kind="edges",
+        table=pa.table({"source": both[0], "target": both[1]}),
+        # read by published plans only, whose claims say so
+        facts={"minimum_degree": smallest},
+    )
 
 
 def own_list_edges(

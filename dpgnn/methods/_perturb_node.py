@@ -18,16 +18,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose, compose_all
+from dpgnn.accountants.events import (
+    Event,
+    FixedSizeRoots,
+    PoissonRoots,
+    compose,
+    compose_all,
+    parts,
+)
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.checks import at_least, one_of, positive, require
 from dpgnn.methods.planning import claim_for
 from dpgnn.training.options import OptimizerConfig
 
 if TYPE_CHECKING:
+    from dpgnn.accountants.allocation import Allocation
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry, Facts
 
@@ -149,8 +158,6 @@ def sound_plan(
     Raises:
         ValueError: no noise meets the budget.
     """
-    from dpgnn.accountants.allocation import Share, allocate
-
     assert entry.relation is not None
     changes = CHANGED[entry.relation]
     require(budget.is_private, "epsilon", "be finite at node level", budget.epsilon,
@@ -169,16 +176,11 @@ def sound_plan(
 
     makers = {name: stage_mechanism(name) for name in stages} | {AGGREGATE: aggregate}
     order = [name for name in (ENCODER, AGGREGATE, HEAD) if name in makers]
-    relation: Any = entry.relation
-    allocation = allocate(
-        [
-            Share(name=n, build=lambda z, n=n: makers[n](z).event, weight=weights[n])  # type: ignore[misc]
-            for n in order
-        ],
-        rule=config.rule,
-        target_epsilon=budget.epsilon,
-        delta=budget.delta,
-        relation=relation,
+    allocation = _allocated(
+        tuple((name, makers[name](1.0).event, weights[name]) for name in order),
+        config.rule,
+        budget.epsilon,
+        budget.delta,
     )
     mechanisms = tuple(makers[name](allocation.noise_multipliers[name]) for name in order)
     claim = _claim(entry, budget, config, aggregation, epsilon=allocation.epsilon, accountant="pld")
@@ -238,6 +240,34 @@ def published_plan(
         accountant="pld" if math.isfinite(proved) else "none", status="proved",
     )  # fmt: skip
     return _plan(facts, tuple(mechanisms), (first, second))
+
+
+@lru_cache(maxsize=256)
+def _allocated(
+    shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, epsilon: float, delta: float
+) -> Allocation:
+    """Multipliers for events given at multiplier 1; kept, so that repeats of a run cost nothing."""
+    from dpgnn.accountants.allocation import Share, allocate
+
+    return allocate(
+        [
+            Share(name=name, build=partial(_scaled, event), weight=weight)
+            for name, event, weight in shares
+        ],
+        rule=rule,
+        target_epsilon=epsilon,
+        delta=delta,
+        relation=shares[0][1].relation,
+    )
+
+
+def _scaled(event: Event[Any], multiplier: float) -> Event[Any]:
+    """The same mechanism with its noise times a multiplier."""
+    scaled = []
+    for part, count in parts(event):
+        noise: Any = {"noise_stddev": part.noise_stddev * multiplier}  # type: ignore[attr-defined]
+        scaled.append(compose(replace(part, **noise), count))
+    return compose_all(*scaled)
 
 
 def _claim(

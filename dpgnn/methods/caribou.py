@@ -32,32 +32,33 @@ if TYPE_CHECKING:
 
 
 def sampler(entry: Entry) -> SamplerSpec | None:
-    """The measured minimum degree, where the published text uses it."""
+    """Degree-bounded edges at node level; the measured minimum degree where the published text uses it."""
+    from dpgnn.methods import _aggregate_bounds
+
     config: CaribouConfig = entry.options
+    if entry.privacy_unit == "node-bounded" and entry.mode != "nonprivate":
+        return _aggregate_bounds.sampler(entry, config.node, mirrored=True)
     if entry.mode == "published" and config.minimum_degree is None:
-        return SamplerSpec(name="minimum_degree")
+        return SamplerSpec(name="undirected_edges")
     return None
 
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """The undirected edges and the smallest degree of the private graph (a fact of the structure)."""
-    import pyarrow as pa
+    """The edges that are aggregated over, and their smallest degree, a fact of the structure."""
+    from dpgnn.methods import _aggregate_bounds
 
-    from dpgnn.methods._perturb_edges import degrees, symmetric_adjacency, undirected_pairs
-
-    pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
-    smallest = int(degrees(symmetric_adjacency(pairs, graph.num_nodes)).min())
-    table = pa.table({"source": pairs[0], "target": pairs[1]})
-    return Prepared(kind="edges", table=table, facts={"minimum_degree": smallest})
+    return _aggregate_bounds.prepare(graph, spec, rng=rng)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Noise from the budget; see `caribou_plan` for the guarantees."""
+    """Noise from the budget; the guarantees stand at `caribou_plan`."""
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
-    from dpgnn.methods import caribou_plan
+    from dpgnn.methods import caribou_node_plan, caribou_plan
 
-    return caribou_plan.edge_plan(entry, facts, budget)
+    if entry.privacy_unit == "edge":
+        return caribou_plan.edge_plan(entry, facts, budget)
+    return caribou_node_plan.node_plan(entry, facts, budget)
 
 
 def fit(
@@ -68,22 +69,26 @@ def fit(
     plan: Plan,
     context: Context,
 ) -> Fitted:
-    """Encode, iterate with noise, train the head."""
+    """Encode, iterate with noise, train the head.
+
+    Guarantee: the plan's claims. Of the iteration's states only the last leaves the function that makes
+    them; none is written before it, so an interrupted run starts again at hop 1.
+    """
     from dpgnn.methods import caribou_fit
 
-    return caribou_fit.fit_edge(entry, graph, split, plan, context)
+    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
+        return caribou_fit.fit_edge(entry, graph, split, plan, context)
+    assert prepared is not None
+    if entry.options.variant == "as-released" and entry.mode == "published":
+        return caribou_fit.fit_node_as_released(entry, graph, split, prepared, plan, context)
+    return caribou_fit.fit_node(entry, graph, split, prepared, plan, context)
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, made from the released state when it was made."""
-    import torch
+    """Logits of the nodes asked for, made from what the run released and, at node level, kept."""
+    from dpgnn.methods._aggregate_answers import answer
 
-    if entry.mode == "nonprivate":
-        covered, note = False, "no privacy"
-    else:
-        covered, note = True, "computed from the released state and public features"
-    logits = fitted.state["logits"][torch.from_numpy(node_idx)]
-    return Prediction(logits=logits, covered=covered, note=note)
+    return answer(entry, fitted, node_idx)
 
 
 METHOD = Method(
@@ -92,7 +97,12 @@ METHOD = Method(
     config=CaribouConfig,
     source="Convergent Privacy Framework for Multi-layer GNNs through Contractive Message Passing",
     modes=("nonprivate", "published", "sound"),
-    supports=(Support(privacy_unit="edge", relation="add-remove"),),
+    supports=(
+        Support(privacy_unit="edge", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="null-one"),
+        Support(privacy_unit="node-bounded", relation="replace-one"),
+    ),
     sampler=sampler,
     prepare=prepare,
     plan=plan,

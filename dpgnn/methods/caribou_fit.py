@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from dpgnn.methods._aggregate import (
@@ -14,16 +15,18 @@ from dpgnn.methods._aggregate import (
     released_code_iteration,
     symmetric_operator,
 )
+from dpgnn.methods._aggregate_bounds import reading_matrix
+from dpgnn.methods._head_private import FittedWithRows, private_encoder, private_head
 from dpgnn.methods._head_training import encode, train_head
-from dpgnn.methods._perturb_edges import adjacency_of, check_degree_promise
+from dpgnn.methods._perturb_edges import adjacency_of, check_degree_promise, degrees
+from dpgnn.methods._perturb_node import AGGREGATE
 from dpgnn.methods._perturb_plan import normal_draw
 from dpgnn.methods.base import Fitted
-from dpgnn.methods.caribou_plan import MECHANISM
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.graph import Graph
-    from dpgnn.methods.base import Context, Entry
+    from dpgnn.methods.base import Context, Entry, Prepared
     from dpgnn.methods.caribou_options import CaribouConfig
     from dpgnn.splits import Split
 
@@ -36,35 +39,96 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     """
     config: CaribouConfig = entry.options
     as_released = config.variant == "as-released" and entry.mode != "sound"
-    layer = ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
     adjacency = adjacency_of(graph)
     check_degree_promise(
         adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
     )
-    x0, weights = (None, {}) if as_released else encode(config.head, graph, split, context)
-    noise = context.ledger.enter(MECHANISM).noise_stddev if plan.mechanisms else 0.0
-    draw = normal_draw(context, MECHANISM)
-    if x0 is None:
-        last = released_code_iteration(
-            layer,
-            operator_without_self_loops(adjacency),
-            graph.dense_x().astype(np.float64),
-            num_hops=config.num_hops,
-            noise_stddev=noise,
-            draw=draw,
-            noise_free_layer=config.noise_free_layer,
-        )
-        channels = [last]
-    else:
-        last = contractive_iteration(
-            layer,
-            symmetric_operator(adjacency, padding=config.padding or 1),
-            x0,
-            num_hops=config.num_hops,
-            noise_stddev=noise,
-            draw=draw,
-        )
-        channels = [x0, last]
-        weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
-    head, history = train_head(config.head, channels, graph, split, context)
+    if as_released:
+        return _released_code(config, adjacency, graph, split, plan, context)
+    x0, weights = encode(config.head, graph, split, context)
+    last = contractive_iteration(
+        _layer(config),
+        symmetric_operator(adjacency, padding=config.padding or 1),
+        x0,
+        num_hops=config.num_hops,
+        noise_stddev=_noise(plan, context),
+        draw=normal_draw(context, AGGREGATE),
+    )
+    weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
+    head, history = train_head(config.head, [x0, last], graph, split, context)
     return Fitted(state=weights | head, history=tuple(history))
+
+
+def fit_node(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
+) -> Fitted:
+    """Node level: encoder and head by DP-SGD.
+
+    Guarantee: see `caribou_node_plan.node_plan`; rows that are not released stay in the process.
+    """
+    config: CaribouConfig = entry.options
+    delta, released = plan.claims[0].delta, config.release == "noisy-state"
+    adjacency = reading_matrix(prepared, graph.num_nodes)
+    check_degree_promise(
+        adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
+    )
+    x0, weights = private_encoder(
+        config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
+    )
+    last = contractive_iteration(
+        _layer(config),
+        symmetric_operator(adjacency),
+        x0,
+        num_hops=config.num_hops,
+        noise_stddev=_noise(plan, context),
+        draw=normal_draw(context, AGGREGATE),
+        emptied=(degrees(adjacency) == 0) & ~x0.any(axis=1),
+        own_rows=released,
+    )
+    if released:
+        weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
+    head, logits, history = private_head(
+        config.head, config.node.head.optimizer, [x0, last], graph, split, context, delta=delta
+    )
+    return FittedWithRows(state=weights | head, history=tuple(history), kept={"logits": logits})
+
+
+def fit_node_as_released(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
+) -> Fitted:
+    """The released code at node level: thinned edges made symmetric, a head trained without noise.
+
+    Guarantee: none.
+    """
+    adjacency = reading_matrix(prepared, graph.num_nodes)
+    return _released_code(entry.options, adjacency, graph, split, plan, context)
+
+
+def _released_code(
+    config: CaribouConfig,
+    adjacency: sp.csr_array,
+    graph: Graph,
+    split: Split,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    last = released_code_iteration(
+        _layer(config),
+        operator_without_self_loops(adjacency),
+        graph.dense_x().astype(np.float64),
+        num_hops=config.num_hops,
+        noise_stddev=_noise(plan, context),
+        draw=normal_draw(context, AGGREGATE),
+        noise_free_layer=config.noise_free_layer,
+    )
+    head, history = train_head(config.head, [last], graph, split, context)
+    return Fitted(state=head, history=tuple(history))
+
+
+def _layer(config: CaribouConfig) -> ContractiveLayer:
+    return ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
+
+
+def _noise(plan: Plan, context: Context) -> float:
+    """The planned noise, its mechanism entered; 0 without privacy."""
+    return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0

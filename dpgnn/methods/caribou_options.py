@@ -7,6 +7,7 @@ from typing import Literal
 
 from dpgnn.checks import at_least, non_negative, one_of, open_probability, probability, require
 from dpgnn.methods._head_options import HeadConfig
+from dpgnn.methods._perturb_node import NodeConfig
 from dpgnn.training.options import AdamConfig
 
 Variant = Literal["paper", "as-released"]
@@ -31,7 +32,10 @@ class CaribouConfig:
             sound mode, and is measured on the private graph in published mode, as published.
         padding: sound mode, edge level: self-loops pad degrees up to this public M >= 2 (less noise, less
             mixing); None gives each node one self-loop.
+        release: node level: "weights" keeps all rows of X_K inside the run (a node's own row then costs
+            nothing), "noisy-state" releases X_K too (sound mode, relation null-one or replace-one).
         head: encoder and head.
+        node: node-level options.
     """
 
     num_hops: int = 2
@@ -42,7 +46,9 @@ class CaribouConfig:
     noise_free_layer: bool = True
     minimum_degree: int | None = None
     padding: int | None = None
+    release: Literal["weights", "noisy-state"] = "weights"
     head: HeadConfig = HEAD
+    node: NodeConfig = NodeConfig()
 
     def __post_init__(self) -> None:
         at_least("num_hops", self.num_hops, 1)
@@ -50,6 +56,7 @@ class CaribouConfig:
         probability("alpha1", self.alpha1)
         non_negative("beta", self.beta)
         one_of("variant", self.variant, VARIANTS)
+        one_of("release", self.release, ("weights", "noisy-state"))
         if self.minimum_degree is not None:
             at_least("minimum_degree", self.minimum_degree, 0)
         if self.padding is not None:

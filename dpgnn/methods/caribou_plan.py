@@ -9,14 +9,13 @@ from dpgnn.accountants.events import ContractiveIteration
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.checks import require
 from dpgnn.methods import caribou_sensitivity as sensitivity
+from dpgnn.methods._perturb_node import AGGREGATE
 from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim, no_guarantee
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry, Facts
     from dpgnn.methods.caribou_options import CaribouConfig
-
-MECHANISM = "propagate"
 
 
 def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
@@ -43,7 +42,7 @@ def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         )
 
     mechanism = gaussian_mechanism(
-        MECHANISM,
+        AGGREGATE,
         event,
         budget,
         sensitivity=layer,
