@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn import seeds
+from dpgnn import datasets, seeds
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.graph import Graph
 from dpgnn.splits import (
@@ -191,17 +191,8 @@ CARIBOU = {"cora": (31.18, 2708), "photo": (24.06, 7535), "computers": (36.71, 1
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", CARIBOU)
-def test_the_caribou_split_is_the_authors(name, tmp_path, monkeypatch):
-    import os
-    from pathlib import Path
-
-    from dpgnn import datasets
-
-    mirror = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if "DPGNN_MIRROR" not in os.environ:
-        if not mirror.exists():
-            pytest.skip("no mirror folder of raw files: set DPGNN_MIRROR")
-        monkeypatch.setenv("DPGNN_MIRROR", str(mirror))
+def test_the_caribou_split_is_the_authors(name, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPGNN_MIRROR", str(mirror))
     graph = datasets.load(name, folder=tmp_path, root_seed=0)
     split = make_split(graph, PAPER_SETTINGS["caribou"], rng=np.random.default_rng(0))
     counts = np.bincount(graph.y[split.test_idx])

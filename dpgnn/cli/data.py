@@ -28,6 +28,18 @@ def add_parser(subparsers: Any) -> None:
     )
     listing.set_defaults(func=main)
 
+    statistics = actions.add_parser(
+        "statistics", help="the papers' tables of data sets beside ours"
+    )
+    statistics.add_argument("--raw", type=Path, default=Path("data/raw"), help="as above")
+    statistics.add_argument("--out", type=Path, help="a .md or .csv file; without it, printed")
+    statistics.set_defaults(func=main)
+
+    study = actions.add_parser("study", help="write a small study of one data set, to start from")
+    study.add_argument("name", help="a data set's name, or a folder below data/own")
+    study.add_argument("--out", type=Path, required=True, help="the YAML file to write")
+    study.set_defaults(func=main)
+
     validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
     validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
     validate.set_defaults(func=main)
@@ -35,7 +47,14 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run one action of `dpgnn data`."""
-    return {"prepare": _prepare, "list": _list, "validate": _validate}[args.action](args)
+    actions = {
+        "prepare": _prepare,
+        "list": _list,
+        "validate": _validate,
+        "statistics": _statistics,
+        "study": _study,
+    }
+    return actions[args.action](args)
 
 
 def _prepare(args: argparse.Namespace) -> int:
@@ -54,6 +73,29 @@ def _list(args: argparse.Namespace) -> int:
 
     for line in list_datasets(args.raw):
         print(line)
+    return 0
+
+
+def _statistics(args: argparse.Namespace) -> int:
+    from dpgnn.results.data_statistics import as_markdown, statistics_rows, write_rows
+
+    rows = statistics_rows(args.raw)
+    if args.out:
+        write_rows(rows, args.out)
+        verdicts = [row.verdict for row in rows]
+        counts = [f"{verdicts.count(v)} {v}" for v in ("equal", "differs", "not-available")]
+        print(f"{args.out}: {', '.join(counts)}")
+    else:
+        print(as_markdown(rows), end="")
+    return 0
+
+
+def _study(args: argparse.Namespace) -> int:
+    from dpgnn.datasets.template import study_text
+    from dpgnn.storage import write_text
+
+    write_text(args.out, study_text(args.name))
+    print(f"{args.out}: edit it, then `dpgnn run {args.out}`")
     return 0
 
 

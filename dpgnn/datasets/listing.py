@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpgnn.datasets import TABLE
+from dpgnn.datasets import OWN_FOLDER
 from dpgnn.datasets.raw_files import RawFiles
 from dpgnn.datasets.sources import Source, read_sources
 
 HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes", "licence")
 
 
-def list_datasets(raw_folder: Path) -> list[str]:
-    """Aligned lines: a header, then each data set of the table.
+def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
+    """Aligned lines: a header, then each data set of data/sources.csv and each own graph.
 
     Args:
         raw_folder: where fetched files are kept; mirror folders come from DPGNN_MIRROR.
+        own_folder: a user's own graphs, one folder each.
     """
     sources = read_sources()
     rows: list[tuple[str, ...]] = [HEADER]
-    for name in sorted(set(sources) | set(TABLE)):
-        if name in sources:
-            rows.append(_row(sources[name], raw_folder))
+    rows += [_row(sources[name], raw_folder) for name in sorted(sources)]
+    if own_folder.is_dir():
+        own = sorted(path.name for path in own_folder.iterdir() if path.is_dir())
+        rows += [(name, "here", "-", "-", "-", "-", "-", "your own") for name in own]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
@@ -30,8 +32,10 @@ def list_datasets(raw_folder: Path) -> list[str]:
 
 def _row(source: Source, raw_folder: Path) -> tuple[str, ...]:
     files = RawFiles(source=source, folder=raw_folder)
-    missing = [raw for raw in source.files if files.find(raw) is None]
-    if not source.files:
+    missing = files.missing()
+    if source.name.endswith("-*"):
+        state = "by name"
+    elif not source.files:
         state = "made here"
     elif not missing:
         state = "here"

@@ -45,6 +45,18 @@ class RawFiles:
                 return candidate
         return None
 
+    def missing(self) -> list[RawFile]:
+        """Files that are not here; an archive counts as here when its unpacked raw/ lies beside it."""
+        found = []
+        for raw in self.source.files:
+            places = [folder / raw.mirror_path for folder in (self.folder, *self.mirrors)]
+            unpacked = any(
+                place.suffix == ".zip" and (place.parent / "raw").is_dir() for place in places
+            )
+            if not unpacked and self.find(raw) is None:
+                found.append(raw)
+        return found
+
     def path(self, file: str) -> Path:
         """The path of a verified file, fetched first when it is not here.
 

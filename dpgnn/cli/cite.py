@@ -1,0 +1,31 @@
+"""`dpgnn cite STUDY`: BibTeX of the data sets and methods that a study uses."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `cite` to the command line."""
+    parser = subparsers.add_parser("cite", help="BibTeX of what a study used")
+    parser.add_argument("study", help="quick, a paper's study, or a YAML file")
+    parser.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the entries of data/citations.bib that the study's data sets and methods need."""
+    from pathlib import Path
+
+    from dpgnn import driver
+    from dpgnn.datasets.citations import bibtex_of
+    from dpgnn.study import load_study
+
+    study = load_study(driver.study_file(args.study, root=Path()), args.tier)
+    used = {key.dataset for key in study.keys}
+    methods = {study.entries[key.entry].method for key in study.keys}
+    print(bibtex_of(sorted(used), sorted(methods)), end="")
+    return 0
