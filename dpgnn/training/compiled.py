@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgnn.models.forward import per_root_loss
 from dpgnn.models.network import (
     SELU_ALPHA,
     SELU_SCALE,
@@ -64,12 +65,15 @@ class CompiledEngine:
         roots: np.ndarray,
         parts: tuple[np.ndarray, np.ndarray] | None,
         sums: Mapping[str, Tensor],
-    ) -> np.ndarray:
-        """As `ghost.add_clipped_sum`, for the chunk of `roots`."""
+        *,
+        with_loss: bool = False,
+    ) -> Tensor | None:
+        """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is taken when asked for."""
         ptr = level_ptr(self.trees, roots)
         node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
         row_nodes(roots, ptr[0], self.trees.row_ptr, self.trees.node, node)
         values = self._forward(parameters, roots, ptr, node)
+        loss = self._loss(values[-1], roots) if with_loss else None
         grads = self._backward(parameters, roots, ptr, values)
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
@@ -77,7 +81,7 @@ class CompiledEngine:
             squared, spread = self._norms(ptr, node, values, grads)
             factors, bad = clip_factors(squared, spread, *parts, torch.finfo(self.dtype).eps / 2)
         self._add(ptr, node, values, grads, factors, bad, sums)
-        return bad
+        return loss
 
     def _buffer(
         self, kind: str, index: int, rows: int, width: int, dtype: torch.dtype | None = None
@@ -187,6 +191,9 @@ class CompiledEngine:
         if fresh:
             grads[index] = self._buffer("gradient", index, *values[index].shape)
         return grads[index], fresh
+
+    def _loss(self, logits: Tensor, roots: np.ndarray) -> Tensor:
+        return per_root_loss(self.network, logits, self.y[torch.from_numpy(roots)]).sum()
 
     def _loss_gradient(self, logits: Tensor, roots: np.ndarray) -> Tensor:
         y = self.y[torch.from_numpy(roots)]

@@ -140,7 +140,7 @@ def train(
         optimizer: post-processing of the noisy means.
         streams: `batches` and `noise` are drawn per stage and step.
         store: checkpoints of the run.
-        progress: shows step and epsilon spent.
+        progress: shows step and epsilon spent, and in study mode the batch's loss.
         stage: name of the checkpoint and of the streams' axis; different for each stage of a method.
         epsilon_spent: steps -> epsilon, for the history.
         evaluate: named parameters -> metrics for the history; called in study mode only, and nothing
@@ -182,18 +182,25 @@ def train(
             values |= evaluate(network.named(state.result()))
         return values
 
-    spent: dict[str, str] = {}
+    line: dict[str, str] = {}
+    # a stand-in for RootGradients (changing subgraphs) shows no loss
+    sums = gradients if study and isinstance(gradients, RootGradients) else None
+    if sums is not None:
+        sums.track_loss = True
 
     def row_and_line(step: int) -> Row:
         values = row(step)
         if "epsilon" in values:
-            spent["epsilon"] = f"{values['epsilon']:.3g}"
+            line["epsilon"] = f"{values['epsilon']:.3g}"
         return values
+
+    def shown(step: int) -> dict[str, str]:
+        return line if sums is None else line | {"loss": f"{sums.mean_loss:.3f}"}
 
     with torch.no_grad():
         history = run_steps(
             take_step, state, spec.num_steps, name=stage, store=store, progress=progress,
-            row=row_and_line, shown=lambda step: spent, num_rows=num_rows,
+            row=row_and_line, shown=shown, num_rows=num_rows,
             checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
     return network.named(state.result()), history

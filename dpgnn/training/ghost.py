@@ -33,6 +33,13 @@ def layer_rows(
     Returns:
         (layer, a, g) in the order of `network.linears`; sensitive.
     """
+    return _rows_and_loss(network, parameters, layout, x, y)[0]
+
+
+def _rows_and_loss(
+    network: Network, parameters: Mapping[str, Tensor], layout: ChunkLayout, x: Tensor, y: Tensor
+) -> tuple[list[Record], Tensor]:
+    """`layer_rows`, and the summed loss."""
     outputs: list[tuple[Linear, Tensor, Tensor]] = []
 
     def linear(op: Linear, a: Tensor) -> Tensor:
@@ -45,7 +52,7 @@ def layer_rows(
     with torch.enable_grad():
         loss = per_root_loss(network, evaluate(network, parameters, layout, x, linear), y).sum()
     grads = torch.autograd.grad(loss, [z for _, _, z in outputs])
-    return [(op, a, g) for (op, a, _), g in zip(outputs, grads)]
+    return [(op, a, g) for (op, a, _), g in zip(outputs, grads)], loss.detach()
 
 
 def add_clipped_sum(
@@ -56,24 +63,25 @@ def add_clipped_sum(
     y: Tensor,
     parts: tuple[np.ndarray, np.ndarray] | None,
     sums: Mapping[str, Tensor],
-) -> np.ndarray:
+) -> Tensor:
     """Add a chunk's clipped per-root gradients to `sums`.
 
     Args:
         parts: from `Clipping.parts`; None adds plain gradients (no privacy).
         sums: named tensors, changed in place.
 
+    Roots of which something is not finite add nothing.
+
     Returns:
-        bool, shape (num_roots,): roots left out because something was not finite; sensitive.
+        the chunk's summed loss, a scalar; sensitive, for the progress of studies only.
     """
-    records = layer_rows(network, parameters, layout, x, y)
-    num_roots = layout.ptr.shape[1] - 1
+    records, loss = _rows_and_loss(network, parameters, layout, x, y)
     if parts is None:
         for op, a, g in records:
             sums[f"{op.name}.weight"].addmm_(a.T, g)
             if op.bias:
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
-        return np.zeros(num_roots, dtype=bool)
+        return loss
     pointers = [layout.ptr[network.levels[op.source]] for op, _, _ in records]
     squared, spread = _all_norms(network, records, pointers)
     unit = torch.finfo(x.dtype).eps / 2
@@ -96,7 +104,7 @@ def add_clipped_sum(
             bias = spread_out(factors[index[f"{op.name}.bias"]]).to(g.dtype)
             sums[f"{op.name}.bias"].add_(bias @ g)
         sums[f"{op.name}.weight"].addmm_(a.T, g * weight[:, None])
-    return bad
+    return loss
 
 
 def _all_norms(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,6 +63,9 @@ class RootGradients:
         clipping: bounds; None sums plain gradients (no privacy).
         execution: speed settings.
 
+    Attributes:
+        track_loss: keep the loss of the last batch, for the progress of studies; off by default.
+
     Raises:
         ValueError: depths or labels do not fit, or the path cannot run the network.
     """
@@ -84,6 +88,7 @@ class RootGradients:
         self.chunk_rows = execution.chunk_rows or _default_chunk_rows(
             self.path, network, self.device
         )
+        self.track_loss, self._count = False, 0
         dtype = execution.torch_dtype
         self._sum = torch.zeros(network.num_parameters, dtype=dtype, device=self.device)
         self._views = network.views(self._sum)
@@ -106,18 +111,35 @@ class RootGradients:
             flat, shape (num_parameters,); overwritten by the next call; sensitive until noise is added.
         """
         self._sum.zero_()
+        self._loss, self._count = torch.zeros((), device=self.device), len(roots)
         roots = np.ascontiguousarray(roots, dtype=np.int64)
         named = self.network.views(parameters.detach())
         for chunk in chunks_of(self.trees, roots, self.chunk_rows):
             if self.path == "compiled":
                 with torch.no_grad():
-                    self._engine.add_clipped_sum(named, chunk, self.parts, self._views)
+                    loss = self._engine.add_clipped_sum(
+                        named, chunk, self.parts, self._views, with_loss=self.track_loss
+                    )
             else:
                 layout = chunk_layout(self.trees, chunk, self.device)
                 y = self._y[torch.from_numpy(chunk).to(self.device)]
                 x = self._rows(layout.node)
-                ghost.add_clipped_sum(self.network, named, layout, x, y, self.parts, self._views)
+                loss = ghost.add_clipped_sum(
+                    self.network, named, layout, x, y, self.parts, self._views
+                )
+            if self.track_loss and loss is not None:
+                self._loss += loss
         return self._sum
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss over the last batch, in nats; sensitive. NaN for an empty batch.
+
+        Raises:
+            ValueError: `track_loss` is off.
+        """
+        require(self.track_loss, "track_loss", "be on to read the loss", self.track_loss)
+        return float(self._loss) / self._count if self._count else math.nan
 
     def _rows(self, node: Tensor) -> Tensor:
         """A chunk's features, dense."""

@@ -148,6 +148,15 @@ def test_evaluation_is_written_down_and_never_read(make_problem, streams, quiet)
     assert history[0]["val_accuracy"] == 1.0
 
 
+def test_the_loss_is_shown_in_studies_only(make_problem, streams, quiet):
+    problem, spec = make_problem(0), spec_of(rate=1.0, num_steps=3)
+    run(problem, spec, streams, quiet)
+    assert all(float(shown["loss"]) > 0 for _, shown in quiet.lines)
+    quiet.lines.clear()
+    run(problem, spec, RELEASE, quiet)
+    assert not any("loss" in shown for _, shown in quiet.lines)
+
+
 def test_the_average_of_iterates_is_what_is_released(make_problem, streams, quiet):
     problem, spec = make_problem(0), spec_of(num_steps=2)
     optimizer = OptimizerConfig(name="sgd", lr=1.0)

@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgnn.models.forward import evaluate, per_root_loss
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import build_trees
+from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import Clipping, global_clipping, uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients, clipped_sum
 from dpgnn.training.padded import level_sizes, pad, vmap_sum
@@ -229,6 +231,28 @@ def test_an_empty_batch_sums_to_zero(make_problem, path):
     problem = make_problem(6)
     problem.roots = np.zeros(0, np.int64)
     assert float(run(problem, global_clipping(1.0), path).abs().sum()) == 0.0
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+def test_the_mean_loss_is_that_of_the_batch_and_kept_only_when_asked_for(make_problem, path, task):
+    problem = make_problem(6, task=task)
+    gradients = RootGradients(
+        problem.network, problem.x, problem.trees, clipping=None,
+        execution=Execution(path=path, chunk_rows=8),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="track_loss must be on"):
+        _ = gradients.mean_loss
+    gradients.track_loss = True
+    gradients(problem.parameters.float(), problem.roots)
+    layout = chunk_layout(problem.trees, problem.roots)
+    logits = evaluate(
+        problem.network, problem.network.views(problem.parameters.float()), layout,
+        torch.from_numpy(problem.x)[layout.node],
+    )  # fmt: skip
+    y = torch.from_numpy(problem.trees.y)[problem.roots]
+    expected = float(per_root_loss(problem.network, logits, y).mean())
+    assert gradients.mean_loss == pytest.approx(expected, rel=1e-5)
 
 
 def test_named_sums_are_the_flat_sum(make_problem):
