@@ -306,6 +306,7 @@ def _best_proved(
 ) -> tuple[Claim, ...]:
     """What holds for the run: counted by the roots that can really change, or nothing finite."""
     from dpgnn.accountants.calibration import epsilon
+    from dpgnn.accountants.published import gaussian_epsilon_by_rdp
 
     def counted(event: FixedSizeRoots[Any]) -> float:
         whole = compose(event, num_steps)
@@ -321,10 +322,16 @@ def _best_proved(
         return (nothing, replace(if_public, **features))  # type: ignore[arg-type]
     if entry.relation == "add-remove":  # a batch of fixed size from another number of roots
         return (_claim(entry, facts, budget, epsilon=math.inf, accountant="none", status="proved"),)
-    event = replace(run, changed_roots=min(_proved_roots(entry, facts), facts.num_train))
-    return (
-        _claim(entry, facts, budget, epsilon=counted(event), accountant="pld", status="proved"),
-    )
+    roots = _proved_roots(entry, facts)
+    if roots < facts.num_train:
+        proved, accountant = counted(replace(run, changed_roots=roots)), "pld"
+    else:
+        # nothing bounds the changed roots, so all m clipped gradients of a batch may move: finite, and
+        # so large that the elementary conversion is as good as any
+        shift = 2 * run.clipping_norm * run.batch_size / run.noise_stddev
+        proved = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
+        accountant = "rdp"
+    return (_claim(entry, facts, budget, epsilon=proved, accountant=accountant, status="proved"),)
 
 
 def _proved_roots(entry: Entry, facts: Facts) -> int:

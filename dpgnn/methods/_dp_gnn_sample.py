@@ -138,15 +138,27 @@ def aggregated(x: Any, arcs: np.ndarray, num_hops: int) -> Any:
     """[x, A^r x] with A the mean over a node and its list; dense or CSR like x, float32."""
     import scipy.sparse as sp
 
-    num_nodes = x.shape[0]
-    loops = np.arange(num_nodes)
-    target = np.concatenate([loops, arcs[1]])
-    source = np.concatenate([loops, arcs[0]])
-    weight = 1.0 / np.bincount(target, minlength=num_nodes)[target]
-    mean = sp.csr_array((weight.astype(np.float32), (target, source)), shape=(num_nodes,) * 2)
-    mixed = x
-    for _ in range(num_hops):
-        mixed = mean @ mixed
+    mixed = mean_over_lists(x, arcs, num_hops)
     if sp.issparse(x):
         return sp.csr_array(sp.hstack([x, mixed], format="csr")).astype(np.float32)
     return np.concatenate([x, mixed], axis=1).astype(np.float32)
+
+
+def mean_over_lists(values: Any, arcs: np.ndarray, num_hops: int) -> Any:
+    """A^r values: each row the mean over the node itself and the nodes it reads, r times.
+
+    Args:
+        values: float32, shape (num_nodes, width), dense or CSR.
+        arcs: int64, shape (2, num_arcs), messages go row 0 to row 1; no self-loops.
+        num_hops: r.
+    """
+    import scipy.sparse as sp
+
+    num_nodes = values.shape[0]
+    loops = np.arange(num_nodes)
+    source, target = np.concatenate([np.stack([loops, loops]), arcs], axis=1)
+    weight = 1.0 / np.bincount(target, minlength=num_nodes)[target]
+    mean = sp.csr_array((weight.astype(np.float32), (target, source)), shape=(num_nodes,) * 2)
+    for _ in range(num_hops):
+        values = mean @ values
+    return values
