@@ -20,7 +20,7 @@ from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.code_hash import code_sha256
 from dpgnn.methods.base import Context, Entry, Facts, Fitted, Performance, Prepared
 from dpgnn.randomness import Streams
-from dpgnn.results.schema import Record
+from dpgnn.results.schema import Record, read_record
 from dpgnn.storage import Store, atomic_write, sha256_json, write_json, write_parquet
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # what else decides a record besides the method's own code
 RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
+# the record is last: where it stands, the others do too
+RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
 PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
 
 
@@ -94,13 +96,17 @@ def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
     )
 
 
-def run_one(inputs: RunInputs, out: Path, *, work: Path | None) -> Record:
+def run_one(
+    inputs: RunInputs, out: Path, *, work: Path | None, finished: Path | None = None
+) -> Record:
     """Make one run and write its files; `record.json` is written last.
 
     Args:
         inputs: what the run reads.
         out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
         work: where checkpoints live; None keeps none.
+        finished: a copy of the run's files is kept here, and used instead of running when it is of this very
+            run; for processes that make many runs.
 
     Returns:
         the record; its status is "failed" when the plan cannot be made (the reason says why).
@@ -132,6 +138,10 @@ def run_one(inputs: RunInputs, out: Path, *, work: Path | None) -> Record:
         num_threads=inputs.performance.num_threads,
         versions=versions(),
     )
+    kept = _kept(finished, base)
+    if finished is not None and kept is not None:
+        _copy(finished, out)
+        return kept
     facts = facts_of(inputs.graph, inputs.split, inputs.prepared)
     try:
         budget = Budget(epsilon=inputs.epsilon, delta=delta)
@@ -139,6 +149,7 @@ def run_one(inputs: RunInputs, out: Path, *, work: Path | None) -> Record:
     except ValueError as error:
         record = dataclasses.replace(base, status="failed", reason=f"plan: {error}")
         _write(out, record, None, {}, _resources(started, clock, inputs.performance))
+        _copy(out, finished)
         return record
     plan = _with_graph_caveats(plan, inputs.graph_caveats if method.uses_edges else ())
     ledger = Ledger(plan)
@@ -165,6 +176,7 @@ def run_one(inputs: RunInputs, out: Path, *, work: Path | None) -> Record:
     )
     resources = _resources(started, clock, inputs.performance) | {"train_seconds": trained}
     _write(out, record, fitted, {"released": method.name}, resources)
+    _copy(out, finished)
     context.store.clear()
     return record
 
@@ -220,6 +232,24 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "none"
     return found
+
+
+def _kept(folder: Path | None, base: Record) -> Record | None:
+    """The record of a kept run when it is of the same configuration, code and inputs."""
+    if folder is None or not (folder / RUN_FILES[-1]).exists():
+        return None
+    record = read_record(folder / RUN_FILES[-1])
+    same = (record.config_sha256, record.code_sha256, dict(record.inputs))
+    return record if same == (base.config_sha256, base.code_sha256, dict(base.inputs)) else None
+
+
+def _copy(source: Path, target: Path | None) -> None:
+    """Copy a run's files, the record last."""
+    if target is None:
+        return
+    for name in RUN_FILES:
+        with atomic_write(target / name) as file:
+            file.write((source / name).read_bytes())
 
 
 def _event_item(item: Any) -> Any:

@@ -7,7 +7,9 @@ value reruns the jobs that use it and no others.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -15,11 +17,35 @@ from dpgnn import methods
 from dpgnn.code_hash import code_sha256
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.paths import Paths
-from dpgnn.runner import RUNNER_MODULES
+from dpgnn.runner import RUN_FILES, RUNNER_MODULES
 from dpgnn.storage import canonical_json
-from dpgnn.study import Study, load_study
+from dpgnn.study import RunKey, Study, load_study
 
 REPORT_MODULES = ("dpgnn.cli.report",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Runs of one entry that one process makes (`runs_per_job` > 1).
+
+    Attributes:
+        rule: name of the Snakemake rule.
+        dataset, setting, entry: what the runs share.
+        splits, prepared, outputs: paths of all of them.
+        run_flags: the command line's --run flags.
+        log, benchmark: one of each for the process.
+    """
+
+    rule: str
+    dataset: str
+    setting: str
+    entry: str
+    splits: list[str]
+    prepared: list[str]
+    outputs: list[str]
+    run_flags: str
+    log: str
+    benchmark: str
 
 
 class Workflow:
@@ -80,6 +106,25 @@ class Workflow:
             str(self.paths.run(self.study.name, key.folder) / "record.json")
             for key in self.study.keys
         ]
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Runs by process; [] when every run has a process of its own."""
+        size = self.study.config.runs_per_job
+        groups: dict[tuple[str, str, str], list[RunKey]] = {}
+        if size > 1:
+            for key in self.study.keys:
+                groups.setdefault((key.dataset, key.setting, key.entry), []).append(key)
+        return [
+            self._chunk(number, keys[first : first + size])
+            for keys in groups.values()
+            for number, first in enumerate(range(0, len(keys), size))
+        ]
+
+    @property
+    def device_flag(self) -> str:
+        """What is added to the command of a run; nothing on the CPU."""
+        return "" if self.device == "cpu" else f" --device {self.device}"
 
     @cached_property
     def labels(self) -> list[str]:
@@ -172,6 +217,28 @@ class Workflow:
     def one_of(names: Iterable[str]) -> str:
         """A regular expression that matches exactly these names."""
         return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
+
+    def _chunk(self, number: int, keys: list[RunKey]) -> Chunk:
+        first, name = keys[0], self.study.name
+        stem = f"{name}/{first.dataset}.{first.setting}/{first.entry}/chunk{number}"
+        splits = {str(self.paths.split(k.dataset, k.setting, k.repeat)) for k in keys}
+        prepared = {
+            path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)
+        }
+        return Chunk(
+            rule="train_" + re.sub(r"\W", "_", stem),
+            dataset=first.dataset,
+            setting=first.setting,
+            entry=first.entry,
+            splits=sorted(splits),
+            prepared=sorted(prepared),
+            outputs=[
+                str(self.paths.run(name, k.folder) / file) for k in keys for file in RUN_FILES
+            ],
+            run_flags=" ".join(f"--run {shlex.quote(k.folder)}" for k in keys),
+            log=f"logs/train/{stem}.log",
+            benchmark=f"logs/benchmark/train/{stem}.tsv",
+        )
 
     def _spec(self, entry: str, dataset: str) -> SamplerSpec | None:
         resolved = self.study.entries[entry].for_dataset(dataset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,15 +39,29 @@ def main(args: argparse.Namespace) -> int:
     keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
     for key in keys:
         study.check_key(key)
+    # of many runs in one process, finished ones are kept until all are: a failure loses one run only
+    finished = args.work / "finished" / study.name if len(keys) > 1 else None
     for key in keys:
-        record = train(study, key, paths, work=args.work, device=args.device)
+        kept = None if finished is None else finished / key.folder
+        record = train(study, key, paths, work=args.work, device=args.device, finished=kept)
         test = record.metrics.get("test", {}).get("accuracy")
         score = "" if test is None else f", test accuracy {test:.4f}"
         print(f"{key.folder}: {record.status}{score} {record.reason}".rstrip(), file=sys.stderr)
+    if finished is not None:
+        for key in keys:
+            shutil.rmtree(finished / key.folder, ignore_errors=True)
     return 0
 
 
-def train(study: Study, key: RunKey, paths: Paths, *, work: Path, device: str = "cpu") -> Any:
+def train(
+    study: Study,
+    key: RunKey,
+    paths: Paths,
+    *,
+    work: Path,
+    device: str = "cpu",
+    finished: Path | None = None,
+) -> Any:
     """Load what one run reads, make it, and return its record."""
     import dataclasses
 
@@ -82,7 +97,8 @@ def train(study: Study, key: RunKey, paths: Paths, *, work: Path, device: str = 
         randomness=study.config.randomness,
         performance=Performance(device=device, num_threads=study.config.num_threads),
     )
-    return run_one(inputs, paths.run(study.name, key.folder), work=work / study.name / key.folder)
+    out = paths.run(study.name, key.folder)
+    return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)
 
 
 def read_prepared(entry: Entry, key: RunKey, paths: Paths) -> tuple[Prepared | None, str | None]:

@@ -1,14 +1,13 @@
 # The study as one frozen value, the target lists, and what each rule depends on.
 
-import json
-import os
+import shlex
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(workflow.basedir))
-os.environ["PATH"] = os.pathsep.join(
-    [str(Path(sys.executable).parent), os.environ["PATH"]]
-)
+# rules call the Python that runs Snakemake, whatever the caller's PATH; not part of a rule's own text
+BIN = shlex.quote(str(Path(sys.executable).parent))
+shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
 from dpgnn.workflow import Workflow
 

@@ -18,7 +18,7 @@ rule graph:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=60,
     params:
-        folder=lambda w, output: os.path.dirname(output.meta),
+        folder=lambda w: f"results/graphs/{w.dataset}",
         seed=lambda w: WORKFLOW.graph_seed(w.dataset),
         code=lambda w: WORKFLOW.graph_code(w.dataset),
     shell:

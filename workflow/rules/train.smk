@@ -30,4 +30,42 @@ rule train:
     shell:
         "python -m dpgnn train --study {params.study}"
         " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
-        " > {log} 2>&1"
+        "{params.device} > {log} 2>&1"
+
+
+# runs_per_job > 1: one process makes several runs of an entry, each with its own record
+for chunk in WORKFLOW.chunks:
+
+    rule:
+        name:
+            chunk.rule
+        input:
+            WORKFLOW.graph_files(chunk.dataset),
+            splits=chunk.splits,
+            prepared=chunk.prepared,
+        output:
+            chunk.outputs,
+        log:
+            chunk.log,
+        benchmark:
+            chunk.benchmark
+        conda:
+            "../../envs/cpu.yaml"
+        threads: WORKFLOW.study.config.num_threads
+        resources:
+            mem_mb=lambda w, attempt: 4000 * attempt,
+            runtime=lambda w, attempt: 240 * attempt,
+            gpu=1 if WORKFLOW.device == "cuda" else 0,
+        params:
+            study=WORKFLOW.study_file,
+            run=WORKFLOW.run_json(chunk.dataset, chunk.setting, chunk.entry),
+            code=WORKFLOW.method_code(chunk.entry),
+            runs=chunk.run_flags,
+            device=WORKFLOW.device_flag,
+        shell:
+            "python -m dpgnn train --study {params.study} {params.runs}"
+            "{params.device} > {log} 2>&1"
+
+
+if WORKFLOW.chunks:
+    workflow.ruleorder(*[chunk.rule for chunk in WORKFLOW.chunks], "train")
