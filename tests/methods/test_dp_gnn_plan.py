@@ -107,7 +107,7 @@ def test_noise_from_steps_and_steps_from_noise_are_inverse() -> None:
 
 def test_a_budget_below_one_step_is_refused_with_its_cost() -> None:
     entry = entry_of("published", max_degree=7, training=training(10_000, 0.05))
-    with pytest.raises(ValueError, match="epsilon must be at least .* what one step costs"):
+    with pytest.raises(ValueError, match=r"epsilon must be at least .* what one step costs"):
         plan_of(entry, 90941, 1, 1 / 909410)
 
 
