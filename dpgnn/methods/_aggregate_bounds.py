@@ -9,7 +9,7 @@ neighbours. `undirected_edges` (edge level) is every edge.
 
 A greedy truncation in a fixed public order (keep an edge when both ends have room) bounds degrees too, but
 is no remedy: removing a node frees a slot, which lets in an edge, which shuts out another, along a path of
-any length (tests/soundness/test_degree_truncation.py), so no finite stability factor exists.
+any length (tests/soundness/test_greedy_degree.py), so no finite stability factor exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpgnn.methods._perturb_edges import (
     symmetric_adjacency,
     undirected_pairs,
 )
-from dpgnn.methods._perturb_node import NodeConfig
+from dpgnn.methods._perturb_node_options import NodeConfig
 from dpgnn.methods.base import Prepared, SamplerSpec
 
 if TYPE_CHECKING:

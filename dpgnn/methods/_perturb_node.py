@@ -31,87 +31,19 @@ from dpgnn.accountants.events import (
     parts,
 )
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
-from dpgnn.checks import at_least, one_of, positive, require
+from dpgnn.checks import require
+from dpgnn.methods._perturb_node_options import NodeConfig, Rule, StageConfig
 from dpgnn.methods.planning import claim_for
-from dpgnn.training.options import OptimizerConfig
 
 if TYPE_CHECKING:
     from dpgnn.accountants.allocation import Allocation
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry, Facts
 
-Rule = Literal["mu2-ratio", "shared-multiplier", "epsilon-ratio"]
 ENCODER, AGGREGATE, HEAD = "encoder", "aggregate", "head"
 NODE_PUBLIC = ("node ids", "number of training nodes", "split", "all options")
 # changed roots of a root-wise loss when one node changes
 CHANGED = {"add-remove": (1, 0), "null-one": (1, 1), "replace-one": (1, 1)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageConfig:
-    """One stage of DP-SGD, in the epochs that publications state.
-
-    Attributes:
-        batch_size: roots in a batch; expected in sound mode, fixed in published replace-one mode.
-        num_epochs: passes; the number of steps follows from the public number of training nodes.
-        clipping_norm: C.
-        optimizer: makes steps of the noisy means.
-    """
-
-    batch_size: int = 256
-    num_epochs: int = 100
-    clipping_norm: float = 1.0
-    optimizer: OptimizerConfig = OptimizerConfig(lr=1e-3)
-
-    def __post_init__(self) -> None:
-        at_least("batch_size", self.batch_size, 1)
-        at_least("num_epochs", self.num_epochs, 1)
-        positive("clipping_norm", self.clipping_norm)
-
-    def num_steps(self, num_train: int, *, drop_last: bool) -> int:
-        """T; with `drop_last` a batch larger than the training set leaves no step, which is an error."""
-        if drop_last:
-            steps = self.num_epochs * (num_train // self.batch_size)
-            return at_least(
-                "num_steps", steps, 1,
-                f"batch_size {self.batch_size} exceeds the {num_train} training nodes and incomplete "
-                "batches are dropped, so nothing would be trained; lower batch_size",
-            )  # fmt: skip
-        return self.num_epochs * max(1, num_train // self.batch_size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeConfig:
-    """Node-level privacy: degrees, stages, and how they share the budget.
-
-    Attributes:
-        max_degree: D, the declared degree bound (unit node-bounded), or K, the slots of a node's own list
-            (unit node-record).
-        bounding: "declared" takes the graph as it is and refuses one that breaks the bound (unit
-            node-record: own lists instead); "sampled" (published mode) thins edges at random first,
-            which the guarantee does not survive.
-        drop_last_node: published mode: leave out the last node's edges, as the re-implementation does.
-        encoder: DP-SGD of the encoder.
-        head: DP-SGD of the head.
-        rule: how sound mode shares the budget; published mode gives all the same multiplier.
-        shares: weights of encoder, aggregation and head under the two ratio rules.
-    """
-
-    max_degree: int = 20
-    bounding: Literal["declared", "sampled"] = "declared"
-    drop_last_node: bool = False
-    encoder: StageConfig = StageConfig()
-    head: StageConfig = StageConfig()
-    rule: Rule = "mu2-ratio"
-    shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        at_least("max_degree", self.max_degree, 1)
-        one_of("bounding", self.bounding, ("declared", "sampled"))
-        one_of("rule", self.rule, ("mu2-ratio", "shared-multiplier", "epsilon-ratio"))
-        require(len(self.shares) == 3, "shares", "have three weights", self.shares)
-        for share in self.shares:
-            positive("shares", share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,30 +131,22 @@ def published_plan(
 ) -> Plan:
     """One noise multiplier for encoder, hops and head, calibrated by Renyi DP, as published.
 
-    Under add-remove batches are Poisson and the noise is z C. Under replace-one batches have a fixed size
+    Under add-remove batches are Poisson and the noise is z C. Otherwise batches have a fixed size
     and the noise is 2 z C, counted as if batches were Poisson with noise z C (caveat fixed-size-as-poisson).
     The second claim composes the losses of what is run with the proved sensitivity, or is infinite.
 
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorem 2; CARIBOU, Theorem 6.
     """
-    from dpgnn.accountants import calibration
-
-    fixed = entry.relation == "replace-one"
+    fixed = entry.relation != "add-remove"
     stages = {ENCODER: config.encoder, HEAD: config.head}
     if not with_encoder:
         del stages[ENCODER]
     steps = {n: s.num_steps(facts.num_train, drop_last=fixed) for n, s in stages.items()}
-
-    def counted(z: float) -> float:
-        training = [
-            compose(_counted_step(stages[name], facts.num_train, z), steps[name]) for name in stages
-        ]
-        hops = aggregation.build(z * aggregation.sensitivity, aggregation.sensitivity)
-        return _summed_rdp([hops, *training], budget.delta)
-
-    z = calibration.smallest_meeting(
-        counted, budget.epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
-    )
+    counted = [aggregation.build(aggregation.sensitivity, aggregation.sensitivity)]
+    counted += [
+        compose(_counted_step(stages[name], facts.num_train), steps[name]) for name in stages
+    ]
+    z, stated = _published_multiplier(tuple(counted), budget.epsilon, budget.delta)
     mechanisms = [
         _published_stage(entry, name, stage, facts.num_train, steps[name], z)
         for name, stage in stages.items()
@@ -231,7 +155,7 @@ def published_plan(
     if fixed:
         caveats = (*caveats, "fixed-size-as-poisson")
     first = _claim(
-        entry, budget, config, aggregation, epsilon=counted(z), accountant="rdp",
+        entry, budget, config, aggregation, epsilon=stated, accountant="rdp",
         status="as-published", caveats=caveats,
     )  # fmt: skip
     proved = _proved_epsilon(entry, budget, mechanisms, aggregation)
@@ -330,8 +254,9 @@ def _published_stage(
 ) -> Mechanism:
     if entry.relation == "add-remove":
         return _poisson_stage(entry, name, stage, (1, 0), num_train, z)
+    relation: Any = entry.relation
     step: FixedSizeRoots[Any] = FixedSizeRoots(
-        relation="replace-one",
+        relation=relation,
         noise_stddev=2 * z * stage.clipping_norm,
         clipping_norm=stage.clipping_norm,
         population=num_train,
@@ -356,16 +281,32 @@ def _stage(
     )
 
 
-def _counted_step(stage: StageConfig, num_train: int, z: float) -> PoissonRoots[Any]:
-    """A step as the publications count it: Poisson, one root added, noise z C."""
+def _counted_step(stage: StageConfig, num_train: int) -> PoissonRoots[Any]:
+    """A step as the publications count it, at multiplier 1: Poisson, one root added, noise C."""
     return PoissonRoots(
         relation="add-remove",
-        noise_stddev=z * stage.clipping_norm,
+        noise_stddev=stage.clipping_norm,
         clipping_norm=stage.clipping_norm,
         sampling_probability=min(1.0, stage.batch_size / num_train),
         d_plus=1,
         d_minus=0,
     )
+
+
+@lru_cache(maxsize=256)
+def _published_multiplier(
+    events: tuple[Event[Any], ...], epsilon: float, delta: float
+) -> tuple[float, float]:
+    """The shared multiplier of events given at multiplier 1, and the epsilon it states."""
+    from dpgnn.accountants import calibration
+
+    def spent(z: float) -> float:
+        return _summed_rdp([_scaled(event, z) for event in events], delta)
+
+    z = calibration.smallest_meeting(
+        spent, epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
+    )
+    return z, spent(z)
 
 
 def _summed_rdp(events: list[Event[Any]], delta: float) -> float:

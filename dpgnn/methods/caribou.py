@@ -108,5 +108,18 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    example={
+        "num_hops": 2,
+        "head": {
+            "hidden": 8,
+            "encoder_training": {"num_epochs": 5},
+            "training": {"num_epochs": 5},
+        },
+        "node": {
+            "max_degree": 30,
+            "encoder": {"batch_size": 10, "num_epochs": 3},
+            "head": {"batch_size": 10, "num_epochs": 3},
+        },
+    },
     citation="caribou",
 )

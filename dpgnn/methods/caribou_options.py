@@ -7,7 +7,7 @@ from typing import Literal
 
 from dpgnn.checks import at_least, non_negative, one_of, open_probability, probability, require
 from dpgnn.methods._head_options import HeadConfig
-from dpgnn.methods._perturb_node import NodeConfig
+from dpgnn.methods._perturb_node_options import NodeConfig
 from dpgnn.training.options import AdamConfig
 
 Variant = Literal["paper", "as-released"]

@@ -19,10 +19,10 @@ from dpgnn.methods._head_options import HeadConfig
 from dpgnn.methods._perturb_node import (
     AGGREGATE,
     Aggregation,
-    NodeConfig,
     published_plan,
     sound_plan,
 )
+from dpgnn.methods._perturb_node_options import NodeConfig
 from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim
 from dpgnn.methods.base import (
     Context,
@@ -236,5 +236,18 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    example={
+        "num_hops": 2,
+        "head": {
+            "hidden": 8,
+            "encoder_training": {"num_epochs": 5},
+            "training": {"num_epochs": 5},
+        },
+        "node": {
+            "max_degree": 30,
+            "encoder": {"batch_size": 10, "num_epochs": 3},
+            "head": {"batch_size": 10, "num_epochs": 3},
+        },
+    },
     citation="sajadmanesh2023gap",
 )
