@@ -238,6 +238,8 @@ def _fold(mass: Floats, size: int) -> Floats:
 
 def _log_mgf(losses: Floats, mass: Floats, t: float) -> float:
     """log sum mass * exp(t * loss), without overflow."""
-    exponent = t * losses
-    shift = float(exponent.max())
+    # shifted by the largest entry that carries mass: entries without any may lie far above it
+    carries = mass > 0
+    exponent, mass = t * losses[carries], mass[carries]
+    shift = float((exponent + np.log(mass)).max())
     return shift + math.log(float(mass @ np.exp(exponent - shift)))
