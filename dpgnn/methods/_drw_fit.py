@@ -10,23 +10,16 @@ import numpy as np
 from dpgnn import evaluation
 from dpgnn.checks import require
 from dpgnn.methods._drw_data import (
-    Inputs,
-    first_hop,
     first_hop_of_graph,
     network_behind_first_hop,
     training_edges,
     undirected,
 )
 from dpgnn.methods._drw_options import DRWConfig, resolved
+from dpgnn.methods._drw_walks import BatchesOfWalks, RunWalks, training_graph
 from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec
 from dpgnn.rows import normalize_rows
-from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
-from dpgnn.samplers.walks import (
-    Partition,
-    Walks,
-    partition_from_table,
-    record_chains,
-)
+from dpgnn.samplers.walks import Walks, record_chains
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,9 +29,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
     from dpgnn.splits import Split
-    from dpgnn.training.clipping import Clipping
     from dpgnn.training.dp_sgd import DPSGD
-    from dpgnn.training.gradients import RootGradients
 
 # rows of the history: points of the figure of F1 against epsilon
 HISTORY_ROWS = 20
@@ -65,7 +56,7 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     node-features only.
     """
     if spec.name == "walks":
-        partition = Walks(**spec.params).draw(_training_graph(graph, split), rng=rng)
+        partition = Walks(**spec.params).draw(training_graph(graph, split), rng=rng)
         return Prepared(
             kind="partition",
             table=partition.to_table(),
@@ -98,7 +89,7 @@ def fit(
     config = resolved(entry)
     network = _network(config, graph)
     x = normalize_rows(graph.x, config.row_norm)
-    walks = _RunWalks(entry, graph, split, prepared, x, context, network)
+    walks = RunWalks(entry, graph, split, prepared, x, context, network)
     evaluate = _scorer(config, network, graph, split, x)
     if entry.mode == "nonprivate":
         weights, history = _train_plain(
@@ -127,144 +118,9 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note=note)
 
 
-class _RunWalks:
-    """Subgraphs of a run as clipped sums and batches; those of DRW-D change from step to step.
-
-    Drawing t is a function of the stream `resample/t` alone, so a run that is stopped goes on with the
-    same walks. It has the attributes that the training loops read of `RootGradients`.
-    """
-
-    def __init__(
-        self,
-        entry: Entry,
-        graph: Graph,
-        split: Split,
-        prepared: Prepared | None,
-        x: Any,
-        context: Context,
-        network: Network,
-    ) -> None:
-        self.entry, self.graph, self.split, self.x = entry, graph, split, x
-        self.config = resolved(entry)
-        self.prepared, self.context, self.network = prepared, context, network
-        self.clipping: Clipping | None = None
-        self._drawing = -1
-        self._gradients: RootGradients | None = None
-        self._space: Adjacency | None = None
-        if self.config.sampler == "walks":
-            self._space = _training_graph(graph, split)
-
-    def before_step(self, step: int) -> None:
-        """Make the subgraphs of this step (1, 2, ...) the current ones."""
-        every = self.config.resample_every
-        drawing = (step - 1) // every if every else 0
-        if drawing == self._drawing:
-            return
-        self._drawing = drawing
-        self._gradients = self.gradients_of(self._inputs(drawing), self.clipping)
-
-    def counts(self, num_steps: int) -> list[int]:
-        """M of every drawing of a run: walks, or roots where there are none; drawn again, so exact
-        after a restart too."""
-        if self._space is None:
-            return [self.num_roots]
-        every = self.config.resample_every
-        drawings = (num_steps - 1) // every + 1 if every else 1
-        return [self._partition(drawing).num_subgraphs for drawing in range(drawings)]
-
-    def gradients_of(self, inputs: Inputs, clipping: Clipping | None) -> RootGradients:
-        """Clipped (or plain) sums over the subgraphs."""
-        from dpgnn.training.gradients import Execution, RootGradients
-
-        speed = self.context.performance
-        execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
-        return RootGradients(
-            self.network, inputs.x, inputs.trees, clipping=clipping, execution=execution
-        )
-
-    def first_inputs(self) -> Inputs:
-        """The subgraphs of the prepared file."""
-        return self._inputs(0)
-
-    def _inputs(self, drawing: int) -> Inputs:
-        from dpgnn.models.trees import lone_roots, trees_of
-        from dpgnn.samplers.subgraphs import from_table
-
-        config, y = self.config, self.graph.y
-        if config.sampler == "nodes":
-            train = self.split.train_idx
-            trees = lone_roots(np.arange(len(train)), y[train])
-            return Inputs(x=self.x[train], trees=trees)
-        if config.sampler == "own-list":
-            assert self.prepared is not None
-            bound = record_chains(config.num_layers).promise.max_occurrences
-            subgraphs = from_table(self.prepared.table, max_occurrences=bound)
-        else:
-            assert self._space is not None
-            subgraphs = self._partition(drawing).subgraphs(self._space, inside=config.edges)
-        trees = trees_of(subgraphs, y, num_hops=config.num_layers, conv=config.conv)
-        return first_hop(trees, self.x)
-
-    def _partition(self, drawing: int) -> Partition:
-        if drawing == 0:
-            assert self.prepared is not None
-            return partition_from_table(self.prepared.table)
-        assert self._space is not None
-        walks = Walks(length=self.config.walk_length, num_walks=self.config.num_restarts)
-        return walks.draw(self._space, rng=self.context.streams.numpy(f"resample/{drawing}"))
-
-    # what the training loops read of RootGradients
-
-    @property
-    def current(self) -> RootGradients:
-        """The clipped sums of this step."""
-        assert self._gradients is not None
-        return self._gradients
-
-    @property
-    def num_roots(self) -> int:
-        """Subgraphs of this step."""
-        return self.current.trees.num_roots
-
-    @property
-    def device(self) -> Any:
-        """Device of the sums."""
-        return self.current.device
-
-    @property
-    def execution(self) -> Any:
-        """Speed settings of the sums."""
-        return self.current.execution
-
-    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
-        """The clipped sum over some of the current subgraphs."""
-        return self.current(parameters, roots)
-
-
-class _BatchesOfWalks:
-    """m of the walks of the step (or each with a fixed rate), whatever their number."""
-
-    def __init__(self, walks: _RunWalks, *, size: int | None, rate: float | None) -> None:
-        self.walks, self.size, self.rate = walks, size, rate
-
-    @property
-    def num_roots(self) -> int:
-        """Walks of this step."""
-        return self.walks.num_roots
-
-    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
-        """int64 positions, ascending."""
-        from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
-
-        if self.rate is not None:
-            return poisson_batches(self.num_roots, self.rate).draw(rng=rng)
-        assert self.size is not None
-        return fixed_size_batches(self.num_roots, self.size).draw(rng=rng)
-
-
 def _train_private(
     config: DRWConfig,
-    walks: _RunWalks,
+    walks: RunWalks,
     plan: Plan,
     context: Context,
     evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]],
@@ -289,7 +145,7 @@ def _train_private(
 
 def _spec(
     config: DRWConfig,
-    walks: _RunWalks,
+    walks: RunWalks,
     mechanism: Mechanism,
     context: Context,
     initial: Tensor,
@@ -312,10 +168,10 @@ def _spec(
     ratio = mechanism.noise_stddev / planned_norm
     clipping = global_clipping(norm)
     if isinstance(event, PoissonRoots):
-        batches = _BatchesOfWalks(walks, size=None, rate=event.sampling_probability)
+        batches = BatchesOfWalks(walks, size=None, rate=event.sampling_probability)
     else:
         assert isinstance(event, FixedSizeRoots)
-        batches = _BatchesOfWalks(walks, size=event.batch_size, rate=None)
+        batches = BatchesOfWalks(walks, size=event.batch_size, rate=None)
     spec = DPSGD(
         num_steps=mechanism.num_steps, batches=batches, clipping=clipping,  # type: ignore[arg-type]
         noise=joint_noise(clipping, ratio * norm), divisor=mechanism.divisor,
@@ -323,9 +179,7 @@ def _spec(
     return spec, details
 
 
-def _norm_from_data(
-    config: DRWConfig, walks: _RunWalks, context: Context, initial: Tensor
-) -> float:
+def _norm_from_data(config: DRWConfig, walks: RunWalks, context: Context, initial: Tensor) -> float:
     """C read from the roots' gradient norms before training; private data, nothing is spent for it."""
     plain = walks.gradients_of(walks.first_inputs(), None)
     rng = context.streams.numpy("clipping-norm")
@@ -342,7 +196,7 @@ def _norm_from_data(
 
 def _train_plain(
     config: DRWConfig,
-    walks: _RunWalks,
+    walks: RunWalks,
     plan: Plan,
     context: Context,
     evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]],
@@ -354,7 +208,7 @@ def _train_plain(
     walks.before_step(1)
     size = config.subgraphs_in_batch(num_train)
     require(size <= walks.num_roots, "batch_size", f"be <= {walks.num_roots}", size)
-    batches: Any = _BatchesOfWalks(walks, size=size, rate=None)
+    batches: Any = BatchesOfWalks(walks, size=size, rate=None)
     run = PlainRun(
         num_steps=plan.num_steps, batches=batches, selection=config.selection,
         num_rows=HISTORY_ROWS,
@@ -406,11 +260,6 @@ def _scorer(
         return row
 
     return score
-
-
-def _training_graph(graph: Graph, split: Split) -> Adjacency:
-    """What walks run on: the induced graph of the training nodes."""
-    return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
 
 
 def _counts(sizes: np.ndarray) -> dict[str, int]:
