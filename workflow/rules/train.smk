@@ -27,6 +27,7 @@ rule train:
         # what decides the result: the entry's own options, and the code of its method
         run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
         code=lambda w: WORKFLOW.method_code(w.entry),
+        device=WORKFLOW.device_flag,
     shell:
         "python -m dpgnn train --study {params.study}"
         " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
