@@ -72,6 +72,37 @@ def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[st
     return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
 
 
+def audits_table(audits: Sequence[Mapping[str, Any]]) -> Table:
+    """Every audit and attack of a study, one row each."""
+    rows = []
+    for audit in audits:
+        row = {name: audit["key"][name] for name in AUDIT_KEY}
+        row |= {"label": row["entry"], "repeat": audit["key"].get("repeat")}
+        for name in ("attack", "epsilon_lower_bound", "confidence", "num_trials", "note"):
+            row[name] = audit.get(name)
+        rows.append(row)
+    return Table(
+        name="audits",
+        title="Audits and attacks",
+        caption=(
+            "What an attack on the run itself shows: with the stated confidence, no smaller ε is true of it. "
+            "A lower bound far below the claim does not prove the claim; one above it disproves it."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="epsilon", header="Budget ε", kind="epsilon"),
+            Column(key="repeat", header="Repeat", kind="integer", optional=True),
+            Column(key="attack", header="Attack"),
+            Column(key="epsilon_lower_bound", header="ε ≥", kind="epsilon"),
+            Column(key="confidence", header="Confidence", kind="number", optional=True),
+            Column(key="num_trials", header="Trials", kind="integer", optional=True),
+            Column(key="note", header="Note", optional=True),
+        ),
+        rows=rows,
+        empty="This study has no audits.",
+    )  # fmt: skip
+
+
 def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()) -> Table:
     """One row per private cell: what is claimed, what is proved, what an audit measured."""
     rows = [_row(cell, audits) for cell in cells if cell.is_private]

@@ -309,6 +309,8 @@ def _legend(drawing: MplFigure, axes: Sequence[Axes]) -> None:
 
 
 def _bytes(drawing: MplFigure) -> tuple[bytes, bytes]:
+    drawing.draw_without_rendering()  # lays out once for both forms
+    drawing.set_layout_engine("none")
     png, svg = BytesIO(), BytesIO()
     drawing.savefig(png, format="png", dpi=160, metadata={"Software": None})
     drawing.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})

@@ -12,7 +12,7 @@ from dpgnn.paths import Paths
 from dpgnn.results import figure_data, figures, tables
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
-from dpgnn.results.claims_table import claims_table, read_audits
+from dpgnn.results.claims_table import audits_table, claims_table, read_audits
 from dpgnn.results.differences import differences
 from dpgnn.results.figures import Picture
 from dpgnn.results.findings import Finding, findings
@@ -85,12 +85,14 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
     cells = build_cells(runs, info)
     ranked, refused = rankings(cells), refusals(cells)
     paired = differences(cells, info)
+    audits = read_audits(folder / "audits")
     made = [
         tables.summary_table(cells, info),
         tables.rankings_table(ranked),
         tables.refusals_table(refused),
         tables.differences_table(paired, info),
-        claims_table(cells, read_audits(folder / "audits")),
+        claims_table(cells, audits),
+        audits_table(audits),
         tables.status_table(runs, info),
         tables.cost_table(cells, info),
         datasets_table(runs, paths),

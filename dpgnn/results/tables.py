@@ -85,9 +85,9 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
         title="Rankings under one guarantee",
         caption=(
             "Entries whose claims allow one ranking, at equal ε. Behind: how many percentage points the "
-            "Nowhere do two entries give the same guarantee at the same ε, so nothing is ranked."
-            f"over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: ahead of "
-            "every other entry of its ranking by more than the noise; nothing else is set in bold. "
+            "leader is ahead, on shared splits, with a 95 % interval. Verdicts are corrected by Holm's "
+            f"method over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: "
+            "ahead of every other entry of its ranking by more than the noise; nothing else is set in bold. "
             f"{len(found) - len(contested)} rankings with a single entry are left out."
         ),
         columns=(
@@ -154,13 +154,13 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
         for name in ("mean", "std", "low", "high", "n"):
             row[name] = getattr(item.test, name) if item.test else None
         rows.append(row)
-    baseline = (
-        f"the baseline {info.labels.get(info.baseline, info.baseline)}" if info.baseline else ""
-    )
-    against = " and ".join(filter(None, (baseline, "a sound entry's published form")))
+    questions = {item.question for item in found}
+    named = info.labels.get(info.baseline, info.baseline)
+    sides = [f"the baseline {named}"] if questions - {"price of soundness"} else []
+    sides += ["a sound entry's published form"] if "price of soundness" in questions else []
     return Table(
         name="differences",
-        title=f"Paired differences against {against}",
+        title=" ".join(["Paired differences", *(["against", " and ".join(sides)] if sides else [])]),
         caption=(
             "Entry minus reference in percentage points on shared splits, with a 95 % interval. "
             f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "

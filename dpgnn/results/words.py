@@ -53,20 +53,30 @@ class Protection:
 
 def setting_words(split: Mapping[str, Any]) -> str:
     """How a setting makes its splits."""
-    if split.get("kind") == "random":
-        train, val = 100 * split["train_fraction"], 100 * split["val_fraction"]
-        text = f"{train:g} % of the labelled nodes for training, {val:g} % for validation, the rest for test"
-    elif split.get("kind") == "per_class":
-        test = split["num_test"] or "all other"
-        text = (
-            f"{split['num_per_class']} training nodes of each class, {split['num_val']} validation nodes, "
-            f"{test} test nodes"
-        )
-    else:
-        text = "the split its publishers made"
-    if split.get("inductive"):
-        return f"{text}; edges between the parts are dropped"
-    return f"{text}; all edges are kept"
+    train, val = (f"{100 * split[name]:g} %" for name in ("train_fraction", "val_fraction"))
+    fractions = (
+        f"{train} of the labelled nodes for training, {val} for validation, the rest for test"
+    )
+    counts = f"{split['num_per_class']} training nodes of each class"
+    kinds = {
+        "public": "the split its publishers made",
+        "random": f"{fractions}, at random",
+        "clustered": f"{fractions}, whole communities together",
+        "per_class": (
+            f"{counts}, {split['num_val']} validation nodes, {split['num_test'] or 'all other'} test nodes"
+        ),
+        "caribou": "CARIBOU's fixed split: 70 % training, 10 % validation, 20 % test",
+        "membership": f"{counts}, the target half of a membership attack",
+    }
+    words = [kinds.get(split["kind"], str(split["kind"]))]
+    words.append(
+        "edges between the parts are dropped" if split["inductive"] else "all edges are kept"
+    )
+    if split.get("min_class_size"):
+        words.append(f"classes below {split['min_class_size']} nodes leave the graph")
+    if split.get("drop_isolated"):
+        words.append("nodes without an edge leave the graph")
+    return "; ".join(words)
 
 
 def protections(cells: Sequence[Cell]) -> list[Protection]:

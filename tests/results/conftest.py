@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from dpgnn.accountants.claims import Claim, in_words
 from dpgnn.results.frame import Run
 from dpgnn.results.info import EntryInfo, StudyInfo
 from dpgnn.results.schema import Record
+from dpgnn.splits import SplitConfig
 from dpgnn.storage import write_json, write_parquet
 
 # entry -> title, method, mode, unit, relation, degree bound, mean score at epsilon 1 and 8
@@ -139,7 +140,10 @@ def make_info(runs: Sequence[Run], **changes: Any) -> StudyInfo:
         config_text=CONFIG,
         root_seed=7,
         baseline="mlp",
-        settings={"random": {"kind": "random"}, "public": {"kind": "public"}},
+        settings={
+            "random": asdict(SplitConfig()),
+            "public": asdict(SplitConfig(kind="public", inductive=True)),
+        },
         entries=tuple(
             EntryInfo(name=name, title=values[0], method=values[1], mode=values[2])
             for name, values in ENTRIES.items()
@@ -147,6 +151,15 @@ def make_info(runs: Sequence[Run], **changes: Any) -> StudyInfo:
         planned=tuple(run.name for run in runs),
     )
     return replace(info, **changes)
+
+
+def few(runs: Sequence[Run]) -> list[Run]:
+    """The runs of mlp and gap on alpha: enough for a page, quick to draw."""
+    return [
+        run
+        for run in runs
+        if run.record.key["dataset"] == "alpha" and run.record.key["entry"] in ("mlp", "gap")
+    ]
 
 
 def write_runs(folder: Path, runs: Sequence[Run]) -> None:
@@ -183,6 +196,12 @@ def info(runs: list[Run]) -> StudyInfo:
 
 
 @pytest.fixture
+def few_runs(runs: list[Run]) -> list[Run]:
+    """A small part of the synthetic study."""
+    return few(runs)
+
+
+@pytest.fixture
 def with_score() -> Callable[[Run, float], Run]:
     """A function that gives a run another test score."""
 
@@ -194,3 +213,23 @@ def with_score() -> Callable[[Run, float], Run]:
         return replace(run, record=replace(run.record, metrics=metrics))
 
     return change
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of the synthetic study with its report, and the page that joins it with a small one."""
+    from dpgnn.results.report import write_joined, write_study
+
+    results = tmp_path_factory.mktemp("results")
+    runs = make_runs()
+    for name in ("toy", "toy2"):
+        chosen = runs if name == "toy" else few(runs)
+        renamed = [
+            replace(run, record=replace(run.record, key={**run.record.key, "study": name}))
+            for run in chosen
+        ]
+        folder = results / "studies" / name
+        write_runs(folder, renamed)
+        write_study(make_info(renamed, name=name), results, folder)
+    write_joined(results, results / "report.html")
+    return results

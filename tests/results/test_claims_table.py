@@ -1,0 +1,90 @@
+"""Claimed, proved and measured epsilon stand side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpgnn.results.cells import build_cells
+from dpgnn.results.claims_table import audits_table, claims_table, proved_epsilon, read_audits
+from dpgnn.results.frame import Run
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.table import to_csv, to_markdown
+from dpgnn.storage import write_json
+
+KEY = {
+    "dataset": "alpha",
+    "setting": "random",
+    "entry": "dp_gcn-paper",
+    "epsilon": "8",
+    "repeat": 0,
+}
+
+
+def test_a_published_cell_shows_the_papers_epsilon_and_what_can_be_proved(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    rows = claims_table(build_cells(runs, info)).rows
+    row = next(row for row in rows if row["entry"] == "dp_gcn-paper" and row["epsilon"] == "8")
+    assert (row["claimed"], row["proved"]) == (8.0, math.inf)
+    assert row["caveats"] == ("sampler-ripple",)
+    sound = next(row for row in rows if row["entry"] == "dp_gcn")
+    assert (sound["claimed"], sound["proved"]) == (1.0, 1.0)
+
+
+def test_a_proof_of_something_weaker_does_not_count(runs: list[Run], info: StudyInfo) -> None:
+    changed = []
+    for run in runs:
+        record = run.record
+        if record.key["entry"] == "dp_gcn-paper":
+            weaker = {**record.claims[1], "privacy_unit": "edge", "epsilon": 0.5}
+            record = replace(record, claims=(record.claims[0], weaker))
+        changed.append(replace(run, record=record))
+    cell = next(c for c in build_cells(changed, info) if c.entry == "dp_gcn-paper")
+    assert proved_epsilon(cell) is None
+    assert "nothing proved" in to_markdown(claims_table([cell]))
+
+
+def test_entries_without_privacy_have_no_row(runs: list[Run], info: StudyInfo) -> None:
+    rows = claims_table(build_cells(runs, info)).rows
+    assert len(rows) == 16
+    assert {row["mode"] for row in rows} == {"sound", "published"}
+
+
+def test_the_largest_lower_bound_of_the_audits_joins(
+    tmp_path: Path, runs: list[Run], info: StudyInfo
+) -> None:
+    write_json(tmp_path / "a.json", {"key": KEY, "epsilon_lower_bound": 2.5, "attack": "canary"})
+    write_json(
+        tmp_path / "b.json",
+        [
+            {"key": KEY, "epsilon_lower_bound": 9.75, "attack": "worlds", "confidence": 0.95},
+            {"key": KEY, "epsilon_lower_bound": None, "attack": "gave up"},
+        ],
+    )
+    audits = read_audits(tmp_path)
+    rows = claims_table(build_cells(runs, info), audits).rows
+    row = next(row for row in rows if row["entry"] == "dp_gcn-paper" and row["epsilon"] == "8")
+    assert (row["measured"], row["attack"], row["confidence"]) == (9.75, "worlds", 0.95)
+    assert sum(row["measured"] is not None for row in rows) == 1
+    assert len(audits_table(audits).rows) == 3
+    assert "worlds" in to_csv(audits_table(audits))
+
+
+def test_an_audit_that_names_no_run_is_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"epsilon_lower_bound": 1.0})
+    with pytest.raises(ValueError, match=r"a\.json: audit must name its run"):
+        read_audits(tmp_path)
+    write_json(tmp_path / "a.json", {"key": {"dataset": "alpha"}})
+    with pytest.raises(ValueError, match="setting"):
+        read_audits(tmp_path)
+
+
+def test_a_study_without_audits_says_that_nothing_was_audited(
+    tmp_path: Path, runs: list[Run], info: StudyInfo
+) -> None:
+    assert read_audits(tmp_path / "none") == []
+    assert "not audited" in to_markdown(claims_table(build_cells(runs, info)))

@@ -1,0 +1,217 @@
+"""The page in a real browser without any network: charts, sorting, filtering, details, on desk and phone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (shutil.which("chromium") and shutil.which("chromedriver")),
+        reason="chromium and chromedriver are not installed",
+    ),
+]
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+WIDE, NARROW = (1200, 900), (390, 800)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    with tempfile.TemporaryDirectory() as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(shutil.which("chromium"))
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+@pytest.fixture
+def visit(browser: Any, written: Path) -> Callable[..., Any]:
+    """Opens a page in a window of a given size, scrolls through it and waits for its charts."""
+
+    def open_page(size: tuple[int, int], path: Path | None = None) -> Any:
+        width, height = size
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+        for log in ("browser", "performance"):
+            browser.get_log(log)
+        page = path or written / "studies" / "toy" / "report.html"
+        browser.get(page.as_uri())
+        for top in range(0, browser.execute_script("return document.body.scrollHeight"), height):
+            browser.execute_script(f"scrollTo({{top: {top}, behavior: 'instant'}})")
+            time.sleep(0.05)
+        wait_for(browser, "return !document.querySelector('.chart:not([data-drawn])')")
+        return browser
+
+    return open_page
+
+
+def wait_for(browser: Any, script: str, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not browser.execute_script(script):
+        assert time.monotonic() < end, script
+        time.sleep(0.05)
+
+
+def shown_rows(browser: Any) -> int:
+    script = "return [...document.getElementById('toy-cells-table').tBodies].filter(b => !b.hidden).length"
+    return int(browser.execute_script(script))
+
+
+def column(browser: Any, index: int) -> list[str]:
+    script = (
+        "return [...document.getElementById('toy-cells-table').tBodies]"
+        f".map(b => b.rows[0].cells[{index}].textContent.trim())"
+    )
+    return list(browser.execute_script(script))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["desk", "phone"])
+def test_the_page_opens_without_errors_or_requests_and_draws_its_charts(
+    visit: Callable[..., Any], size: tuple[int, int], tmp_path: Path
+) -> None:
+    browser = visit(size)
+    assert browser.get_log("browser") == []
+    requested = set()
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            requested.add(message["params"]["request"]["url"].split(":")[0])
+    assert requested <= {"file", "data", "chrome"}
+    drawn = "return document.querySelectorAll('.view svg .mark-line path').length"
+    assert browser.execute_script(drawn) >= 20
+    assert browser.execute_script("return document.querySelectorAll('figure.broken').length") == 0
+    # nothing sticks out sideways
+    wide = browser.execute_script("return document.documentElement.scrollWidth")
+    assert wide <= size[0]
+    image = tmp_path / f"{size[0]}.png"
+    assert browser.save_screenshot(str(image))
+    assert image.stat().st_size > 10_000
+
+
+def test_columns_sort_by_value_in_both_directions(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    heads = "document.querySelectorAll('#toy-cells-table thead th')"
+    for index, kind in ((5, float), (0, str)):
+        for state in ("ascending", "descending"):
+            browser.execute_script(f"{heads}[{index}].querySelector('button').click()")
+            values = [kind(value) for value in column(browser, index)]
+            assert values == sorted(values, reverse=state == "descending")
+            script = f"return {heads}[{index}].getAttribute('aria-sort')"
+            assert browser.execute_script(script) == state
+
+
+def test_epsilons_sort_as_numbers_with_infinity_last(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    browser.execute_script(
+        "document.querySelectorAll('#toy-cells-table thead th')[4].querySelector('button').click()"
+    )
+    values = column(browser, 4)
+    assert values == ["1"] * 8 + ["8"] * 8 + ["∞"] * 4
+
+
+def test_the_table_filters_by_words_and_by_choices(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    assert shown_rows(browser) == 20
+    text = "const i = document.querySelector(\"[data-filter-text='toy-cells-table']\");"
+    fire = "i.dispatchEvent(new Event('input'));"
+    browser.execute_script(f"{text} i.value = 'beta sound'; {fire}")
+    assert shown_rows(browser) == 6
+    status = (
+        "return document.querySelector(\"[data-filters='toy-cells-table'] .shown\").textContent"
+    )
+    assert browser.execute_script(status) == "6 of 20 rows"
+    choose = (
+        "const s = document.querySelector("
+        "\"[data-filter-table='toy-cells-table'][data-filter-column='{}']\");"
+        "s.value = '{}'; s.dispatchEvent(new Event('change'));"
+    )
+    browser.execute_script(choose.format(4, "8"))
+    assert shown_rows(browser) == 3
+    browser.execute_script(f"{text} i.value = ''; {fire}")
+    browser.execute_script(choose.format(1, "GAP"))
+    assert shown_rows(browser) == 2
+
+
+def test_details_open_and_the_command_can_be_copied(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    browser.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
+    browser.execute_script("document.querySelector('#toy-cells-table button.more').click()")
+    detail = "document.getElementById('toy-cells-table-detail-1')"
+    assert browser.execute_script(f"return getComputedStyle({detail}).display") == "table-row"
+    browser.execute_script(f"{detail}.querySelector('button.copy').click()")
+    wait_for(browser, f"return {detail}.querySelector('button.copy').textContent == 'Copied'")
+
+
+def test_entries_and_budgets_are_switched_in_the_charts(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    figure = "document.getElementById('toy-training-curves')"
+    count = f"return {figure}.querySelectorAll('.view svg .mark-line path').length"
+    before = int(browser.execute_script(count))
+    browser.execute_script(f"{figure}.querySelector('[data-entry=\"gap\"]').click()")
+    wait_for(browser, f"{count} < {before}")
+    paths = f"return [...{figure}.querySelectorAll('.mark-line path')].map(p => p.getAttribute('d')).join()"
+    old = json.dumps(browser.execute_script(paths))
+    select = f"const s = {figure}.querySelector('[data-signal=\"column\"]');"
+    browser.execute_script(f"{select} s.value = 'train_loss'; s.dispatchEvent(new Event('change'))")
+    wait_for(browser, f"{paths} != {old}")
+
+
+def test_tables_become_cards_on_a_phone(visit: Callable[..., Any]) -> None:
+    browser = visit(NARROW)
+    cell = "document.querySelector('#toy-cells-table tbody td')"
+    assert browser.execute_script(f"return getComputedStyle({cell}).display") == "flex"
+    label = browser.execute_script(f"return getComputedStyle({cell}, '::before').content")
+    assert label == '"Data set"'
+    beyond = "return document.querySelectorAll('#toy-cells-table tbody.beyond').length"
+    assert browser.execute_script(beyond) == 15
+    browser.execute_script(
+        "document.querySelector(\"button.all[data-table='toy-cells-table']\").click()"
+    )
+    assert browser.execute_script(beyond) == 0
+
+
+def test_printing_shows_the_printed_figures_and_all_rows(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = "return getComputedStyle(document.querySelector('{}')).display"
+        assert browser.execute_script(shown.format(".chart")) == "none"
+        assert browser.execute_script(shown.format("img.static")) != "none"
+        assert browser.execute_script(shown.format("nav")) == "none"
+        hidden = (
+            "return [...document.querySelectorAll('tbody')].filter(b => !b.offsetHeight).length"
+        )
+        assert browser.execute_script(hidden) == 0
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_the_joined_page_works_the_same_way(visit: Callable[..., Any], written: Path) -> None:
+    browser = visit(WIDE, written / "report.html")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.querySelectorAll('.study').length") == 2
+    browser.execute_script("document.querySelector('#studies a[href=\"#toy2-cells\"]').click()")
+    assert browser.current_url.endswith("#toy2-cells")
