@@ -32,6 +32,7 @@ class EntryConfig:
         epsilons: overrides the study's list.
         delta: overrides the study's delta; "auto" or a number in (0, 1).
         datasets: only these data sets; empty for all.
+        settings: only these settings; empty for all.
         title: how tables call it; the method's title when empty.
     """
 
@@ -46,6 +47,7 @@ class EntryConfig:
     epsilons: tuple[str, ...] | None = None
     delta: float | Literal["auto"] | None = None
     datasets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     title: str = ""
 
 
@@ -64,6 +66,7 @@ class StudyEntry:
     epsilons: tuple[str, ...] | None
     delta: float | Literal["auto"] | None
     datasets: tuple[str, ...]
+    settings: tuple[str, ...]
 
     def for_dataset(self, dataset: str) -> Entry:
         """The entry with its options read into the method's dataclass for one data set."""
@@ -122,6 +125,7 @@ def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]
         "epsilons": entry.epsilons,
         "delta": entry.delta,
         "datasets": entry.datasets or None,
+        "settings": entry.settings or None,
         "title": entry.title or None,
     }
     own = {key: value for key, value in own.items() if value is not None}
@@ -204,4 +208,5 @@ def _study_entry(name: str, fields: dict[str, Any]) -> StudyEntry:
         epsilons=fields.get("epsilons"),
         delta=fields.get("delta"),
         datasets=fields.get("datasets", ()),
+        settings=fields.get("settings", ()),
     )

@@ -263,6 +263,8 @@ def _check_config(config: StudyConfig) -> None:
             _check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
             for dataset_name in (*entry.datasets, *entry.options_for):
                 one_of(f"data set of entries.{name}", dataset_name, config.datasets)
+            for setting in entry.settings:
+                one_of(f"setting of entries.{name}", setting, config.settings)
         for name, tier in config.tiers.items():
             one_of("tier", name, ("S", "M", "L"))
             _check_epsilons(f"tiers.{name}.epsilons", tier.epsilons or ())
@@ -316,6 +318,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
                 (not change.entries or name in change.entries)
                 and (not stated.entries or name in stated.entries)
                 and (not entry.datasets or dataset in entry.datasets)
+                and (not entry.settings or setting in entry.settings)
             )
             if not wanted:
                 continue

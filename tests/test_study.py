@@ -97,6 +97,13 @@ def test_options_for_one_data_set_override_the_entry() -> None:
     assert entry.for_dataset("digits").options.width == 8
 
 
+def test_an_entry_may_be_kept_to_some_settings() -> None:
+    both = {"settings": ["random", "public"]}
+    mapping = changed(datasets={"digits": both}, entries__dp__settings=["public"])
+    found = {(key.entry, key.setting) for key in resolve(mapping).keys}
+    assert found == {("mlp", "random"), ("mlp", "public"), ("dp", "public")}
+
+
 def test_delta_comes_from_the_nearest_place() -> None:
     study = resolve(changed(datasets__digits__delta=1e-4, delta=1e-3))
     assert study.delta_for("dp", "digits") == 1e-4
@@ -150,6 +157,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (changed(tiers={"X": {}}), r"unknown tier 'X'"),
     (changed(tiers={"S": {"entries": ["nope"]}}), r"^tiers\.S\.entries: unknown entry 'nope'"),
+    (changed(entries__dp__settings=["rnd"]), r"unknown setting of entries\.dp 'rnd'"),
     (changed(tiers={"S": {"datasets": ["nope"]}}), r"unknown data set of tiers\.S 'nope'"),
     (changed(name="a/b"), r"^name must match"),
     (changed(settings__random={"train_fraction": 1.5}), r"^settings\.random: "),

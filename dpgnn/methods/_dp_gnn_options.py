@@ -134,7 +134,11 @@ def check_entry(entry: Entry, path: str) -> None:
         where = f"privacy_unit of {path}"
         require(not bounded, where, "be node-record or node-features", entry.privacy_unit)
         return
-    one_of(f"sampler of {path} in sound mode", config.sampler, ("auto", "own_list", "stable"))
+    if config.sampler == "published" and entry.privacy_unit != "node-features":
+        fail(
+            f"sampler of {path}", "be own_list or stable in sound mode", "published",
+            "it keeps its promise for the unit node-features only",
+        )  # fmt: skip
     if config.thresholds == "percentile":
         fail(
             f"{path}.thresholds", "be public or private-quantile in sound mode", "percentile",

@@ -250,6 +250,24 @@ def test_private_quantiles_are_planned_and_counted() -> None:
     assert chosen.mechanisms[0].details["scale"] == pytest.approx(2 * 3 / 0.1)
 
 
+def test_features_alone_are_protected_under_the_published_sampler_with_a_proof() -> None:
+    """FDP: with the structure public, DP-GNN's own sampler keeps its promise."""
+    pair = ("node-features", "replace-one")
+    loop = training(10_000, None, 669)
+    sound = entry_of("sound", pair, sampler="published", max_degree=7, training=loop)
+    plan = plan_of(sound, 90941, 12.0, 1 / 909410)
+    assert plan.claims[0].status == "proved"
+    assert plan.mechanisms[0].details["noise_multiplier"] == pytest.approx(1.318, abs=3e-3)
+    published = entry_of(
+        "published", pair, max_degree=7, thresholds="public", clipping="global", training=loop
+    )
+    stated, proved = plan_of(published, 90941, 12.0, 1 / 909410).claims
+    assert "sampler-ripple" not in stated.caveats
+    assert proved.status == "proved"
+    # the same pair by its loss distribution instead of Renyi divergences
+    assert proved.epsilon == pytest.approx(11.25, abs=0.02)
+
+
 def test_a_delta_too_large_for_the_graph_is_said() -> None:
     entry = entry_of("sound", ("node-record", "add-remove"), training=training(100, None, 10))
     facts = facts_of(1000, num_nodes=2000)
@@ -261,7 +279,7 @@ def test_a_delta_too_large_for_the_graph_is_said() -> None:
 @pytest.mark.parametrize(
     ("mode", "pair", "options", "message"),
     [
-        ("sound", RECORD, {"sampler": "published"}, "sampler of .* sound mode"),
+        ("sound", RECORD, {"sampler": "published"}, r"sampler of .* be own_list or stable"),
         ("sound", RECORD, {"thresholds": "percentile"}, "public or private-quantile"),
         ("sound", RECORD, {"reference_code": True}, "use mode: published"),
         ("sound", ("node-bounded", "add-remove"), {}, "degree_bound must be declared"),
