@@ -58,7 +58,9 @@ def ista_rows(  # type: ignore[no-untyped-def]
                 inflow[v] = 0.0
             if reached:
                 break
-        columns, values, written = _write_row(touched, num_touched, p, seen, columns, values, end)
+        columns, values, written = _write_row(touched, num_touched, p, columns, values, end)
+        for place in range(num_touched):
+            seen[touched[place]] = False
         counts[index] = written - end if reached else -1
         end = written
     return columns[:end].copy(), values[:end].copy()
@@ -69,79 +71,106 @@ def push_rows(pointer, neighbours, loop, roots, alpha, rho, gamma, exact, max_pu
     """Forward push for every root: all of a residual, or (exact) what exceeds the threshold rho d.
 
     Pushing `a` at u: p_u += alpha a, r_u -= (1 + alpha) a / 2, r_v += (1 - alpha) a / (2 d_u).
-    counts as in `ista_rows`.
+    A node waits in the queue exactly while its residual is above the limit. counts as in `ista_rows`.
     """
     size = len(pointer) - 1
-    p, r = np.zeros(size), np.zeros(size)
-    seen, waiting = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    p = np.zeros(size)
+    residual = np.zeros((size, 2))  # residual and its limit, side by side in memory
+    half_stay, half_move = (1 + alpha) / 2, (1 - alpha) / 2
+    for u in range(size):
+        degree = pointer[u + 1] - pointer[u] + loop
+        residual[u, 1] = rho * degree * ((1 + gamma) if exact else 1.0)
     touched, queue = np.empty(size, np.int64), np.empty(size, np.int64)
     columns, values, end = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
-    half_stay, half_move = (1 + alpha) / 2, (1 - alpha) / 2
-    slack = 1 + gamma if exact else 1.0
     for index in range(len(roots)):
         root = roots[index]
         touched[0] = root
-        seen[root] = True
         num_touched, first, length, pushes = 1, 0, 0, 0
-        r[root] = 1.0
-        if slack * rho * (pointer[root + 1] - pointer[root] + loop) < 1.0:
+        residual[root, 0] = 1.0
+        if residual[root, 1] < 1.0:
             queue[0] = root
-            waiting[root] = True
             length = 1
         while length > 0 and pushes < max_pushes:
             u = queue[first]
             first = first + 1 if first + 1 < size else 0
             length -= 1
-            waiting[u] = False
-            degree = pointer[u + 1] - pointer[u] + loop
-            if r[u] <= slack * rho * degree:
-                continue
             pushes += 1
-            stay = half_stay - (half_move * loop / degree if loop else 0.0)
-            amount = (r[u] - rho * degree) / stay if exact else r[u]
+            degree = pointer[u + 1] - pointer[u] + loop
+            stay = half_stay - half_move * loop / degree
+            amount = residual[u, 0]
+            if exact:
+                amount = (amount - rho * degree) / stay
+                residual[u, 0] = rho * degree
+            else:
+                residual[u, 0] = amount - stay * amount
             p[u] += alpha * amount
-            r[u] = rho * degree if exact else r[u] - stay * amount
+            if residual[u, 0] > residual[u, 1]:
+                last = first + length
+                queue[last if last < size else last - size] = u
+                length += 1
             share = half_move * amount / degree
             for entry in range(pointer[u], pointer[u + 1]):
                 v = neighbours[entry]
-                if not seen[v]:
-                    seen[v] = True
+                old = residual[v, 0]
+                residual[v, 0] = old + share
+                if old == 0.0:
                     touched[num_touched] = v
                     num_touched += 1
-                r[v] += share
-                if not waiting[v] and r[v] > slack * rho * (pointer[v + 1] - pointer[v] + loop):
+                if old <= residual[v, 1] and old + share > residual[v, 1]:
                     last = first + length
                     queue[last if last < size else last - size] = v
-                    waiting[v] = True
                     length += 1
-            if not waiting[u] and r[u] > slack * rho * degree:
-                last = first + length
-                queue[last if last < size else last - size] = u
-                waiting[u] = True
-                length += 1
         reached = length == 0
+        columns, values, written = _write_row(touched, num_touched, p, columns, values, end)
         for place in range(num_touched):
-            r[touched[place]] = 0.0
-            waiting[touched[place]] = False
-        columns, values, written = _write_row(touched, num_touched, p, seen, columns, values, end)
+            residual[touched[place], 0] = 0.0
         counts[index] = written - end if reached else -1
         end = written
     return columns[:end].copy(), values[:end].copy()
 
 
 @njit(cache=True, nogil=True)
-def _write_row(touched, num_touched, p, seen, columns, values, end):  # type: ignore[no-untyped-def]
-    """Append the positive entries of p by ascending id and clear what was touched."""
-    nodes = np.sort(touched[:num_touched])
-    if end + num_touched > len(columns):
-        room = max(2 * len(columns), end + num_touched)
+def _write_row(touched, num_touched, p, columns, values, end):  # type: ignore[no-untyped-def]
+    """Append the positive entries of p by ascending id, and set p to zero."""
+    number = 0
+    for place in range(num_touched):
+        if p[touched[place]] > 0.0:
+            number += 1
+    nodes = np.empty(number, np.int64)
+    number = 0
+    for place in range(num_touched):
+        if p[touched[place]] > 0.0:
+            nodes[number] = touched[place]
+            number += 1
+    nodes.sort()
+    if end + number > len(columns):
+        room = max(2 * len(columns), end + number)
         more_columns, more_values = np.empty(room, np.int32), np.empty(room, np.float64)
         more_columns[:end], more_values[:end] = columns[:end], values[:end]
         columns, values = more_columns, more_values
     for node in nodes:
-        if p[node] > 0.0:
-            columns[end], values[end] = node, p[node]
-            end += 1
+        columns[end], values[end] = node, p[node]
         p[node] = 0.0
-        seen[node] = False
+        end += 1
     return columns, values, end
+
+
+@njit(cache=True, nogil=True)
+def largest_entries(pointer, values, k, keep):  # type: ignore[no-untyped-def]
+    """Mark the k largest values of every row; among equal values the first ones."""
+    for index in range(len(pointer) - 1):
+        start, stop = pointer[index], pointer[index + 1]
+        if stop - start <= k:
+            keep[start:stop] = True
+            continue
+        if k == 0:
+            continue
+        row = values[start:stop]
+        border = np.partition(row, stop - start - k)[stop - start - k]
+        left = k - (row > border).sum()
+        for place in range(start, stop):
+            if values[place] > border:
+                keep[place] = True
+            elif values[place] == border and left > 0:
+                keep[place] = True
+                left -= 1

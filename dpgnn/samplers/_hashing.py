@@ -29,9 +29,13 @@ def mix(x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def pair_hash(key, first, second):  # type: ignore[no-untyped-def]
-    """64 bits for (key, first, second); for a fixed key and `first` it is injective in `second`."""
-    outer = mix(uint64(key[0]) + uint64(first) * GOLDEN)
-    return mix(outer ^ (uint64(key[1]) + uint64(second) * SILVER))
+    """64 bits for (key, first, second), both integers in 0..2^32-1; for one key, injective in the pair.
+
+    Splitmix64 with the pair as its counter, and one more keyed multiplication round.
+    """
+    pair = (uint64(first) << uint64(32)) | uint64(second)
+    bits = (mix(pair * GOLDEN + uint64(key[0])) ^ uint64(key[1])) * SILVER
+    return bits ^ (bits >> uint64(32))
 
 
 @njit(cache=True, nogil=True)
@@ -44,6 +48,8 @@ def pair_hashes(key, first, second):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def uniform(bits):  # type: ignore[no-untyped-def]
-    """A float64 in [0, 1) from 64 bits."""
-    return np.float64(bits >> uint64(11)) * (1.0 / 9007199254740992.0)
+def threshold(probability):  # type: ignore[no-untyped-def]
+    """The largest 64 bits h of a coin that comes up: P(h <= threshold) = probability to 2^-64."""
+    if probability >= 1.0:
+        return uint64(0xFFFFFFFFFFFFFFFF)
+    return uint64(probability * 18446744073709551616.0)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from dpgnn.samplers._hashing import pair_hash, uniform
+from dpgnn.samplers._hashing import mix, pair_hash, threshold
+
+BLOCK = 2048  # arcs looked at together; their places stay in the first cache
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -18,6 +20,18 @@ def _priority(key, g, i, order):  # type: ignore[no-untyped-def]
     if order == 0 or (order == 2 and g < i):
         return pair_hash(key, g, i)
     return pair_hash(key, i, g)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _valid(group, item, group_ok, item_ok, low, high, start, stop, places):  # type: ignore[no-untyped-def]
+    """Write the places of usable arcs among start..stop-1; no branch to mispredict, so loads overlap."""
+    count = 0
+    for arc in range(start, stop):
+        g = group[arc]
+        i = item[arc]
+        places[count] = arc
+        count += (g >= low) & (g < high) & (g != i) & (group_ok[g] != 0) & (item_ok[i] != 0)
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -30,39 +44,41 @@ def offer_top_k(  # type: ignore[no-untyped-def]
     are updated. Priorities are recomputed instead of stored. An arc seen twice counts once.
     """
     bound = slots.shape[1]
-    for arc in range(len(group)):
-        g = group[arc]
-        i = item[arc]
-        if g < low or g >= high or g == i or not group_ok[g] or not item_ok[i]:
-            continue
-        priority = _priority(key, g, i, order)
-        count = counts[g]
-        if count == bound and priority >= worst[g]:
-            continue
-        _insert(g, i, priority, count, key, order, slots, counts, worst)
+    places = np.empty(BLOCK + 1, np.int64)
+    for start in range(0, len(group), BLOCK):
+        stop = min(start + BLOCK, len(group))
+        for place in range(_valid(group, item, group_ok, item_ok, low, high, start, stop, places)):
+            g = group[places[place]]
+            i = item[places[place]]
+            count = counts[g]
+            if count == bound:
+                priority = _priority(key, g, i, order)
+                if priority < worst[g]:
+                    _replace(g, i, priority, key, order, slots, worst)
+                continue
+            known = False
+            for other in range(count):
+                known |= slots[g, other] == i
+            if not known:
+                slots[g, count] = i
+                counts[g] = count + 1
+                if count + 1 == bound:
+                    for other in range(bound):
+                        worst[g] = max(worst[g], _priority(key, g, slots[g, other], order))
 
 
 @njit(cache=True, nogil=True)
-def _insert(g, i, priority, count, key, order, slots, counts, worst):  # type: ignore[no-untyped-def]
-    """Put an item in its group's slots; the largest priority leaves a full group."""
-    bound = slots.shape[1]
-    for place in range(count):
+def _replace(g, i, priority, key, order, slots, worst):  # type: ignore[no-untyped-def]
+    """The largest priority of a full group leaves; an item that is there already changes nothing."""
+    leaving, largest, second = 0, uint64(0), uint64(0)
+    for place in range(slots.shape[1]):
         if slots[g, place] == i:
             return
-    if count < bound:
-        slots[g, count] = i
-        counts[g] = count + 1
-        if priority > worst[g]:
-            worst[g] = priority
-        return
-    leaving, largest, second = 0, uint64(0), uint64(0)
-    for place in range(bound):
-        other = slots[g, place]
-        value = _priority(key, g, other, order)
+        value = _priority(key, g, slots[g, place], order)
         if value >= largest:
             leaving, largest, second = place, value, largest
-        elif value > second:
-            second = value
+        else:
+            second = max(second, value)
     slots[g, leaving] = i
     worst[g] = max(second, priority)
 
@@ -84,45 +100,64 @@ def mutual_entries(slots, counts):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def count_arcs(source, target, source_ok, target_ok, low, high, lengths):  # type: ignore[no-untyped-def]
     """Add to lengths[u] the arcs u -> w with both ends allowed, for u in low..high-1."""
-    for arc in range(len(source)):
-        u = source[arc]
-        w = target[arc]
-        if u >= low and u < high and u != w and source_ok[u] and target_ok[w]:
-            lengths[u] += 1
+    places = np.empty(BLOCK + 1, np.int64)
+    for start in range(0, len(source), BLOCK):
+        stop = min(start + BLOCK, len(source))
+        for place in range(
+            _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
+        ):
+            lengths[source[places[place]]] += 1
+
+
+@njit(cache=True, nogil=True)
+def coin_thresholds(lengths, max_degree):  # type: ignore[no-untyped-def]
+    """For each list the threshold of a coin with probability min(1, K / (2 length)): uint64."""
+    limits = np.zeros(len(lengths), np.uint64)
+    for u in range(len(lengths)):
+        if lengths[u] > 0 and max_degree > 0:
+            limits[u] = threshold(max_degree / (2.0 * lengths[u]))
+    return limits
 
 
 @njit(cache=True, nogil=True)
 def thin_lists(  # type: ignore[no-untyped-def]
-    source, target, source_ok, target_ok, key, coins, low, high, lengths, seen, slots, counts
-):
-    """SAMPLE-EDGELISTS: keep each reader of u with probability K / (2 length), count distinct ones.
+    source, target, source_ok, target_ok, key, by_position, keys_of_lists, low, high, limits, seen,
+    slots, counts,
+):  # fmt: skip
+    """SAMPLE-EDGELISTS: keep each reader w of u when its coin is <= limits[u]; count distinct ones.
 
-    coins: 0 keyed by the pair (u, w); 1 by u and the position in its list; 2 by u, the position and the
-    length of the list. counts[u] goes up to K + 1, which means "more than K": the caller drops the list.
+    by_position: coins of (u, position in its list) and of keys_of_lists[u] (all 0 to leave it out)
+    instead of (u, w). counts[u] goes up to K + 1, "more than K": the caller drops the list.
     """
     bound = slots.shape[1]
-    for arc in range(len(source)):
-        u = source[arc]
-        w = target[arc]
-        if u < low or u >= high or u == w or not source_ok[u] or not target_ok[w]:
-            continue
-        position = seen[u]
-        seen[u] = position + 1
-        if coins == 0:
-            coin = pair_hash(key, u, w)
-        elif coins == 1:
-            coin = pair_hash(key, u, position)
-        else:
-            coin = pair_hash(key, u, position + (np.int64(lengths[u]) << 32))
-        if uniform(coin) > bound / (2.0 * lengths[u]) or counts[u] > bound:
-            continue
-        known = False
-        for place in range(counts[u]):
-            known = known or slots[u, place] == w
-        if not known:
-            if counts[u] < bound:
-                slots[u, counts[u]] = w
-            counts[u] += 1
+    if bound == 0:
+        return
+    places = np.empty(BLOCK + 1, np.int64)
+    for start in range(0, len(source), BLOCK):
+        stop = min(start + BLOCK, len(source))
+        number = _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
+        kept = 0
+        for place in range(number):
+            arc = places[place]
+            u = source[arc]
+            if by_position:
+                coin = mix(pair_hash(key, u, seen[u]) + keys_of_lists[u])
+                seen[u] += 1
+            else:
+                coin = pair_hash(key, u, target[arc])
+            places[kept] = arc
+            kept += coin <= limits[u]
+        for place in range(kept):
+            u = source[places[place]]
+            w = target[places[place]]
+            count = counts[u]
+            known = count > bound
+            for other in range(min(count, bound)):
+                known |= slots[u, other] == w
+            if not known:
+                if count < bound:
+                    slots[u, count] = w
+                counts[u] = count + 1
 
 
 @njit(cache=True, nogil=True)

@@ -25,16 +25,44 @@ def fill_ends(source, target, allowed, place, neighbours):  # type: ignore[no-un
             place[target[arc]] += 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _free_neighbour(pointer, neighbours, current, walk, tries, key, used):  # type: ignore[no-untyped-def]
+    """A uniform neighbour of `current` that is not used, or -1.
+
+    A few random entries are tried (given that one is free, it is uniform among the free ones); then the
+    free neighbour of smallest priority is taken. A node is current in one subgraph only, and tries have
+    a counter of their own for each walk, so no draw is used twice; the second walk of a root takes the
+    next free neighbour in the same random order.
+    """
+    start = pointer[current]
+    degree = uint64(pointer[current + 1] - start)
+    if degree == 0:
+        return np.int64(-1)
+    for attempt in range(walk * tries, (walk + 1) * tries):
+        # the counter stands where no pair (node, neighbour) of the scan below can
+        draw = pair_hash(key, attempt + (1 << 31), current)
+        product = (draw >> uint64(32)) * degree
+        low = product & uint64(0xFFFFFFFF)
+        if low < degree and low < (uint64(0x100000000) - degree) % degree:
+            continue  # Lemire (2019): without these the entry is exactly uniform
+        candidate = np.int64(neighbours[start + np.int64(product >> uint64(32))])
+        if not used[candidate]:
+            return candidate
+    best, smallest = np.int64(-1), uint64(0)
+    for entry in range(start, pointer[current + 1]):
+        candidate = np.int64(neighbours[entry])
+        if not used[candidate]:
+            priority = pair_hash(key, current, candidate)
+            if best < 0 or priority < smallest:
+                best, smallest = candidate, priority
+    return best
+
+
 @njit(cache=True, nogil=True)
 def disjoint_walks(  # type: ignore[no-untyped-def]
-    pointer, neighbours, order, length, num_walks, key, used, node_pointer, nodes, parent
+    pointer, neighbours, order, length, num_walks, tries, key, used, node_pointer, nodes, parent
 ):
-    """Cut the nodes of `order` into walks; returns the number of subgraphs.
-
-    The next node is the free neighbour of smallest priority hash(key, current, neighbour): uniform among
-    the free ones, because a node is current in one subgraph only, so its priorities are not used before;
-    the second walk of a root takes the next in the same random order.
-    """
+    """Cut the nodes of `order` into walks; returns the number of subgraphs."""
     count, end = 0, 0
     for index in range(len(order)):
         root = order[index]
@@ -46,24 +74,17 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
         nodes[end] = root
         parent[end] = -1
         end += 1
-        for _ in range(num_walks):
+        for walk in range(num_walks):
             current, position = root, 0
             for _ in range(length):
-                best, smallest = np.int64(-1), uint64(0)
-                for entry in range(pointer[current], pointer[current + 1]):
-                    candidate = neighbours[entry]
-                    if used[candidate]:
-                        continue
-                    priority = pair_hash(key, current, candidate)
-                    if best < 0 or priority < smallest:
-                        best, smallest = np.int64(candidate), priority
-                if best < 0:
+                chosen = _free_neighbour(pointer, neighbours, current, walk, tries, key, used)
+                if chosen < 0:
                     break
-                used[best] = 1
-                nodes[end] = best
+                used[chosen] = 1
+                nodes[end] = chosen
                 parent[end] = position
                 position = end - first
-                current = best
+                current = chosen
                 end += 1
         count += 1
     node_pointer[count] = end

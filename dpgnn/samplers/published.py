@@ -26,7 +26,7 @@ from dpgnn.samplers.promise import Change, Promise, occurrence_bound
 from dpgnn.samplers.subgraphs import Subgraphs
 
 Coins = Literal["pair", "position", "list"]
-COINS = {"pair": 0, "position": 1, "list": 2}
+COINS = ("pair", "position", "list")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Published:
             source_ok=has_record,
             target_ok=node_mask(num_nodes, train_idx, "train_idx") & has_record,
             key=key,
-            coins=COINS[self.coins],
+            coins=self.coins,
             num_workers=num_workers,
         )
         lists = lists_of(slots, counts)

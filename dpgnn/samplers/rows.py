@@ -9,7 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.checks import at_least, positive, require
+from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers._hashing import draw_key, pair_hashes
+from dpgnn.samplers.lists import Arcs
+from dpgnn.samplers.promise import Change, Promise
+from dpgnn.samplers.subgraphs import Subgraphs, list_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,10 +59,75 @@ class Rows:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleasedRows:
+    """Rows that were released under a guarantee, as a sampler: what is left to protect are the features.
+
+    Root v's example is its row's nodes with their features, and its label. With every column in at most
+    s rows (`cap_columns`), node x is in at most s rows and is one root: (s + 1, s + 1) roots change with
+    its features and label. Edges reach training through the released rows only.
+
+    Attributes:
+        rows: no column stands in more than `max_rows` rows; roots ascend.
+        max_rows: s.
+    """
+
+    rows: Rows
+    max_rows: int
+
+    def __post_init__(self) -> None:
+        largest = int(np.bincount(self.rows.columns, minlength=1).max())
+        require(largest <= self.max_rows, "columns", f"stand in <= {self.max_rows} rows", largest,
+                "use cap_columns")  # fmt: skip
+
+    @property
+    def promise(self) -> Promise:
+        """(s + 1, s + 1) for `node-features`."""
+        num = self.max_rows + 1
+        change = Change(d_plus=num, d_minus=num, proved=True, why="samplers/rows.py")
+        return Promise(
+            name="released_rows",
+            params={"max_rows": self.max_rows},
+            owner="source",
+            max_occurrences=num,
+            changes={("node-features", "replace-one"): change},
+            public_facts=("node ids", "training ids", "released rows"),
+        )
+
+    def sample(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+    ) -> Subgraphs:
+        """The rows as subgraphs: the root, then its row's other nodes with an arc to it; draws nothing."""
+        rows = self.rows
+        row = np.repeat(np.arange(len(rows)), np.diff(rows.pointer))
+        other = rows.columns != rows.roots[row]
+        sizes = np.bincount(row[other], minlength=len(rows))
+        edge_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        node_ptr = edge_ptr + np.arange(len(rows) + 1)
+        nodes, depth = np.empty(node_ptr[-1], np.int64), np.ones(node_ptr[-1], np.int8)
+        nodes[node_ptr[:-1]], depth[node_ptr[:-1]] = rows.roots, 0
+        nodes[depth == 1] = rows.columns[other]
+        heads = np.arange(edge_ptr[-1]) - np.repeat(edge_ptr[:-1], sizes) + 1
+        return Subgraphs(
+            roots=rows.roots,
+            node_ptr=node_ptr,
+            nodes=nodes,
+            edge_ptr=edge_ptr,
+            edge_source=heads.astype(np.int32),
+            edge_target=np.zeros(len(heads), np.int32),
+            depth=depth,
+            max_occurrences=self.max_rows + 1,
+        )
+
+
 def rows_from_table(table: pa.Table, *, num_nodes: int) -> Rows:
     """Rows from a table of kind `rows`."""
-    from dpgnn.samplers.subgraphs import list_column
-
     pointer, columns = list_column(table.column("column"), np.int32)
     _, values = list_column(table.column("value"), np.float64)
     roots = table.column("root").to_numpy().astype(np.int64)
@@ -87,11 +156,8 @@ def top_k(rows: Rows, k: int) -> Rows:
         k: >= 0; a row with fewer entries keeps them all.
     """
     at_least("k", k, 0)
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.pointer))
-    order = np.lexsort((rows.columns, -rows.values, row))
-    rank = np.arange(len(row)) - np.repeat(rows.pointer[:-1], np.diff(rows.pointer))
-    keep = np.zeros(len(row), np.bool_)
-    keep[order[rank < k]] = True
+    keep = np.zeros(len(rows.values), np.bool_)
+    _appr_kernels.largest_entries(rows.pointer, rows.values, k, keep)
     return _kept(rows, keep)
 
 

@@ -157,16 +157,20 @@ class Walks:
         length: L, steps of a walk; the model's depth.
         num_walks: R, walks from each root (DRW: 1, DRW-R: 2).
         inside: which edges a subgraph has, see `Partition.subgraphs`.
+        tries: random entries of a list looked at before all of it is scanned. The law is the same for
+            any number; 0 is slower and lets neighbouring graphs share as many draws as they can.
     """
 
     length: int
     num_walks: int = 1
     inside: Inside = "induced"
+    tries: int = 4
 
     def __post_init__(self) -> None:
         at_least("length", self.length, 0)
         at_least("num_walks", self.num_walks, 1)
         one_of("inside", self.inside, ("induced", "walk"))
+        at_least("tries", self.tries, 0)
 
     @property
     def promise(self) -> Promise:
@@ -197,7 +201,8 @@ class Walks:
         node_ptr = np.empty(len(order) + 1, np.int64)
         nodes, parent = np.empty(len(order), np.int64), np.empty(len(order), np.int32)
         count = _walk_kernels.disjoint_walks(
-            graph.pointer, graph.neighbours, order, self.length, self.num_walks, key, used,
+            graph.pointer, graph.neighbours, order, self.length, self.num_walks, self.tries,
+            key, used,
             node_ptr, nodes, parent,
         )  # fmt: skip
         return Partition(node_ptr=node_ptr[: count + 1].copy(), nodes=nodes, parent=parent)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dpgnn.audits.neighbours import examine
 from dpgnn.audits.worlds import make_world
-from dpgnn.samplers._hashing import draw_key, pair_hash, uniform
+from dpgnn.samplers._hashing import draw_key, mix, pair_hash
 from dpgnn.samplers.published import Published
 
 
@@ -27,14 +27,14 @@ def plain_edgelists(arcs, num_nodes, train, max_degree, coins, key):
     kept = set()
     for u, entries in readers.items():
         survivors = set()
+        limit = min(1.0, max_degree / (2 * max(len(entries), 1))) * 2.0**64
         for position, w in enumerate(entries):
-            second = {
-                "pair": w,
-                "position": position,
-                "list": position + (len(entries) << 32),
-            }[coins]
-            coin = uniform(np.uint64(pair_hash(key, u, second)))
-            if coin <= min(1, max_degree / (2 * len(entries))):
+            if coins == "pair":
+                coin = int(pair_hash(key, u, w))
+            else:
+                extra = len(entries) if coins == "list" else 0
+                coin = int(mix(np.uint64((int(pair_hash(key, u, position)) + extra) % 2**64)))
+            if coin <= limit:
                 survivors.add(w)
         if len(survivors) <= max_degree:
             kept |= {(u, w) for w in survivors}

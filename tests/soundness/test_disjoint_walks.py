@@ -20,8 +20,8 @@ def world_of_mean_degree_six(seed=0, num_nodes=1000):
 
 
 @pytest.mark.parametrize(
-    # over all nodes 2.1 on average (at most 6) and 3.5 (at most 18): priorities keyed by pairs share
-    # as many draws as they can; sharing draws by their order changes more (2.9 and 5.0)
+    # over all nodes 2.1 on average (at most 6) and 3.5 (at most 18) with draws keyed by pairs, which
+    # share as much as they can; draws shared by their order change more (2.9 and 5.0)
     ("length", "low", "high"),
     [(1, 1.8, 2.5), (2, 3.0, 4.2)],
 )
@@ -29,7 +29,7 @@ def test_isolating_a_node_changes_several_subgraphs_on_average(length, low, high
     world = world_of_mean_degree_six()
     counts = [
         examine(
-            Walks(length=length), world, "node", "null-one",
+            Walks(length=length, tries=0), world, "node", "null-one",
             rng=np.random.default_rng(0), offenders=[node],
         ).d_plus
         for node in range(0, 1000, 5)
