@@ -18,7 +18,7 @@ from dpgnn.accountants.events import (
 
 # A single loss and a composed loss get at most this many points; beyond it the grid gets coarser, which
 # still gives an upper bound.
-MAX_POINTS_ONCE = 1 << 20
+MAX_POINTS_ONCE = 1 << 18
 MAX_POINTS_COMPOSED = 1 << 22
 
 

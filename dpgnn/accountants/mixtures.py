@@ -38,12 +38,14 @@ class Mixture:
         offsets = x[:, None] - self.means
         return logsumexp(self.log_weights - 0.5 * offsets * offsets, axis=1)
 
-    def score(self, x: Floats) -> Floats:
-        """Derivative of the log density at x."""
+    def log_density_and_score(self, x: Floats) -> tuple[Floats, Floats]:
+        """The log density at x and its derivative, from one set of exponentials."""
         offsets = x[:, None] - self.means
         exponent = self.log_weights - 0.5 * offsets * offsets
-        weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-        return -(weights * offsets).sum(axis=1) / weights.sum(axis=1)
+        top = exponent.max(axis=1)
+        weights = np.exp(exponent - top[:, None])
+        total = weights.sum(axis=1)
+        return top + np.log(total), -np.einsum("ij,ij->i", weights, offsets) / total
 
     def lower_tail(self, x: Floats) -> Floats:
         """Pr[X <= x]."""
@@ -88,10 +90,15 @@ class MixturePair:
         blocks = np.array_split(x, max(1, len(x) // 16384))
         return np.concatenate([self.p.log_density(b) - self.q.log_density(b) for b in blocks])
 
-    def slope(self, x: Floats) -> Floats:
-        """Derivative of the loss at x; >= 0."""
-        blocks = np.array_split(x, max(1, len(x) // 16384))
-        return np.concatenate([self.p.score(b) - self.q.score(b) for b in blocks])
+    def loss_and_slope(self, x: Floats) -> tuple[Floats, Floats]:
+        """The loss at x and its derivative (>= 0)."""
+        found = []
+        for block in np.array_split(x, max(1, len(x) // 16384)):
+            (log_p, rise_p), (log_q, rise_q) = (
+                side.log_density_and_score(block) for side in (self.p, self.q)
+            )
+            found.append((log_p - log_q, rise_p - rise_q))
+        return np.concatenate([one for one, _ in found]), np.concatenate([two for _, two in found])
 
     def reversed(self) -> MixturePair:
         """(Q, P) on the mirrored line, where its loss is increasing again."""

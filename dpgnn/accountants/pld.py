@@ -227,24 +227,27 @@ def _where_loss_is(pair: MixturePair, losses: Floats, low: float, high: float) -
 
     A dense table gives a bracket for each, then Newton steps that may not leave it.
     """
-    table = np.linspace(low, high, 4097)
+    table = np.linspace(low, high, 8193)
     values = np.maximum.accumulate(pair.loss(table))
     place = np.clip(np.searchsorted(values, losses), 1, len(table) - 1)
     left, right = table[place - 1], table[place]
     x = np.clip(np.interp(losses, values, table), low, high)
+    open_idx = np.flatnonzero((losses > values[0]) & (losses < values[-1]))
     for _ in range(60):
-        error = pair.loss(x) - losses
-        left = np.where(error < 0, np.maximum(left, x), left)
-        right = np.where(error > 0, np.minimum(right, x), right)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = x - error / pair.slope(x)
-        usable = np.isfinite(newton) & (newton >= left) & (newton <= right)
-        moved = np.where(usable, newton, (left + right) / 2)
-        moved = np.where(error == 0, x, moved)
-        done = np.abs(moved - x) <= 4e-15 * np.maximum(1.0, np.abs(x))
-        x = moved
-        if done.all():
+        if len(open_idx) == 0:
             break
+        at = x[open_idx]
+        value, slope = pair.loss_and_slope(at)
+        error = value - losses[open_idx]
+        left[open_idx] = np.where(error < 0, np.maximum(left[open_idx], at), left[open_idx])
+        right[open_idx] = np.where(error > 0, np.minimum(right[open_idx], at), right[open_idx])
+        a, b = left[open_idx], right[open_idx]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = at - error / slope
+        usable = np.isfinite(newton) & (newton >= a) & (newton <= b)
+        moved = np.where(error == 0, at, np.where(usable, newton, (a + b) / 2))
+        x[open_idx] = moved
+        open_idx = open_idx[np.abs(moved - at) > 1e-13 * np.maximum(1.0, np.abs(at))]
     x[losses <= values[0]], x[losses >= values[-1]] = low, high
     return np.maximum.accumulate(x)
 

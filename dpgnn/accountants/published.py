@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_ndtr, logsumexp
 
 from dpgnn import checks
 from dpgnn.accountants import gdp, rdp
@@ -109,18 +109,32 @@ def with_replacement_rdp(
 
 
 def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
-    """Plain DP-SGD: Renyi divergence of the Poisson-sampled Gaussian, one root added or removed.
+    """Plain DP-SGD: Renyi divergence of the Poisson-sampled Gaussian, as public code sums it.
+
+    At integer orders this is exact. At other orders the public accountants sum the absolute values of a
+    series whose terms alternate late, which overstates the divergence (by 5 percent at q = 0.28, sigma =
+    4.7, order 2.9); `rdp.event_rdp` integrates exactly. Published numbers rest on the sums.
 
     Raises:
         TypeError: the batch is not Poisson; names both schemes.
         ValueError: more than one root changes.
 
-    Source: Mironov, Talwar and Zhang (2019), "Renyi DP of the sampled Gaussian mechanism".
+    Source: Mironov, Talwar and Zhang (2019), "Renyi DP of the sampled Gaussian mechanism", section 3.3.
     """
     require_scheme(event, PoissonRoots, accountant="plain DP-SGD")
     changed = (event.d_plus, event.d_minus)
     checks.require(changed == (1, 0), "d_plus, d_minus", "be 1 and 0", changed, "one root is added")
-    return np.maximum(*rdp.event_rdp(event, orders))
+    rate, sigma = event.sampling_probability, event.noise_stddev / event.clipping_norm
+    if rate in (0.0, 1.0) or sigma == 0:
+        return rdp.event_rdp(event, orders)[0]
+    a, i = orders[:, None], np.arange(1000)
+    split = sigma**2 * math.log(1 / rate - 1) + 0.5
+    choose = gammaln(a + 1) - gammaln(i + 1) - gammaln(a - i + 1)  # log of the absolute value
+    below = choose + i * math.log(rate) + (a - i) * math.log1p(-rate)
+    below = below + (i * i - i) / (2 * sigma**2) + log_ndtr((split - i) / sigma)
+    above = choose + (a - i) * math.log(rate) + i * math.log1p(-rate)
+    above = above + (a - i) * (a - i - 1) / (2 * sigma**2) + log_ndtr((a - i - split) / sigma)
+    return logsumexp(np.concatenate((below, above), axis=1), axis=1) / (orders - 1)
 
 
 def dp_sgd_epsilon(

@@ -101,3 +101,18 @@ def rho(epsilon_target: float, delta_target: float) -> float:
         if high / low < 1 + 1e-10:
             break
     return low
+
+
+def classic_epsilon(rho: float, delta_target: float) -> float:
+    """rho + 2 sqrt(rho log(1/delta)): Bun and Steinke (2016), Proposition 1.3; never below `epsilon`."""
+    checks.open_probability("delta", delta_target)
+    checks.require(rho >= 0, "rho", "be >= 0", rho)
+    return rho + 2 * math.sqrt(-rho * math.log(delta_target))
+
+
+def classic_rho(epsilon_target: float, delta_target: float) -> float:
+    """The rho whose `classic_epsilon` is epsilon_target."""
+    checks.positive("epsilon", epsilon_target)
+    checks.open_probability("delta", delta_target)
+    root = math.sqrt(-math.log(delta_target))
+    return (epsilon_target / (math.sqrt(root * root + epsilon_target) + root)) ** 2
