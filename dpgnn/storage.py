@@ -6,6 +6,7 @@ renamed, so that a reader sees the old file, the new file or none, and never hal
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -24,6 +25,25 @@ class DamagedFileError(ValueError):
     """A file of ours is missing, truncated or changed; the message names it and the remedy."""
 
 
+class UnwritableError(OSError):
+    """A file of ours cannot be written; the message names it and the remedy."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+REMEDIES = {
+    errno.ENOSPC: "free some space or choose a folder on another disk",
+    errno.EDQUOT: "free some of your quota or choose a folder on another disk",
+    errno.EFBIG: "raise the limit on file sizes",
+    errno.EROFS: "choose a folder that is not read-only",
+    errno.EACCES: "choose a folder you may write to",
+    errno.EPERM: "choose a folder you may write to",
+    errno.ENOTDIR: "choose a folder: a part of this path is a file",
+    errno.EEXIST: "choose a folder: a part of this path is a file",
+}
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary file beside `path`; rename it over `path` when the block ends without error.
@@ -36,9 +56,17 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
         OSError: the folder cannot be written or the disk is full; nothing is left at `path`.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with explain_os_errors(target):
+        yield from _write_then_rename(target, descriptor, temporary, mode)
+
+
+def _write_then_rename(
+    target: Path, descriptor: int, temporary: str, mode: str
+) -> Iterator[IO[Any]]:
     encoding = None if "b" in mode else "utf-8"
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, mode, encoding=encoding) as file:
             yield file
@@ -51,6 +79,20 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def explain_os_errors(target: Path) -> Iterator[None]:
+    """Say which file could not be written, and what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0)
+        if remedy is None or isinstance(error, UnwritableError):
+            raise
+        raise UnwritableError(
+            error.errno, f"{target} must be writable, got {error.strerror}; {remedy}"
+        ) from None
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

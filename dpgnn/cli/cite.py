@@ -17,15 +17,15 @@ def add_parser(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the entries of data/citations.bib that the study's data sets and methods need."""
+    """Print the BibTeX entries that the study's data sets and methods need."""
     from pathlib import Path
 
-    from dpgnn import driver
+    from dpgnn import driver, methods
     from dpgnn.datasets.citations import bibtex_of
     from dpgnn.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
-    used = {key.dataset for key in study.keys}
-    methods = {study.entries[key.entry].method for key in study.keys}
-    print(bibtex_of(sorted(used), sorted(methods)), end="")
+    datasets = sorted({key.dataset for key in study.keys})
+    names = sorted({study.entries[key.entry].method for key in study.keys})
+    print(bibtex_of(datasets, {name: methods.get(name).citation for name in names}), end="")
     return 0

@@ -17,7 +17,7 @@ from dpgnn.checks import at_least, fail, one_of, require
 from dpgnn.datasets import custom_arrays, custom_tables
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.datasets.raw_graph import Problems, RawGraph
-from dpgnn.graph import Graph, Task
+from dpgnn.graph import Features, Graph, Task
 
 SHOWN_PROBLEMS = 20
 
@@ -57,7 +57,7 @@ class Options:
         return len(self.classes) or self.num_classes
 
 
-READERS: dict[str, Callable[[Path, Options, Problems], RawGraph | None]] = {
+READERS: dict[str, Callable[[Path, Options, Problems], RawGraph]] = {
     "nodes.csv": custom_tables.read_tables,
     "nodes.parquet": custom_tables.read_tables,
     "graph.npz": custom_arrays.read_npz_graph,
@@ -89,8 +89,7 @@ def read_folder(folder: Path, name: str) -> tuple[Graph | None, list[str]]:
     with problems.caught():
         options = read_options(folder)
         raw = READERS[graph_file(folder).name](graph_file(folder), options, problems)
-        if raw is not None:
-            graph = _build(name, raw, options, problems)
+        graph = _build(name, raw, options, problems)
     return (None if problems.texts else graph), problems.texts
 
 
@@ -131,13 +130,20 @@ def caveats_of(folder: Path) -> tuple[str, ...]:
 
 def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Graph | None:
     """Check labels, edges and splits; then make the Graph."""
-    _check_features(raw, problems)
-    num_classes = _check_labels(raw, options, problems)
-    _check_edges(raw, options, problems)
-    _check_parts(raw, problems)
+    num_classes = 0
+    if raw.x is not None:
+        _check_features(raw, raw.x, problems)
+    if raw.y is not None:
+        num_classes = _check_labels(raw, raw.y, options, problems)
+        _check_parts(raw, raw.y, problems)
+    if raw.source is not None and raw.target is not None:
+        _check_edges(raw, raw.source, raw.target, options, problems)
     if problems.texts:
         return None
-    edges = clean_edges(raw.source, raw.target, len(raw.y), undirected=not options.directed)
+    assert raw.source is not None
+    assert raw.target is not None
+    assert raw.y is not None
+    edges = clean_edges(raw.source, raw.target, raw.num_nodes, undirected=not options.directed)
     splits = {}
     if raw.codes is not None:
         parts = {"train": 0, "val": 1, "test": 2}
@@ -154,14 +160,14 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
     )
 
 
-def _check_features(raw: RawGraph, problems: Problems) -> None:
-    values = raw.x.data if hasattr(raw.x, "indptr") else raw.x
+def _check_features(raw: RawGraph, x: Features, problems: Problems) -> None:
+    values = x.data if hasattr(x, "indptr") else x
     bad = ~np.isfinite(values)
     if not bad.any():
         return
     where = np.argwhere(bad)[0]
     if values.ndim == 1:
-        node = int(np.searchsorted(raw.x.indptr, where[0], side="right")) - 1
+        node = int(np.searchsorted(x.indptr, where[0], side="right")) - 1
         shown = f"node {raw.name_of(node)}"
     else:
         node = int(where[0])
@@ -171,57 +177,59 @@ def _check_features(raw: RawGraph, problems: Problems) -> None:
     problems.add(f"{raw.where}: feature of {shown}", "be finite", count, "replace or drop it")
 
 
-def _check_labels(raw: RawGraph, options: Options, problems: Problems) -> int:
+def _check_labels(raw: RawGraph, y: np.ndarray, options: Options, problems: Problems) -> int:
     where = f"{raw.where}: label"
     if options.task == "multilabel":
-        bad = raw.y > 1
+        bad = y > 1
         if bad.any():
             node = int(np.argwhere(bad)[0][0])
-            problems.add(f"{where} of node {raw.name_of(node)}", "be 0 or 1", int(raw.y[bad][0]))
+            problems.add(f"{where} of node {raw.name_of(node)}", "be 0 or 1", int(y[bad][0]))
         stated = options.stated_classes
-        if stated not in (None, raw.y.shape[1]):
-            problems.add(f"{where}s", f"be {stated} columns, as graph.yaml says", raw.y.shape[1])
-        return raw.y.shape[1]
-    labelled = raw.y[raw.y >= 0]
+        if stated not in (None, y.shape[1]):
+            problems.add(f"{where}s", f"be {stated} columns, as graph.yaml says", y.shape[1])
+        return y.shape[1]
+    labelled = y[y >= 0]
     num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
-    bad = (raw.y < -1) | (raw.y >= max(num_classes, 1))
+    bad = (y < -1) | (y >= max(num_classes, 1))
     if bad.any():
         node = int(np.argmax(bad))
         rule = f"be a class in 0..{num_classes - 1}, or empty where unlabelled"
-        problems.add(f"{where} of node {raw.name_of(node)}", rule, int(raw.y[node]))
+        problems.add(f"{where} of node {raw.name_of(node)}", rule, int(y[node]))
     distinct = len(np.unique(labelled))
     if distinct < 2:
         problems.add(f"{where}s", "name two classes or more", f"{distinct} class")
     return num_classes
 
 
-def _check_edges(raw: RawGraph, options: Options, problems: Problems) -> None:
-    where, n = f"{raw.where_edges}: edge", len(raw.y)
-    outside = (raw.source < 0) | (raw.source >= n) | (raw.target < 0) | (raw.target >= n)
+def _check_edges(
+    raw: RawGraph, source: np.ndarray, target: np.ndarray, options: Options, problems: Problems
+) -> None:
+    where, n = f"{raw.where_edges}: edge", raw.num_nodes
+    outside = (source < 0) | (source >= n) | (target < 0) | (target >= n)
     if outside.any():
         row = int(np.argmax(outside))
-        shown = f"{raw.source[row]} -> {raw.target[row]}"
+        shown = f"{source[row]} -> {target[row]}"
         problems.add(
             f"{where} {row + 1}", f"join nodes 0..{n - 1}", shown, "add the node or drop it"
         )
         return
-    loops = raw.source == raw.target
+    loops = source == target
     if loops.any() and not options.drop_self_loops:
-        node = raw.name_of(int(raw.source[np.argmax(loops)]))
+        node = raw.name_of(int(source[np.argmax(loops)]))
         remedy = "drop them or set drop_self_loops in graph.yaml"
         shown = f"{node} -> {node}, and {int(loops.sum()) - 1} more"
         problems.add(f"{where} {int(np.argmax(loops)) + 1}", "be no self-loop", shown, remedy)
-    keys = raw.source.astype(np.int64) * n + raw.target
+    keys = source.astype(np.int64) * n + target
     _, first, count = np.unique(keys, return_index=True, return_counts=True)
     if (count > 1).any() and not options.drop_duplicates:
         row = int(first[np.argmax(count > 1)])
-        pair = f"{raw.name_of(int(raw.source[row]))} -> {raw.name_of(int(raw.target[row]))}"
+        pair = f"{raw.name_of(int(source[row]))} -> {raw.name_of(int(target[row]))}"
         remedy = "drop duplicates or set drop_duplicates in graph.yaml"
         shown = f"{pair} again, {int((count - 1).sum())} duplicates in all"
         problems.add(f"{where} {row + 1}", "stand once", shown, remedy)
 
 
-def _check_parts(raw: RawGraph, problems: Problems) -> None:
+def _check_parts(raw: RawGraph, y: np.ndarray, problems: Problems) -> None:
     if raw.codes is None:
         return
     for part, code in (("train", 0), ("test", 2)):
@@ -229,7 +237,7 @@ def _check_parts(raw: RawGraph, problems: Problems) -> None:
             problems.add(
                 f"{raw.where}: split", f"have {part} nodes", "none", "drop the column split"
             )
-    unlabelled = (raw.codes >= 0) & (raw.y < 0) if raw.y.ndim == 1 else np.zeros(1, dtype=bool)
+    unlabelled = (raw.codes >= 0) & (y < 0) if y.ndim == 1 else np.zeros(1, dtype=bool)
     if unlabelled.any():
         node = raw.name_of(int(np.argmax(unlabelled)))
         problems.add(f"{raw.where}: split of node {node}", "be empty: it has no label", "a part")

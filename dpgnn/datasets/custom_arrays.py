@@ -75,6 +75,7 @@ def _from_arrays(path: Path, arrays: dict[str, np.ndarray], options: Options) ->
     return RawGraph(
         where=str(path),
         where_edges=f"{path}: edge_index",
+        num_nodes=num_nodes,
         x=x.astype(np.float32),
         y=y.astype(np.uint8 if multilabel else np.int64),
         source=edges[0].astype(np.int64),

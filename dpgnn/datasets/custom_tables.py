@@ -20,8 +20,8 @@ PARTS = {"train": 0, "val": 1, "test": 2, "": -1}
 LABEL_COLUMN = re.compile(r"label(_\d+)?")
 
 
-def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGraph | None:
-    """Read nodes and edges; None when too much is missing to go on.
+def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGraph:
+    """Read nodes and edges, noting all that is wrong.
 
     Args:
         nodes_path: nodes.csv or nodes.parquet; edges are looked for beside it.
@@ -44,11 +44,10 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
     y = _labels(nodes_path, nodes, ids, options, problems)
     codes = _codes(nodes_path, nodes, ids, problems)
     source, target = _edges(edges_path, edges, ids, len(nodes), problems)
-    if x is None or y is None or source is None or target is None:
-        return None
     return RawGraph(
         where=str(nodes_path),
         where_edges=str(edges_path),
+        num_nodes=len(nodes),
         x=x,
         y=y,
         source=source,
@@ -145,8 +144,8 @@ def _numbers(
         row = bad.arg_true()[0]
         node = ids[row] if ids else row
         value = column[row]
-        more = f" and {bad.sum() - 1} more cells" if bad.sum() > 1 else ""
-        shown = "an empty cell" if value in (None, "") else repr(value)
+        more = f", and {bad.sum() - 1} more cells" if bad.sum() > 1 else ""
+        shown = "an empty cell" if value in (None, "") else str(value)
         problems.add(f"{path}: column {name} of node {node}", "be a number", shown + more)
         return None
     return numbers.to_numpy()

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from dpgnn.storage import sha256_file
+from dpgnn.storage import UnwritableError, explain_os_errors, sha256_file
 
 BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
@@ -57,13 +57,17 @@ def download(
         DownloadError: no answer, or the connection broke on every try; the part is kept.
         ChecksumError: the whole file arrived but is not the published one; it is deleted.
     """
-    partial_folder.mkdir(parents=True, exist_ok=True)
+    with explain_os_errors(partial_folder):
+        partial_folder.mkdir(parents=True, exist_ok=True)
     part = partial_folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
     report = progress or _Printer(target.name)
     for attempt in range(attempts):
         try:
-            _fetch_rest(url, part, num_bytes, report)
+            with explain_os_errors(part):
+                _fetch_rest(url, part, num_bytes, report)
             break
+        except UnwritableError:
+            raise
         except (OSError, http.client.HTTPException) as error:
             refused = isinstance(error, urllib.error.HTTPError) and error.code in (
                 401,
@@ -75,8 +79,9 @@ def download(
                 raise _gave_up(url, target, part, error) from None
             time.sleep(wait_seconds * 2**attempt)
     _check(url, part, sha256, num_bytes)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _move(part, target)
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _move(part, target)
     return target
 
 

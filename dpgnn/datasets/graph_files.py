@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from dpgnn.datasets.content import PART_CODES, content_hash, part_codes
 from dpgnn.graph import Features, Graph
 from dpgnn.storage import (
     DamagedFileError,
+    explain_os_errors,
     read_json,
     read_parquet,
     sha256_file,
@@ -47,22 +50,29 @@ def save_graph(
         OSError: the folder cannot be written, or the disk is full.
     """
     folder = Path(folder)
-    (folder / "graph.json").unlink(missing_ok=True)  # until the new one is whole, there is none
     layout = feature_layout(graph.x)
     parts = {name: part_codes(graph, name) for name in graph.splits}
     multilabel = graph.task == "multilabel"
-    nodes = node_table(graph.x, graph.y, parts, layout=layout, multilabel=multilabel)
-    write_parquet(folder / "nodes.parquet", nodes)
-    write_parquet(folder / "edges.parquet", _edge_table(graph))
-    meta = {
-        **described(graph, num_edges=graph.num_edges, provenance=provenance),
-        "splits": sorted(graph.splits),
-        "x_layout": layout,
-        "allow_self_loops": graph.allow_self_loops,
-        "content_sha256": content_hash(graph),
-        "files": {name: file_facts(folder / name) for name in FILES},
-    }
-    write_json(folder / "graph.json", meta)
+    with explain_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new.", dir=folder) as place:
+        new = Path(place)
+        nodes = node_table(graph.x, graph.y, parts, layout=layout, multilabel=multilabel)
+        write_parquet(new / "nodes.parquet", nodes)
+        write_parquet(new / "edges.parquet", _edge_table(graph))
+        meta = {
+            **described(graph, num_edges=graph.num_edges, provenance=provenance),
+            "splits": sorted(graph.splits),
+            "x_layout": layout,
+            "allow_self_loops": graph.allow_self_loops,
+            "content_sha256": content_hash(graph),
+            "files": {name: file_facts(new / name) for name in FILES},
+        }
+        write_json(new / "graph.json", meta)
+        # all three are whole; while they are moved there is no graph.json, so no reader sees a mixture
+        (folder / "graph.json").unlink(missing_ok=True)
+        for name in (*FILES, "graph.json"):
+            os.replace(new / name, folder / name)
     return meta
 
 

@@ -18,7 +18,8 @@ class RawGraph:
 
     Attributes:
         where, where_edges: files, for messages.
-        x: float32, dense or CSR.
+        num_nodes: rows of the node table.
+        x: float32, dense or CSR; x, y, source and target are None where they could not be read.
         y: int64, -1 where unlabelled, or uint8 columns.
         source, target: int64 node positions, one row for each edge of the file.
         codes: int8 part of each node (0 train, 1 val, 2 test, -1 none), or None.
@@ -28,10 +29,11 @@ class RawGraph:
 
     where: str
     where_edges: str
-    x: Features
-    y: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
+    num_nodes: int
+    x: Features | None
+    y: np.ndarray | None
+    source: np.ndarray | None
+    target: np.ndarray | None
     codes: np.ndarray | None = None
     ids: list[str] | None = None
     columns: list[str] | None = None

@@ -26,7 +26,7 @@ from dpgnn.checks import at_least, fail, require
 from dpgnn.datasets import graph_files
 from dpgnn.datasets.content import ContentHash, hashed_head
 from dpgnn.graph import Task
-from dpgnn.storage import atomic_write, write_json
+from dpgnn.storage import atomic_write, explain_os_errors, write_json
 
 ROW_GROUP = 1 << 16
 EDGE_ROW_GROUP = 1 << 20
@@ -220,7 +220,8 @@ class GraphWriter:
                 if number not in self._spills:
                     path = self._scratch / f"{number}.keys"
                     self._spills[number] = open(path, "wb")  # noqa: SIM115  closed by __exit__
-                self._spills[number].write(piece.tobytes())
+                with explain_os_errors(self._scratch):
+                    self._spills[number].write(piece.tobytes())
 
     def _write_edges(self) -> int:
         schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
