@@ -1,0 +1,129 @@
+"""DPAR's proved plan: both stages at sensitivities that hold, on one curve, delta spent once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants import allocation, amplification
+from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
+from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.methods._dpar_mechanisms import (
+    ASSUMED_PUBLIC,
+    RELATION,
+    Sizes,
+    gaussian,
+    gumbel,
+    laplace,
+    mechanisms_of,
+    repeated,
+)
+from dpgnn.methods._dpar_options import PRIVATE_ROWS, DPARConfig
+from dpgnn.methods._dpar_published import best_proved
+from dpgnn.methods.planning import claim_for
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.methods.base import Entry
+
+
+def sound(
+    entry: Entry, config: DPARConfig, sizes: Sizes, budget: Budget
+) -> tuple[tuple[Mechanism, ...], tuple[Claim, ...]]:
+    inner = budget
+    if config.amplification == "correct":
+        epsilon, delta = amplification.before(budget.epsilon, budget.delta, sizes.rate)
+        inner = Budget(epsilon=epsilon, delta=delta)
+    rows, training, spent = _allocated(config, sizes, inner)
+    if config.amplification == "correct":
+        spent = amplification.amplified(spent, inner.delta, sizes.rate)[0]
+    claim = claim_for(
+        entry, budget, epsilon=spent, accountant="pld", assumed_public=_public(config)
+    )
+    changed = changed_roots(config)
+    return mechanisms_of(config, sizes, rows, training, claimed_changed=changed), (claim,)
+
+
+def changed_roots(config: DPARConfig) -> int:
+    """Roots that one node changes in sound mode: s rows and its own root; itself alone for Features."""
+    return 1 if config.rows == "none" else config.column_cap + 1
+
+
+def _allocated(
+    config: DPARConfig, sizes: Sizes, budget: Budget
+) -> tuple[list[tuple[str, Event[Any]]], Event[Any], float]:
+    """(rows, one training step, epsilon): noise shared by `rows_share`, delta spent once."""
+    shares = [
+        allocation.Share(
+            name="train",
+            build=lambda z: compose(_sound_step(config, sizes, z), sizes.num_steps),
+            weight=1 - config.rows_share,
+        )
+    ]
+    if config.rows in PRIVATE_ROWS:
+        shares.append(
+            allocation.Share(
+                name="rows",
+                build=lambda z: repeated(sizes, sound_rows(config, sizes, z)),
+                weight=config.rows_share,
+            )
+        )
+    elif config.rows == "random":
+        # public rows cost nothing; training gets its share only, as beside private rows
+        budget = Budget(epsilon=(1 - config.rows_share) * budget.epsilon, delta=budget.delta)
+    found = allocation.allocate(
+        shares, rule="epsilon-ratio", target_epsilon=budget.epsilon, delta=budget.delta,
+        relation=RELATION,
+    )  # fmt: skip
+    rows = []
+    if config.rows in PRIVATE_ROWS:
+        rows = sound_rows(config, sizes, found.noise_multipliers["rows"])
+    return rows, _sound_step(config, sizes, found.noise_multipliers["train"]), found.epsilon
+
+
+def sound_rows(config: DPARConfig, sizes: Sizes, multiplier: float) -> list[tuple[str, Event[Any]]]:
+    """One vector's mechanisms with noise in units of its sensitivity."""
+    if config.rows == "gm":
+        norm = config.max_vector_norm
+        return [("perturb", gaussian(norm, multiplier * math.sqrt(2) * norm))]
+    rows = [("select", gumbel(config, sizes, multiplier * config.max_entry))]
+    if config.rows == "em1":
+        scale = multiplier * sizes.num_selected * config.max_entry
+        rows.append(("weigh", laplace(config, sizes, scale)))
+    return rows
+
+
+def _sound_step(config: DPARConfig, sizes: Sizes, multiplier: float) -> Event[Any]:
+    changed, norm = changed_roots(config), config.clipping_norm
+    if config.batches == "fixed":
+        return FixedSizeRoots(
+            relation=RELATION, noise_stddev=multiplier * norm, clipping_norm=norm,
+            population=sizes.num_roots, batch_size=sizes.batch_size, changed_roots=changed,
+        )  # fmt: skip
+    return PoissonRoots(
+        relation=RELATION, noise_stddev=multiplier * norm, clipping_norm=norm,
+        sampling_probability=sizes.batch_size / sizes.num_roots, d_plus=changed, d_minus=changed,
+    )  # fmt: skip
+
+
+def control_of_sound(
+    entry: Entry, config: DPARConfig, sizes: Sizes, budget: Budget
+) -> tuple[tuple[Mechanism, ...], tuple[Claim, ...]]:
+    """Exact rows with the training noise that em0 leaves in sound mode."""
+    twin = dataclasses.replace(config, rows="em0")
+    rate = sizes.rate if config.amplification == "correct" else 1.0
+    epsilon, delta = amplification.before(budget.epsilon, budget.delta, rate)
+    _, training, _ = _allocated(twin, sizes, Budget(epsilon=epsilon, delta=delta))
+    caveats = ("exact-neighbours",)
+    stated = claim_for(entry, budget, epsilon=budget.epsilon, accountant="pld", caveats=caveats,
+                       assumed_public=ASSUMED_PUBLIC)  # fmt: skip
+    best = best_proved(entry, config, sizes, budget, [], training)
+    mechanisms = mechanisms_of(config, sizes, [], training, claimed_changed=changed_roots(twin))
+    return mechanisms, (stated, best)
+
+
+def _public(config: DPARConfig) -> tuple[str, ...]:
+    if config.amplification == "correct":
+        return (*ASSUMED_PUBLIC[:3], "all options; which nodes are used is secret")
+    return (*ASSUMED_PUBLIC[:3], "which nodes are used and which have a vector", "all options")
