@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -103,3 +104,12 @@ def planned(folder: Path, *arguments: str) -> dict[str, int]:
     jobs.pop("total", None)
     jobs.pop("all", None)
     return jobs
+
+
+def records(folder: Path) -> dict[str, str]:
+    """Path -> sha256 of every record."""
+    runs = folder / "results" / "studies" / "quick" / "runs"
+    return {
+        str(path.relative_to(runs)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(runs.glob("**/record.json"))
+    }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import TOY, planned, run_tool, write_study
+from helpers import TOY, planned, records, run_tool, write_study
 
 
 def changed(**paths: Any) -> dict[str, Any]:
@@ -22,15 +21,6 @@ def changed(**paths: Any) -> dict[str, Any]:
             part = part.setdefault(folder, {})
         part[last] = value
     return study
-
-
-def records(folder: Path) -> dict[str, str]:
-    """Path -> sha256 of every record."""
-    runs = folder / "results" / "studies" / "quick" / "runs"
-    return {
-        str(path.relative_to(runs)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(runs.glob("**/record.json"))
-    }
 
 
 def test_the_whole_study_ran_from_graph_to_report(toy: Path) -> None:
