@@ -150,11 +150,11 @@ class Workflow:
         return self.study.config.root_seed if drawn else 0
 
     def graph_code(self, dataset: str) -> str:
-        """Hash of the loader's code."""
-        from dpgnn.datasets import entry_of
+        """Hash of the loader's code, and of the files of a user's own graph."""
+        from dpgnn.datasets import entry_of, own_fingerprint
 
         module = f"dpgnn.datasets.{entry_of(dataset).module}"
-        return code_sha256(module, "dpgnn.datasets.graph_files")
+        return code_sha256(module, "dpgnn.datasets.graph_files") + own_fingerprint(dataset)
 
     @cached_property
     def split_code(self) -> str:

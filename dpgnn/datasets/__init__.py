@@ -174,6 +174,15 @@ def _check_counts(name: str, found: Mapping[str, int], source: Source) -> None:
             )
 
 
+def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
+    """Changes when a file of a user's own graph changes; "" for a data set of the table."""
+    from dpgnn.storage import sha256_json
+
+    if entry_of(name, own_folder=own_folder) is not OWN:
+        return ""
+    return sha256_json(own_provenance(Path(own_folder) / name))
+
+
 def own_provenance(folder: Path) -> dict[str, Any]:
     """What graph.json says of a user's own graph: the checksums of its files."""
     from dpgnn.datasets.custom import caveats_of

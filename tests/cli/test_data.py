@@ -53,3 +53,23 @@ def test_parsing_loads_no_heavy_module():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_study_to_start_from_is_valid(tmp_path, monkeypatch):
+    from dpgnn.study import load_study
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "own" / "mine").mkdir(parents=True)
+    assert run("data", "study", "mine", "--out", tmp_path / "mine.yaml") == 0
+    study = load_study(tmp_path / "mine.yaml")
+    assert {key.dataset for key in study.keys} == {"mine"}
+    with pytest.raises(ValueError, match="data set must be one of"):
+        run("data", "study", "yours", "--out", tmp_path / "yours.yaml")
+
+
+def test_statistics_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DPGNN_MIRROR", raising=False)
+    out = tmp_path / "statistics.md"
+    assert run("data", "statistics", "--raw", tmp_path, "--out", out) == 0
+    assert "32 equal, 0 differs" in capsys.readouterr().out
+    assert "| caribou | T5 | Chain-S (chains-s) | nodes | 48 | 48 | equal |" in out.read_text()
