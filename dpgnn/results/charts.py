@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpgnn.results import vega
 from dpgnn.results.figure_data import AccuracyFigure, AccuracyPanel, ClassCurve, TrainingCurve
 from dpgnn.results.figures import COLUMN_NAMES
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.style import VEGA_DASHES, Look, looks
-
-VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
-HEIGHT = 230
-NO_PRIVACY = [6, 3]
+from dpgnn.results.style import Look, looks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,29 +93,29 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
         | _percent(s.points[0].mean, s.points[0].low, s.points[0].high)
         for s in panel.levels
     ]
-    y = _y("mean", f"test {panel.metric.replace('_', ' ')} (%)")
+    y = vega.y_axis("mean", f"test {panel.metric.replace('_', ' ')} (%)")
     numbers = (("mean", "mean %"), ("interval", "95 %"), ("n", "n"))
     level_layers = [
-        _layer({"type": "rect", "opacity": 0.08}, y=_y("low"), y2={"field": "high"}),
-        _layer(
-            {"type": "rule", "strokeWidth": 2, "strokeDash": NO_PRIVACY},
+        vega.layer({"type": "rect", "opacity": 0.08}, y=vega.y_axis("low"), y2={"field": "high"}),
+        vega.layer(
+            {"type": "rule", "strokeWidth": 2, "strokeDash": vega.NO_PRIVACY},
             y=y,
-            tooltip=_tooltip(("label", "entry"), *numbers),
+            tooltip=vega.tooltip(("label", "entry"), *numbers),
         ),
     ]
-    groups = [_group(levels, level_layers, _color(look))]
+    groups = [vega.group(levels, level_layers, vega.color(look))]
     if lines:
         x = _epsilon_axis(sorted({row["epsilon"] for row in lines}))
         single = len({row["epsilon"] for row in lines}) == 1
         band = {"type": "rule", "opacity": 0.5} if single else {"type": "area", "opacity": 0.15}
-        tooltip = _tooltip(("label", "entry"), ("epsilon", "ε"), *numbers)
+        tooltip = vega.tooltip(("label", "entry"), ("epsilon", "ε"), *numbers)
         line_layers = [
-            _layer(band, x=x, y=_y("low"), y2={"field": "high"}),
-            _layer({"type": "line", "strokeWidth": 2}, x=x, y=y, strokeDash=_dash(look)),
-            _layer(_points(60), x=x, y=y, shape=_shape(look), tooltip=tooltip),
+            vega.layer(band, x=x, y=vega.y_axis("low"), y2={"field": "high"}),
+            vega.layer({"type": "line", "strokeWidth": 2}, x=x, y=y, strokeDash=vega.dash(look)),
+            vega.layer(vega.points(60), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
         ]
-        groups.append(_group(lines, line_layers, _color(look)))
-    return _spec(groups)
+        groups.append(vega.group(lines, line_layers, vega.color(look)))
+    return vega.spec(groups)
 
 
 def _epsilon_axis(epsilons: Sequence[float]) -> dict[str, Any]:
@@ -143,19 +140,24 @@ def _class_spec(
             rows.append(row | _percent(mean, low, high))
     x = _class_axis({row["position"]: row["share"] for row in rows})
     whole = {"scale": {"domain": [0, 100]}}
-    y = _y("mean", "recall of the class (%)") | whole
-    tooltip = _tooltip(
+    y = vega.y_axis("mean", "recall of the class (%)") | whole
+    tooltip = vega.tooltip(
         ("label", "entry"), ("epsilon", "ε"), ("class", "class"), ("share", "share %"),
         ("mean", "recall %"), ("interval", "95 %"),
     )  # fmt: skip
-    dash = _private_dash(look, curves)
+    dash = vega.private_dash(look, {c.entry for c in curves if c.epsilon == "inf"})
     layers = [
-        _layer({"type": "rule", "opacity": 0.3}, x=x, y=_y("low") | whole, y2={"field": "high"}),
-        _layer({"type": "line", "strokeWidth": 1.5}, x=x, y=y, strokeDash=dash),
-        _layer(_points(45), x=x, y=y, shape=_shape(look), tooltip=tooltip),
+        vega.layer(
+            {"type": "rule", "opacity": 0.3},
+            x=x,
+            y=vega.y_axis("low") | whole,
+            y2={"field": "high"},
+        ),
+        vega.layer({"type": "line", "strokeWidth": 1.5}, x=x, y=y, strokeDash=dash),
+        vega.layer(vega.points(45), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
     ]
-    shown = [_group(rows, layers, _color(look), _budget())]
-    return _spec(shown, budget=budgets[-1] if budgets else "inf")
+    shown = [vega.group(rows, layers, vega.color(look), vega.of_budget())]
+    return vega.spec(shown, budget=budgets[-1] if budgets else "inf")
 
 
 def _class_axis(shares: Mapping[int, float]) -> dict[str, Any]:
@@ -188,115 +190,28 @@ def _training_spec(
     kind = "log" if ends and max(ends) > 5 * min(ends) else "linear"
     x = {"field": "step", "type": "quantitative", "title": "training step", "scale": {"type": kind}}
     x["axis"] = {"tickCount": 6, "format": "~s"}
-    y = _y("mean", None)
-    tooltip = _tooltip(("label", "entry"), ("epsilon", "ε"), ("step", "step"), ("mean", "mean"))
-    dash = _private_dash(look, curves)
+    y = vega.y_axis("mean", None)
+    tooltip = vega.tooltip(("label", "entry"), ("epsilon", "ε"), ("step", "step"), ("mean", "mean"))
+    dash = vega.private_dash(look, {c.entry for c in curves if c.epsilon == "inf"})
     layers = [
-        _layer({"type": "area", "opacity": 0.12}, x=x, y=_y("low"), y2={"field": "high"}),
-        _layer({"type": "line", "strokeWidth": 1.8}, x=x, y=y, strokeDash=dash),
-        _layer({"type": "point", "size": 60, "opacity": 0}, x=x, y=y, tooltip=tooltip),
+        vega.layer(
+            {"type": "area", "opacity": 0.12}, x=x, y=vega.y_axis("low"), y2={"field": "high"}
+        ),
+        vega.layer({"type": "line", "strokeWidth": 1.8}, x=x, y=y, strokeDash=dash),
+        vega.layer({"type": "point", "size": 60, "opacity": 0}, x=x, y=y, tooltip=tooltip),
     ]
     shown = {"filter": "datum.column == column"}
     first = "val_accuracy" if "val_accuracy" in columns else columns[0]
     budget = budgets[-1] if budgets else "inf"
-    return _spec(
-        [_group(rows, layers, _color(look), _budget(), shown)], budget=budget, column=first
+    return vega.spec(
+        [vega.group(rows, layers, vega.color(look), vega.of_budget(), shown)],
+        budget=budget,
+        column=first,
     )
 
 
 def _names(curve: ClassCurve | TrainingCurve) -> dict[str, Any]:
     return {"entry": curve.entry, "label": curve.label, "epsilon": curve.epsilon}
-
-
-def _layer(mark: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
-    return {"mark": dict(mark), "encoding": encoding}
-
-
-def _points(size: int) -> dict[str, Any]:
-    return {"type": "point", "filled": True, "size": size, "opacity": 1}
-
-
-def _group(
-    rows: Sequence[Mapping[str, Any]],
-    layers: Sequence[Mapping[str, Any]],
-    color: Mapping[str, Any],
-    *filters: Mapping[str, str],
-) -> dict[str, Any]:
-    """Layers that share their data, their colours and what is hidden."""
-    return {
-        "data": {"values": list(rows)},
-        "transform": [_visible(), *filters],
-        "encoding": {"color": color},
-        "layer": list(layers),
-    }
-
-
-def _spec(groups: Sequence[Mapping[str, Any]], **signals: str) -> dict[str, Any]:
-    params: list[dict[str, Any]] = [{"name": "hidden", "value": []}]
-    params += [{"name": name, "value": value} for name, value in signals.items()]
-    fonts = {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
-    return {
-        "$schema": VEGA_LITE,
-        "width": "container",
-        "height": HEIGHT,
-        "autosize": {"type": "fit", "contains": "padding"},
-        "background": "transparent",
-        "params": params,
-        "layer": list(groups),
-        "config": {
-            "font": "system-ui, sans-serif",
-            "axis": fonts | {"gridColor": "#e6e6e6"},
-            "view": {"stroke": None},
-        },
-    }
-
-
-def _visible() -> dict[str, str]:
-    return {"filter": "indexof(hidden, datum.entry) < 0"}
-
-
-def _budget() -> dict[str, str]:
-    return {"filter": "datum.epsilon == 'inf' || datum.epsilon == budget"}
-
-
-def _y(name: str, title: str | None = "") -> dict[str, Any]:
-    y: dict[str, Any] = {"field": name, "type": "quantitative", "scale": {"zero": False}}
-    if title != "":
-        y["title"] = title
-    return y
-
-
-def _color(look: Mapping[str, Look]) -> dict[str, Any]:
-    scale = {"domain": list(look), "range": [style.color for style in look.values()]}
-    return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
-
-
-def _shape(look: Mapping[str, Look]) -> dict[str, Any]:
-    scale = {"domain": list(look), "range": [style.shape for style in look.values()]}
-    return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
-
-
-def _dash(look: Mapping[str, Look]) -> dict[str, Any]:
-    dashes = [VEGA_DASHES[style.dash] or [1, 0] for style in look.values()]
-    scale = {"domain": list(look), "range": dashes}
-    return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
-
-
-def _private_dash(
-    look: Mapping[str, Look], curves: Sequence[ClassCurve] | Sequence[TrainingCurve]
-) -> dict[str, Any]:
-    """As `_dash`, with the entries without privacy dashed."""
-    free = {curve.entry for curve in curves if curve.epsilon == "inf"}
-    dashes = [
-        NO_PRIVACY if name in free else (VEGA_DASHES[style.dash] or [1, 0])
-        for name, style in look.items()
-    ]
-    scale = {"domain": list(look), "range": dashes}
-    return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
-
-
-def _tooltip(*fields: tuple[str, str]) -> list[dict[str, Any]]:
-    return [{"field": field, "title": title} for field, title in fields]
 
 
 def _percent(mean: float, low: float | None, high: float | None) -> dict[str, Any]:

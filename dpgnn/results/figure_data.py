@@ -14,7 +14,8 @@ from dpgnn.results.cells import Cell
 from dpgnn.results.ranking import Ranking
 from dpgnn.storage import read_parquet
 
-MAX_CURVE_POINTS = 60
+MAX_CURVE_POINTS = 40
+MAX_ENTRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +85,15 @@ class TrainingCurve:
     high: tuple[float, ...]
 
 
+def plotted(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that figures show: all, or in a study of more than ten entries those no sweep has made."""
+    entries = {cell.entry for cell in cells}
+    stated = {entry for entry in entries if "~" not in entry}
+    if len(entries) <= MAX_ENTRIES or not stated:
+        return list(cells)
+    return [cell for cell in cells if cell.entry in stated]
+
+
 def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
     """The data set; with its setting where a study has it in several."""
     settings = {cell.setting for cell in cells if cell.dataset == dataset}
@@ -93,14 +103,17 @@ def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
 def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list[AccuracyFigure]:
     """One figure per guarantee; without private cells one with the non-private levels alone."""
     by_guarantee: dict[str, dict[tuple[str, str], dict[str, dict[float, Cell]]]] = {}
+    shown = {cell.entry for cell in cells}
     for ranking in rankings:
+        here = [place.cell for place in ranking.places if place.cell.entry in shown]
+        if not here:
+            continue
         bound = ranking.notion
         guarantee = f"{bound.privacy_unit}, {bound.relation}, {ranking.status}"
         places = by_guarantee.setdefault(guarantee, {})
         entries = places.setdefault((ranking.dataset, ranking.setting), {})
-        for place in ranking.places:
-            points = entries.setdefault(place.cell.entry, {})
-            points[float(ranking.epsilon)] = place.cell
+        for cell in here:
+            entries.setdefault(cell.entry, {})[float(ranking.epsilon)] = cell
     if not by_guarantee and cells:
         by_guarantee["no privacy"] = {cell.place: {} for cell in cells}
     figures = []

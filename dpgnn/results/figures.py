@@ -1,41 +1,21 @@
-"""Printed figures: PNG and SVG, the same bytes for the same records."""
+"""The printed figures of a study; their interactive forms are in `charts.py`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.results import drawing
+from dpgnn.results.drawing import Picture
 from dpgnn.results.figure_data import AccuracyFigure, AccuracyPanel, ClassCurve, TrainingCurve
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.style import Look, looks
-from dpgnn.storage import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as MplFigure
 
-PANEL = (3.3, 2.5)  # inches
-RC: dict[str, Any] = {
-    "svg.hashsalt": "dpgnn",
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e2e2e2",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-}
+SIDE_BY_SIDE = "Entries stand side by side here whatever their guarantee; this is no ranking."
 COLUMN_NAMES = {
     "train_loss": "training loss",
     "val_accuracy": "validation accuracy (%)",
@@ -43,43 +23,17 @@ COLUMN_NAMES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    """A drawn figure.
-
-    Attributes:
-        name: the files' stem.
-        title, caption: for people.
-        alt: what is seen, for those who cannot see it.
-        png, svg: the files' bytes.
-    """
-
-    name: str
-    title: str
-    caption: str
-    alt: str
-    png: bytes
-    svg: bytes
-
-
-def write_picture(folder: str | Path, picture: Picture) -> None:
-    """Write NAME.png and NAME.svg."""
-    for suffix, content in ((".png", picture.png), (".svg", picture.svg)):
-        with atomic_write(Path(folder) / f"{picture.name}{suffix}") as file:
-            file.write(content)
-
-
 def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
     """Accuracy against epsilon with 95 % bands; one panel per data set; non-private levels dashed."""
     look = looks(info)
-    with _style():
-        drawing, axes = _grid(len(figure.panels), title=f"Guarantee: {figure.guarantee}")
+    with drawing.style():
+        canvas, axes = drawing.grid(len(figure.panels), title=f"Guarantee: {figure.guarantee}")
         for position, (panel, axis) in enumerate(zip(figure.panels, axes)):
             _accuracy_axis(axis, panel, look)
-            if position % _columns(len(figure.panels)) == 0:
+            if position % drawing.columns_of(len(figure.panels)) == 0:
                 axis.set_ylabel(f"test {panel.metric.replace('_', ' ')} (%)")
-        _legend(drawing, axes)
-        png, svg = _bytes(drawing)
+        drawing.legend(canvas, axes)
+        png, svg = drawing.to_bytes(canvas)
     names = ", ".join(panel.title for panel in figure.panels)
     return Picture(
         name=figure.name,
@@ -99,8 +53,8 @@ def draw_classes(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) ->
     """Recall by class, from rare to frequent: private entries at the smallest and the largest epsilon."""
     look = looks(info)
     columns = _epsilon_columns(panels)
-    with _style():
-        drawing, grid = _rows(len(panels), len(columns))
+    with drawing.style():
+        canvas, grid = drawing.rows_of(len(panels), len(columns))
         for (title, curves), axes in zip(panels.items(), grid):
             for epsilon, axis in zip(columns, axes):
                 shown = [curve for curve in curves if curve.epsilon in ("inf", epsilon)]
@@ -110,14 +64,14 @@ def draw_classes(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) ->
             axes[0].set_ylabel("recall of the class (%)")
         for axis in grid[-1]:
             axis.set_xlabel("class, from rare to frequent\n(share of test nodes)")
-        _legend(drawing, [axis for axes in grid for axis in axes])
-        png, svg = _bytes(drawing)
+        drawing.legend(canvas, [axis for axes in grid for axis in axes])
+        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name="class-accuracy",
         title="Recall by class frequency",
         caption=(
             "Share of each class's test nodes that is recognised, classes from rare to frequent, with 95 % "
-            "intervals over repeats. Dashed lines: no privacy."
+            f"intervals over repeats. Dashed lines: no privacy. {SIDE_BY_SIDE}"
         ),
         alt="Recall of each class against how frequent the class is, on " + ", ".join(panels) + ".",
         png=png,
@@ -129,8 +83,8 @@ def draw_training(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo
     """Loss and accuracy over the steps of training, private entries at their largest epsilon."""
     look = looks(info)
     accuracy = _accuracy_column(panels)
-    with _style():
-        drawing, grid = _rows(len(panels), 2)
+    with drawing.style():
+        canvas, grid = drawing.rows_of(len(panels), 2)
         for (title, curves), axes in zip(panels.items(), grid):
             largest = _largest_epsilon(curve.epsilon for curve in curves)
             for column, axis in zip(("train_loss", accuracy), axes):
@@ -141,15 +95,14 @@ def draw_training(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo
                 axis.set_title(f"{title}{budget}", loc="left")
         for axis in grid[-1]:
             axis.set_xlabel("training step")
-        _legend(drawing, [axis for axes in grid for axis in axes])
-        png, svg = _bytes(drawing)
+        drawing.legend(canvas, [axis for axes in grid for axis in axes])
+        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name="training-curves",
         title="Training curves",
         caption=(
-            "Mean over repeats with the range from smallest to largest; private entries (solid) at their "
-            "largest ε, entries without privacy dashed. Such curves read private data and are "
-            "never shown in a release."
+            "Mean over repeats with the range from smallest to largest; entries without privacy are dashed. "
+            f"Such curves read private data and are never shown in a release. {SIDE_BY_SIDE}"
         ),
         alt="Training loss and accuracy against the training step, on " + ", ".join(panels) + ".",
         png=png,
@@ -263,58 +216,6 @@ def _largest_epsilon(epsilons: Any) -> str:
 def _accuracy_column(panels: Mapping[str, Sequence[TrainingCurve]]) -> str:
     columns = {curve.column for curves in panels.values() for curve in curves}
     return "val_accuracy" if "val_accuracy" in columns else "train_accuracy"
-
-
-def _style() -> Any:
-    import matplotlib
-
-    matplotlib.use("agg")
-    return matplotlib.rc_context(RC)  # type: ignore[arg-type]
-
-
-def _columns(num_panels: int) -> int:
-    return min(3, num_panels) if num_panels != 4 else 2
-
-
-def _grid(num_panels: int, *, title: str) -> tuple[MplFigure, list[Axes]]:
-    from matplotlib.figure import Figure
-
-    columns = _columns(num_panels)
-    rows = math.ceil(num_panels / columns)
-    drawing = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.7), layout="constrained")
-    axes = drawing.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axis in axes[num_panels:]:
-        axis.set_visible(False)
-    drawing.suptitle(title, x=0.01, ha="left", fontsize=10)
-    return drawing, axes[:num_panels]
-
-
-def _rows(rows: int, columns: int) -> tuple[MplFigure, list[list[Axes]]]:
-    from matplotlib.figure import Figure
-
-    size = (PANEL[0] * 1.25 * columns, PANEL[1] * 0.95 * rows + 0.7)
-    drawing = Figure(figsize=size, layout="constrained")
-    return drawing, drawing.subplots(rows, columns, squeeze=False).tolist()
-
-
-def _legend(drawing: MplFigure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, each entry once."""
-    handles: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels()):
-            handles.setdefault(label, handle)
-    if handles:
-        columns = max(1, min(len(handles), int(drawing.get_figwidth() / 1.9)))
-        drawing.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
-
-
-def _bytes(drawing: MplFigure) -> tuple[bytes, bytes]:
-    drawing.draw_without_rendering()  # lays out once for both forms
-    drawing.set_layout_engine("none")
-    png, svg = BytesIO(), BytesIO()
-    drawing.savefig(png, format="png", dpi=160, metadata={"Software": None})
-    drawing.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return png.getvalue(), svg.getvalue()
 
 
 def _alt_numbers(figure: AccuracyFigure) -> str:

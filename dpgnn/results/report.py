@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.checks import require
+from dpgnn.checks import fail, require
+from dpgnn.results import vega
 from dpgnn.results.cells import Cell
 from dpgnn.results.charts import Chart
-from dpgnn.results.figures import Picture, write_picture
+from dpgnn.results.drawing import Picture, write_picture
 from dpgnn.results.info import StudyInfo, read_info, write_info
 from dpgnn.results.rerun import rerun_command
 from dpgnn.results.study_results import StudyResults, gather
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BYTES = 15_000_000
+# figures with the most data, the first to give up its interactive form
+LARGEST = ("training-curves", "class-accuracy")
 
 
 def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
@@ -67,18 +70,22 @@ def write_joined(results: Path, out: Path) -> list[str]:
 def page(studies: Sequence[StudyResults]) -> str:
     """The HTML of one study or of several joined.
 
-    The interactive training curves, the largest part, give way to their printed form when the page
-    would exceed 15 MB.
+    When the page would exceed 15 MB, the largest interactive figures give way to their printed form; a
+    joined page then keeps only each study's summary, paper tables and accuracy figures.
 
     Raises:
         ValueError: it is larger even so.
     """
-    text = _render(studies, without=())
-    if len(text.encode()) > MAX_BYTES:
-        text = _render(studies, without=("training-curves",))
-    size = len(text.encode())
-    require(size <= MAX_BYTES, "report", f"be at most {MAX_BYTES} bytes", size, "split the study")
-    return text
+    forms = [(LARGEST[:number], False) for number in range(len(LARGEST) + 1)]
+    if len(studies) > 1:
+        forms.append((LARGEST, True))
+    size = 0
+    for without, brief in forms:
+        text = _render(studies, without=without, brief=brief)
+        size = len(text.encode())
+        if size <= MAX_BYTES:
+            return text
+    fail("report", f"be at most {MAX_BYTES} bytes", size, "split the study")
 
 
 def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
@@ -111,21 +118,22 @@ def _row_of(summary: Table, cell: Cell) -> Row:
     )
 
 
-def _render(studies: Sequence[StudyResults], *, without: Sequence[str]) -> str:
+def _render(studies: Sequence[StudyResults], *, without: Sequence[str], brief: bool) -> str:
     template = _environment().get_template("page.html")
     joined = len(studies) > 1
     title = "dpgnn: all studies" if joined else studies[0].info.title or studies[0].info.name
     return template.render(
         title=title,
         joined=joined,
-        studies=[_view(item, without) for item in studies],
+        brief=brief,
+        studies=[_view(item, without, brief) for item in studies],
         css=_asset("report.css"),
         script=_asset("report.js"),
         bundle=_bundle(),
     )
 
 
-def _view(results: StudyResults, without: Sequence[str]) -> dict[str, Any]:
+def _view(results: StudyResults, without: Sequence[str], brief: bool) -> dict[str, Any]:
     shown = [
         table
         for name, table in results.tables.items()
@@ -135,11 +143,12 @@ def _view(results: StudyResults, without: Sequence[str]) -> dict[str, Any]:
         "id": results.info.name,
         "info": results.info,
         "results": results,
-        "cells": cell_rows(results),
+        "cells": [] if brief else cell_rows(results),
         "tables": {table.name: table for table in shown},
         "figures": [
             _figure_view(results.info.name, picture, None if picture.name in without else chart)
             for picture, chart in results.figures
+            if not (brief and picture.name in LARGEST)
         ],
         "baseline": results.info.labels.get(results.info.baseline, ""),
         "filters": {
@@ -152,7 +161,7 @@ def _view(results: StudyResults, without: Sequence[str]) -> dict[str, Any]:
 def _figure_view(study: str, picture: Picture, chart: Chart | None) -> dict[str, Any]:
     spec = None
     if chart is not None:
-        spec = {"panels": [{"title": title, "spec": spec} for title, spec in chart.panels]}
+        spec = {"panels": [vega.compact(panel) for _, panel in chart.panels]}
     return {
         "id": f"{study}-{picture.name}",
         "picture": picture,

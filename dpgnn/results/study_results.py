@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dpgnn.checks import require
 from dpgnn.paths import Paths
-from dpgnn.results import figure_data, figures, tables
+from dpgnn.results import figure_data, figures, run_tables, tables
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.results.claims_table import audits_table, claims_table, read_audits
 from dpgnn.results.differences import differences
-from dpgnn.results.figures import Picture
+from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import Finding, findings
-from dpgnn.results.frame import Run, load_runs, to_frame
+from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.paper import load_map, paper_tables, read_numbers
 from dpgnn.results.ranking import rankings, refusals
-from dpgnn.results.table import Column, Table
+from dpgnn.results.table import Table
 from dpgnn.results.words import Protection, protections
-from dpgnn.storage import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +92,10 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
         tables.differences_table(paired, info),
         claims_table(cells, audits),
         audits_table(audits),
-        tables.status_table(runs, info),
-        tables.cost_table(cells, info),
-        datasets_table(runs, paths),
-        runs_table(runs),
+        run_tables.status_table(runs, info),
+        run_tables.cost_table(cells, info),
+        run_tables.datasets_table(runs, paths),
+        run_tables.runs_table(runs),
     ]
     papers: list[Table] = []
     if info.paper:
@@ -124,74 +123,20 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
     )
 
 
-def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
-    """The graphs a study used, with counts, licence and where they come from."""
-    rows = []
-    for name in dict.fromkeys(str(run.record.key["dataset"]) for run in runs):
-        path = paths.graph(name) / "graph.json"
-        meta = read_json(path) if path.exists() else {}
-        origin = meta.get("provenance", {})
-        here = [run for run in runs if run.record.key["dataset"] == name]
-        facts: Mapping[str, Any] = next((run.record.facts for run in here if run.record.facts), {})
-        sizes = {run.record.facts.get("num_train") for run in here if run.record.facts}
-        tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
-        row = {"dataset": name, "task": meta.get("task", facts.get("task"))}
-        for count in ("num_nodes", "num_edges", "num_features", "num_classes"):
-            row[count] = meta.get(count, facts.get(count))
-        row |= {"num_train": _range(sizes), "num_test": _range(tests)}
-        row |= {"version": origin.get("version"), "licence": origin.get("licence")}
-        rows.append(row | {"citation": origin.get("citation")})
-    return Table(
-        name="datasets",
-        title="Data sets",
-        caption="Counts of the graphs as they were used; an undirected edge counts twice.",
-        columns=(
-            Column(key="dataset", header="Data set"),
-            Column(key="num_nodes", header="Nodes", kind="integer"),
-            Column(key="num_edges", header="Directed edges", kind="integer"),
-            Column(key="num_features", header="Features", kind="integer"),
-            Column(key="num_classes", header="Classes", kind="integer"),
-            Column(key="task", header="Task"),
-            Column(key="num_train", header="Training nodes"),
-            Column(key="num_test", header="Test nodes"),
-            Column(key="version", header="Version"),
-            Column(key="licence", header="Licence"),
-            Column(key="citation", header="Citation key"),
-        ),
-        rows=rows,
-    )
-
-
-def runs_table(runs: Sequence[Run]) -> Table:
-    """Every run as one row; written as a file, not shown on the page."""
-    frame = to_frame(runs)
-    columns = [Column(key=name, header=name) for name in frame.columns]
-    return Table(
-        name="runs",
-        title="All runs",
-        caption="One row per run, with everything the other tables are made from.",
-        columns=columns,
-        rows=frame.to_dicts(),
-    )
-
-
 def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[Picture, Chart]]:
-    if not cells:
+    shown = figure_data.plotted(cells)
+    if not shown:
         return []
     found = [
         (figures.draw_accuracy(figure, info), accuracy_chart(figure, info))
-        for figure in figure_data.accuracy_figures(cells, ranked)
+        for figure in figure_data.accuracy_figures(shown, ranked)
     ]
-    classes = figure_data.class_curves(cells)
+    classes = figure_data.class_curves(shown)
     found.append((figures.draw_classes(classes, info), class_chart(classes, info)))
-    curves = figure_data.training_curves(cells)
+    curves = figure_data.training_curves(shown)
     if curves:
         found.append((figures.draw_training(curves, info), training_chart(curves, info)))
+    if len(shown) < len(cells):
+        note = " Entries made by a sweep stand in the tables only."
+        found = [(replace(picture, caption=picture.caption + note), c) for picture, c in found]
     return found
-
-
-def _range(values: set[Any]) -> str:
-    known = sorted(int(value) for value in values if value is not None)
-    if not known:
-        return ""
-    return str(known[0]) if known[0] == known[-1] else f"{known[0]} to {known[-1]}"

@@ -1,4 +1,4 @@
-"""The tables of a study: summary, rankings, differences, claims, status, cost."""
+"""The tables of scores: summary, rankings, what is not ranked, paired differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from dpgnn.results.cells import Cell
 from dpgnn.results.differences import Difference, count_comparisons
-from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import Place, Ranking, Refusal
 from dpgnn.results.table import Column, Row, Table, interval_text
@@ -35,7 +34,7 @@ ON_REPEATS = (
 
 def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
     """Mean, standard deviation, 95 % interval, number of repeats and seconds of every cell."""
-    rows = [_key(cell) | _score(cell) | {"seconds": _mean(cell.seconds)} for cell in cells]
+    rows = [_key(cell) | _score(cell) | {"seconds": mean_of(cell.seconds)} for cell in cells]
     metrics = sorted({cell.metric for cell in cells})
     return Table(
         name="summary",
@@ -192,88 +191,6 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
     )  # fmt: skip
 
 
-def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
-    """Every planned run without a score: failed, not available, not run, or released without metrics."""
-    by_name = {run.name: run for run in runs}
-    grouped: dict[tuple[str, str, str, str, str, str], list[str]] = {}
-    for folder in info.planned:
-        place, entry, epsilon, repeat = folder.split("/")
-        status, reason = _status(by_name.get(folder))
-        if status != "ok":
-            dataset, setting = place.split(".", 1)
-            key = (dataset, setting, entry, epsilon.removeprefix("eps="), status, reason)
-            grouped.setdefault(key, []).append(repeat)
-    rows = [
-        {
-            "dataset": key[0], "setting": key[1], "entry": key[2],
-            "label": info.labels.get(key[2], key[2]), "epsilon": key[3],
-            "repeats": ", ".join(repeats), "status": key[4], "reason": key[5],
-        }
-        for key, repeats in grouped.items()
-    ]  # fmt: skip
-    return Table(
-        name="status",
-        title="Runs without a result",
-        caption=(
-            f"{len(info.planned)} runs are planned; these have no score. Failed: the run ended in an error. "
-            "Not available: data or code cannot be had here. Not run: there is no record."
-        ),
-        columns=(
-            *PLACE, *ENTRY, EPSILON,
-            Column(key="repeats", header="Repeats"),
-            Column(key="status", header="Status"),
-            Column(key="reason", header="Reason", optional=True),
-        ),
-        rows=rows,
-        empty=f"All {len(info.planned)} planned runs have a score.",
-    )  # fmt: skip
-
-
-def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
-    """Seconds and memory by data set and entry."""
-    grouped: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in cells:
-        grouped.setdefault((cell.dataset, cell.setting, cell.entry), []).append(cell)
-    rows = []
-    for members in grouped.values():
-        seconds = [value for cell in members for value in cell.seconds]
-        memory = [value for cell in members for value in cell.max_rss_mb]
-        devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}
-        threads = {run.record.num_threads for cell in members for run in cell.runs}
-        rows.append(
-            {
-                "dataset": members[0].dataset, "setting": members[0].setting,
-                "entry": members[0].entry, "label": members[0].label,
-                "runs": sum(len(cell.runs) for cell in members),
-                "mean_seconds": _mean(seconds), "max_seconds": max(seconds, default=None),
-                "total_seconds": sum(seconds) if seconds else None,
-                "max_rss_mb": max(memory, default=None),
-                "device": ", ".join(sorted(filter(None, devices))),
-                "threads": ", ".join(str(number) for number in sorted(threads)),
-            }
-        )  # fmt: skip
-    return Table(
-        name="cost",
-        title="Time and memory",
-        caption=(
-            "Wall-clock seconds of one run without the start of Python, and the largest resident memory of "
-            "the process in megabytes (a process that makes several runs counts its largest)."
-        ),
-        columns=(
-            *PLACE, *ENTRY,
-            Column(key="runs", header="Runs", kind="integer"),
-            Column(key="mean_seconds", header="Mean s", kind="seconds"),
-            Column(key="max_seconds", header="Longest s", kind="seconds"),
-            Column(key="total_seconds", header="All s", kind="seconds"),
-            Column(key="max_rss_mb", header="Memory MB", kind="megabytes"),
-            Column(key="device", header="Device"),
-            Column(key="threads", header="Threads", kind="integer", show=lambda row: row["threads"]),
-        ),
-        rows=rows,
-        empty="No run has resources recorded.",
-    )  # fmt: skip
-
-
 def _key(cell: Cell) -> dict[str, Any]:
     return {
         "dataset": cell.dataset,
@@ -300,7 +217,8 @@ def _reference_text(row: Row) -> str:
     return str(row["reference"]) + ("" if epsilon == "inf" else f" (ε = {epsilon})")
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean, or None of nothing."""
     return sum(values) / len(values) if values else None
 
 
@@ -308,11 +226,3 @@ def _place_words(word: str | None, place: Place) -> str:
     if place.position > 1:
         return word or "no shared split"
     return "leads, by more than the noise" if place.clear_lead else "largest mean, no clear lead"
-
-
-def _status(run: Run | None) -> tuple[str, str]:
-    if run is None:
-        return "not run", ""
-    if run.record.status == "ok" and not run.record.metrics.get("test"):
-        return "released", "a release does not show metrics"
-    return run.record.status, run.record.reason

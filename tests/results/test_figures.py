@@ -11,7 +11,8 @@ import pytest
 
 from dpgnn.results import figure_data
 from dpgnn.results.cells import build_cells
-from dpgnn.results.figures import draw_accuracy, draw_classes, write_picture
+from dpgnn.results.drawing import write_picture
+from dpgnn.results.figures import draw_accuracy, draw_classes
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import EntryInfo, StudyInfo
 from dpgnn.results.ranking import rankings

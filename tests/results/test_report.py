@@ -14,7 +14,7 @@ from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo, read_info
 from dpgnn.results.report import MAX_BYTES, sort_value, write_joined, write_study
 from dpgnn.results.rerun import rerun_command
-from dpgnn.results.study_results import gather
+from dpgnn.results.study_results import StudyResults, gather
 from dpgnn.results.table import Column
 from dpgnn.storage import DamagedFileError, write_json
 
@@ -134,6 +134,11 @@ def test_the_joined_page_holds_every_study_once(written: Path) -> None:
     assert all((written / link).exists() for link in outside)
 
 
+def gather_as(found: StudyResults, name: str) -> StudyResults:
+    """The same results under another study's name."""
+    return replace(found, info=replace(found.info, name=name))
+
+
 def page_of(runs: list[Run], info: StudyInfo, results: Path) -> str:
     for run in runs:
         write_json(results / "studies" / "toy" / "runs" / run.name / "record.json", run.record)
@@ -192,6 +197,11 @@ def test_a_page_that_would_be_too_large_gives_up_interactive_curves_first(
     smaller = report.page([found])
     assert 'id="toy2-training-curves"' in smaller
     assert "toy2-training-curves-spec" not in smaller
+    limit = len(smaller.encode()) + 100_000
+    monkeypatch.setattr(report, "MAX_BYTES", limit)
+    joined = report.page([found, gather_as(found, "toy3")])
+    assert "studies/toy3/report.html#toy3-cells" in joined
+    assert Page(joined).tags.count("table") == 0
     monkeypatch.setattr(report, "MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="report must be at most 1000 bytes"):
         report.page([found])

@@ -12,13 +12,12 @@ from dpgnn.results.differences import differences
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import rankings, refusals
+from dpgnn.results.run_tables import cost_table, status_table
 from dpgnn.results.table import Table, to_csv, to_markdown
 from dpgnn.results.tables import (
-    cost_table,
     differences_table,
     rankings_table,
     refusals_table,
-    status_table,
     summary_table,
 )
 
@@ -77,26 +76,6 @@ def test_a_cell_with_a_failed_repeat_says_how_many_are_left(
     assert "| 2 of 3 |" in to_markdown(table)
 
 
-def test_the_status_table_tells_failed_missing_unavailable_and_released_apart(
-    runs: list[Run], info: StudyInfo
-) -> None:
-    released = replace(runs[3], record=replace(runs[3].record, metrics={}))
-    changed = [
-        failed(runs[0]),
-        failed(runs[1], "not-available", "no raw files"),
-        released,
-        *runs[4:],
-    ]
-    table = status_table(changed, info)
-    found = {(row["entry"], row["repeats"]): row["status"] for row in table.rows}
-    assert found == {
-        ("mlp", "0"): "failed",
-        ("mlp", "1"): "not-available",
-        ("mlp", "2"): "not run",
-        ("gcn", "0"): "released",
-    }
-
-
 def test_nothing_is_bold_but_leads_clear_of_the_noise(
     runs: list[Run], info: StudyInfo, with_score: Callable[[Run, float], Run]
 ) -> None:
@@ -124,12 +103,6 @@ def test_the_order_of_records_does_not_change_a_byte(runs: list[Run], info: Stud
     forwards = [to_csv(table) + to_markdown(table) for table in all_tables(runs, info)]
     backwards = [to_csv(table) + to_markdown(table) for table in all_tables(runs[::-1], info)]
     assert forwards == backwards
-
-
-def test_costs_are_sums_over_the_runs_of_an_entry(runs: list[Run], info: StudyInfo) -> None:
-    rows = cost_table(build_cells(runs, info), info).rows
-    row = next(row for row in rows if (row["dataset"], row["entry"]) == ("alpha", "dp_mlp"))
-    assert (row["runs"], row["total_seconds"], row["max_seconds"]) == (6, 18.0, 4.0)
 
 
 def test_a_study_without_scores_has_tables_that_say_so(info: StudyInfo) -> None:

@@ -95,13 +95,27 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
+// data is stored by column, texts as positions in a list of words
+function expand(part) {
+  if (Array.isArray(part)) return part.map(expand);
+  if (part === null || typeof part !== "object") return part;
+  if (part.compact) {
+    const rows = (part.compact[0]?.values ?? []).map(() => ({}));
+    for (const { name, words, values } of part.compact) {
+      values.forEach((value, index) => { rows[index][name] = words ? words[value] : value; });
+    }
+    return { values: rows };
+  }
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, expand(value)]));
+}
+
 // charts are drawn when they come near the screen
 async function draw(chart) {
   const { panels } = JSON.parse(document.getElementById(chart.dataset.chart).textContent);
   const places = chart.querySelectorAll(".view");
   const options = { actions: { export: true, source: false, compiled: false, editor: false }, renderer: "svg" };
   try {
-    const views = await Promise.all(panels.map((panel, index) => window.vegaEmbed(places[index], panel.spec, options)));
+    const views = await Promise.all(panels.map((panel, index) => window.vegaEmbed(places[index], expand(panel), options)));
     const signal = (name, value) => views.forEach(({ view }) => view.signal(name, value).runAsync());
     for (const select of chart.querySelectorAll("[data-signal]")) {
       const set = () => signal(select.dataset.signal, select.value);
