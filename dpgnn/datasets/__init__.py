@@ -137,9 +137,14 @@ def prepare(
     Raises:
         ValueError, OSError: as `load`; nothing stands in `out` then.
     """
-    from dpgnn.datasets import pieces
+    from dpgnn.datasets import custom, custom_stream, pieces
 
     if entry_of(name, own_folder=own_folder) is OWN:
+        own = Path(own_folder) / name
+        if custom_stream.is_large(own):
+            found = custom_stream.pieces(own, name, custom.read_options(own))
+            print(found.header.estimate(), file=sys.stderr)
+            return pieces.write(found, Path(out), provenance=own_provenance(own))
         graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
         return save_graph(graph, out, provenance=own_provenance(Path(own_folder) / name))
     module, files = _open(name, Path(folder))
