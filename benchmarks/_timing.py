@@ -42,11 +42,14 @@ def interleaved(
         step()
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
+        # a collection takes longer than a short step, so none may fall into one
+        gc.collect()
+        gc.disable()
         for name, step in variants.items():
-            gc.collect()
             start = time.perf_counter()
             step()
             seconds[name].append(time.perf_counter() - start)
+        gc.enable()
     factors = scale or {}
     return {
         name: Timing(seconds=tuple(value * factors.get(name, 1.0) for value in values))

@@ -29,7 +29,7 @@ from dpgnn.models.trees import Trees
 from dpgnn.training import _kernels as kernels
 from dpgnn.training.chunks import level_ptr, row_nodes
 from dpgnn.training.clipping import clip_factors
-from dpgnn.training.ghost import formed_from, formed_norms
+from dpgnn.training.ghost import compiled_norms
 
 _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
@@ -209,12 +209,12 @@ class CompiledEngine:
         """Squared norms and spreads, float64 (num_tensors, num_roots), in tensor order."""
         squared, spread = [], []
         for op, g, rows in self._linear_outputs(ptr, grads):
-            found = np.empty((4, ptr.shape[1] - 1))
             a = values[op.source]
             if a is None:
+                found = np.empty((4, ptr.shape[1] - 1))
                 kernels.sparse_norms(node, *self.csr, g.numpy(), rows, *found)
             else:
-                _dense_norms(a, g, rows, found)
+                found = torch.stack(compiled_norms(a, g, rows)).numpy()
             squared += [found[0], found[2]][: 1 + op.bias]
             spread += [found[1], found[3]][: 1 + op.bias]
         return np.stack(squared), np.stack(spread)
@@ -261,18 +261,6 @@ class CompiledEngine:
             else:
                 weight_sum.addmm_(a.T, g)
             tensor += 1 + op.bias
-
-
-def _dense_norms(a: Tensor, g: Tensor, rows: np.ndarray, found: np.ndarray) -> None:
-    """Norms of all roots: Gram matrices, or the formed gradient where a root is so large it is cheaper."""
-    limit = formed_from(a.shape[1], g.shape[1])
-    kernels.dense_norms(a.numpy(), g.numpy(), rows, limit, *found)
-    large = np.flatnonzero(np.diff(rows) > limit)
-    if len(large):
-        weight, bias = formed_norms(a, g, rows, large)
-        # a non-finite diagonal has marked the root already; adding keeps that mark
-        found[0, large] = weight.numpy() + np.where(np.isfinite(found[0, large]), 0.0, np.inf)
-        found[2, large] = bias.numpy()
 
 
 def _activate(name: str, h: Tensor) -> Tensor:

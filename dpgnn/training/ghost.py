@@ -7,7 +7,7 @@ clipped sum from one product per layer, so no per-root gradient is formed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -15,34 +15,52 @@ from torch import Tensor
 
 from dpgnn.models.forward import evaluate, per_root_loss, plain_linear
 from dpgnn.models.network import Linear, Network
+from dpgnn.training import _kernels as kernels
 from dpgnn.training.chunks import ChunkLayout
 from dpgnn.training.clipping import LARGEST_ROW, clip_factors
 
 Record = tuple[Linear, Tensor, Tensor]
+Norms = Callable[[Tensor, Tensor, np.ndarray], tuple[Tensor, Tensor, Tensor, Tensor]]
+# the input of a linear layer -> the same with some entries zeroed and the others scaled up
+Dropout = Callable[[Tensor], Tensor]
 
 
 def layer_rows(
-    network: Network, parameters: Mapping[str, Tensor], layout: ChunkLayout, x: Tensor, y: Tensor
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    layout: ChunkLayout,
+    x: Tensor,
+    y: Tensor,
+    dropout: Dropout | None = None,
 ) -> list[Record]:
     """Inputs a and output gradients g of every linear layer, for the summed loss of a chunk.
 
     Args:
         x: dense, shape (rows of level 0, num_features).
         y: labels of the chunk's roots.
+        dropout: applied to the input of every linear layer; must treat every row by itself, so that a
+            root's gradient stays a function of its own tree.
 
     Returns:
         (layer, a, g) in the order of `network.linears`; sensitive.
     """
-    return _rows_and_loss(network, parameters, layout, x, y)[0]
+    return _rows_and_loss(network, parameters, layout, x, y, dropout)[0]
 
 
 def _rows_and_loss(
-    network: Network, parameters: Mapping[str, Tensor], layout: ChunkLayout, x: Tensor, y: Tensor
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    layout: ChunkLayout,
+    x: Tensor,
+    y: Tensor,
+    dropout: Dropout | None,
 ) -> tuple[list[Record], Tensor]:
     """`layer_rows`, and the summed loss."""
     outputs: list[tuple[Linear, Tensor, Tensor]] = []
 
     def linear(op: Linear, a: Tensor) -> Tensor:
+        if dropout is not None:
+            a = dropout(a)
         z = plain_linear(parameters, op, a)
         if not z.requires_grad:
             z.requires_grad_()
@@ -63,19 +81,23 @@ def add_clipped_sum(
     y: Tensor,
     parts: tuple[np.ndarray, np.ndarray] | None,
     sums: Mapping[str, Tensor],
+    dropout: Dropout | None = None,
+    norms: Norms | None = None,
 ) -> Tensor:
     """Add a chunk's clipped per-root gradients to `sums`.
 
     Args:
         parts: from `Clipping.parts`; None adds plain gradients (no privacy).
         sums: named tensors, changed in place.
+        dropout: as in `layer_rows`.
+        norms: how norms are found; `root_norms` by default, on any device.
 
     Roots of which something is not finite add nothing.
 
     Returns:
         the chunk's summed loss, a scalar; sensitive, for the progress of studies only.
     """
-    records, loss = _rows_and_loss(network, parameters, layout, x, y)
+    records, loss = _rows_and_loss(network, parameters, layout, x, y, dropout)
     if parts is None:
         for op, a, g in records:
             sums[f"{op.name}.weight"].addmm_(a.T, g)
@@ -83,7 +105,7 @@ def add_clipped_sum(
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
         return loss
     pointers = [layout.ptr[network.levels[op.source]] for op, _, _ in records]
-    squared, spread = _all_norms(network, records, pointers)
+    squared, spread = _all_norms(records, pointers, norms or root_norms)
     unit = torch.finfo(x.dtype).eps / 2
     factors, bad = clip_factors(squared, spread, *parts, unit)
     index = {name: i for i, name in enumerate(network.shapes)}
@@ -108,17 +130,32 @@ def add_clipped_sum(
 
 
 def _all_norms(
-    network: Network, records: list[Record], pointers: list[np.ndarray]
+    records: list[Record], pointers: list[np.ndarray], norms: Norms
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared norms and spreads, each float64 (num_tensors, num_roots) on the host, in tensor order."""
     squared, spread = [], []
     for (op, a, g), ptr in zip(records, pointers):
-        found = root_norms(a, g, ptr)
+        found = norms(a, g, ptr)
         squared += [found[0], found[2]][: 1 + op.bias]
         spread += [found[1], found[3]][: 1 + op.bias]
     # one transfer for all layers
     both = torch.stack([torch.stack(squared), torch.stack(spread)]).cpu().numpy()
     return both[0], both[1]
+
+
+def compiled_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As `root_norms`, by compiled loops; both tensors on the CPU."""
+    found = np.empty((4, len(ptr) - 1))
+    limit = formed_from(a.shape[1], g.shape[1])
+    kernels.dense_norms(a.numpy(), g.numpy(), ptr, limit, *found)
+    large = np.flatnonzero(np.diff(ptr) > limit)
+    if len(large):
+        weight, _, bias, _ = formed_norms(a, g, ptr, large)
+        # a non-finite diagonal has marked the root already; adding keeps that mark
+        found[0, large] = weight.numpy() + np.where(np.isfinite(found[0, large]), 0.0, np.inf)
+        found[2, large] = bias.numpy()
+    squared_w, spread_w, squared_b, spread_b = torch.from_numpy(found)
+    return squared_w, spread_w, squared_b, spread_b
 
 
 def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -131,51 +168,19 @@ def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, T
     Returns:
         squared_w, spread_w, squared_b, spread_b: float64, shape (num_roots,); sensitive.
     """
-    counts, device = np.diff(ptr), a.device
-    aa = torch.linalg.vector_norm(a, dim=1, dtype=torch.float64)
-    gg = torch.linalg.vector_norm(g, dim=1, dtype=torch.float64)
-    aa = torch.where(aa <= LARGEST_ROW, aa, torch.inf)
-    width = a.shape[1] + g.shape[1]
+    counts = np.diff(ptr)
     if (counts == 1).all():
-        grow = 1 + 2.0**-52 * (width + 9)
-        product = aa * gg
-        return product**2 * grow, product, gg**2 * grow, gg
-    root = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(device)
-    zeros = torch.zeros(len(counts), dtype=torch.float64, device=device)
-    spread_w, spread_b = zeros.index_add(0, root, aa * gg), zeros.index_add(0, root, gg)
-    squared_w, squared_b = zeros.clone(), zeros.clone()
+        return _one_row_norms(a, g)
+    out = torch.zeros(4, len(counts), dtype=torch.float64, device=a.device)
     for members, size in _buckets(counts):
-        where = torch.from_numpy(members).to(device)
+        where = torch.from_numpy(members).to(a.device)
         if size > formed_from(a.shape[1], g.shape[1]):
             found = formed_norms(a, g, ptr, members)
         else:
-            found = _gram_norms(a, g, ptr, counts, members, size)
-        squared_w[where], squared_b[where] = found[0], found[1]
-    gamma = torch.from_numpy(2.0**-52 * (width + counts.astype(float) ** 2 + 8)).to(device)
-    squared_w = squared_w.clamp(min=0.0) + gamma * spread_w**2
-    squared_b = squared_b.clamp(min=0.0) + gamma * spread_b**2
+            found = _gram_norms(a, g, ptr, members, size)
+        out[:, where] = torch.stack(found)
+    squared_w, spread_w, squared_b, spread_b = out
     return squared_w, spread_w, squared_b, spread_b
-
-
-def _buckets(counts: np.ndarray) -> list[tuple[np.ndarray, int]]:
-    """Roots grouped by number of rows, rounded up to a power of two."""
-    sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-    return [(np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes)]
-
-
-def _gram_norms(
-    a: Tensor, g: Tensor, ptr: np.ndarray, counts: np.ndarray, members: np.ndarray, size: int
-) -> tuple[Tensor, Tensor]:
-    """Squared norms of roots with at most `size` rows from their Gram matrices, in float64."""
-    step = np.arange(size)
-    inside = step < counts[members, None]
-    # padding repeats the root's own first row: a row of another root would let its NaN leak in
-    rows = torch.from_numpy(ptr[members, None] + np.where(inside, step, 0)).to(a.device)
-    mask = torch.from_numpy(inside).to(a.device)
-    wide_a = a[rows].double()
-    wide_g = g[rows].double() * mask[:, :, None]
-    gram_g = wide_g @ wide_g.mT
-    return (gram_g * (wide_a @ wide_a.mT)).sum(dim=(1, 2)), gram_g.sum(dim=(1, 2))
 
 
 def formed_from(num_in: int, num_out: int) -> int:
@@ -183,18 +188,63 @@ def formed_from(num_in: int, num_out: int) -> int:
     return 2 * num_in * num_out // (num_in + num_out)
 
 
+def _one_row_norms(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Norms where every root has one row: |a||g| and |g|."""
+    aa = torch.linalg.vector_norm(a, dim=1, dtype=torch.float64)
+    gg = torch.linalg.vector_norm(g, dim=1, dtype=torch.float64)
+    product = torch.where(aa <= LARGEST_ROW, aa, torch.inf) * gg
+    grow = 1 + 2.0**-52 * (a.shape[1] + g.shape[1] + 9)
+    return product**2 * grow, product, gg**2 * grow, gg
+
+
+def _buckets(counts: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Roots grouped by number of rows, rounded up to a power of two where they differ."""
+    if (counts == counts[0]).all():
+        return [(np.arange(len(counts)), int(counts[0]))]
+    sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    return [(np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes)]
+
+
+def _gram_norms(
+    a: Tensor, g: Tensor, ptr: np.ndarray, members: np.ndarray, size: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Norms of roots with at most `size` rows from their Gram matrices, in float64."""
+    counts = np.diff(ptr)[members]
+    if (counts == size).all() and len(members) == len(ptr) - 1:
+        wide_a = a.double().unflatten(0, (-1, size))
+        wide_g = g.double().unflatten(0, (-1, size))
+    else:
+        step = np.arange(size)
+        inside = step < counts[:, None]
+        # padding repeats the root's own first row: a row of another root would let its NaN leak in
+        rows = torch.from_numpy(ptr[members, None] + np.where(inside, step, 0)).to(a.device)
+        mask = torch.from_numpy(inside).to(a.device)
+        wide_a, wide_g = a[rows].double(), g[rows].mul_(mask[:, :, None]).double()
+    gram_a, gram_g = wide_a @ wide_a.mT, wide_g @ wide_g.mT
+    aa, gg = (gram.diagonal(dim1=1, dim2=2).clamp(min=0.0).sqrt() for gram in (gram_a, gram_g))
+    aa = torch.where(aa <= LARGEST_ROW, aa, torch.inf)
+    spread_w, spread_b = (aa * gg).sum(dim=1), gg.sum(dim=1)
+    gamma = 2.0**-52 * (a.shape[1] + g.shape[1] + size * size + 8)
+    squared_w = (gram_g * gram_a).sum(dim=(1, 2)).clamp(min=0.0) + gamma * spread_w**2
+    squared_b = gram_g.sum(dim=(1, 2)).clamp(min=0.0) + gamma * spread_b**2
+    return squared_w, spread_w, squared_b, spread_b
+
+
 def formed_norms(
     a: Tensor, g: Tensor, ptr: np.ndarray, members: np.ndarray
-) -> tuple[Tensor, Tensor]:
-    """Upper bounds of squared norms of a few large roots, formed one at a time, in float64."""
-    weight, bias, size = [], [], a.shape[1] * g.shape[1]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Norms of a few large roots whose gradients are formed one at a time, in float64."""
+    found, size = [], a.shape[1] * g.shape[1]
     for i in members:
         rows = slice(int(ptr[i]), int(ptr[i + 1]))
         wide_a, wide_g = a[rows].double(), g[rows].double()
-        # the margin of `root_norms`: num_rows products per entry, then all entries of the norm
-        spread_w = (wide_a.norm(dim=1) * wide_g.norm(dim=1)).sum()
-        spread_b, gamma = wide_g.norm(dim=1).sum(), 2.0**-52 * (len(wide_g) + size + 8)
-        formed = torch.linalg.vector_norm(wide_a.T @ wide_g)
-        weight.append((formed + gamma * spread_w) ** 2)
-        bias.append((torch.linalg.vector_norm(wide_g.sum(dim=0)) + gamma * spread_b) ** 2)
-    return torch.stack(weight), torch.stack(bias)
+        aa, gg = wide_a.norm(dim=1), wide_g.norm(dim=1)
+        aa = torch.where(aa <= LARGEST_ROW, aa, torch.inf)
+        spread_w, spread_b = (aa * gg).sum(), gg.sum()
+        # num_rows products per entry, then all entries of the norm
+        gamma = 2.0**-52 * (len(wide_g) + size + 8)
+        weight = torch.linalg.vector_norm(wide_a.T @ wide_g) + gamma * spread_w
+        bias = torch.linalg.vector_norm(wide_g.sum(dim=0)) + gamma * spread_b
+        found.append(torch.stack([weight**2, spread_w, bias**2, spread_b]))
+    squared_w, spread_w, squared_b, spread_b = torch.stack(found, dim=1)
+    return squared_w, spread_w, squared_b, spread_b

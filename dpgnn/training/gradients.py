@@ -18,7 +18,7 @@ from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
 from dpgnn.training.clipping import Clipping
 
-Path = Literal["auto", "compiled", "torch"]
+Path = Literal["auto", "compiled", "autograd", "torch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class Execution:
         device: "cpu", "cuda", "cuda:1".
         dtype: "float32" or "float64"; half precision is refused, its norms would not be bounds.
         chunk_rows: rows of trees handled at once; None chooses from the device and its free memory.
-        path: compiled (CPU loops), torch (any device), auto (compiled where it can).
+        path: compiled (CPU loops), autograd (any network on the CPU, compiled norms), torch (torch alone,
+            any device), auto (the first of these that can).
     """
 
     device: str = "cpu"
@@ -39,7 +40,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         one_of("dtype", self.dtype, ("float32", "float64"))
-        one_of("path", self.path, ("auto", "compiled", "torch"))
+        one_of("path", self.path, ("auto", "compiled", "autograd", "torch"))
         if self.chunk_rows is not None:
             at_least("chunk_rows", self.chunk_rows, 1)
 
@@ -62,6 +63,7 @@ class RootGradients:
         trees: trees of all roots; labels of all of them must be known.
         clipping: bounds; None sums plain gradients (no privacy).
         execution: speed settings.
+        dropout: applied to the input of every linear layer, see `ghost.layer_rows`; not on the compiled path.
 
     Attributes:
         track_loss: keep the loss of the last batch, for the progress of studies; off by default.
@@ -78,13 +80,16 @@ class RootGradients:
         *,
         clipping: Clipping | None,
         execution: Execution | None = None,
+        dropout: ghost.Dropout | None = None,
     ) -> None:
         execution = execution or Execution()
         _check(network, x, trees)
         self.network, self.trees, self.clipping = network, trees, clipping
         self.execution, self.device = execution, torch.device(execution.device)
         self.parts = None if clipping is None else clipping.parts(network)
-        self.path = _choose_path(network, execution)
+        self.dropout = dropout
+        self.path = _choose_path(network, execution, with_dropout=dropout is not None)
+        self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
         self.chunk_rows = execution.chunk_rows or _default_chunk_rows(
             self.path, network, self.device
         )
@@ -125,7 +130,15 @@ class RootGradients:
                 y = self._y[torch.from_numpy(chunk).to(self.device)]
                 x = self._rows(layout.node)
                 loss = ghost.add_clipped_sum(
-                    self.network, named, layout, x, y, self.parts, self._views
+                    self.network,
+                    named,
+                    layout,
+                    x,
+                    y,
+                    self.parts,
+                    self._views,
+                    self.dropout,
+                    self._norms,
                 )
             if self.track_loss and loss is not None:
                 self._loss += loss
@@ -185,11 +198,17 @@ def _check(network: Network, x: Any, trees: Trees) -> None:
     require(bool(inside), "nodes of the trees", f"lie in 0..{x.shape[0] - 1}", "another")
 
 
-def _choose_path(network: Network, execution: Execution) -> str:
-    can = compiled.supports(network) and torch.device(execution.device).type == "cpu"
+def _choose_path(network: Network, execution: Execution, *, with_dropout: bool) -> str:
+    on_cpu = torch.device(execution.device).type == "cpu"
+    can = compiled.supports(network) and not with_dropout
+    if execution.path == "auto":
+        return ("compiled" if can else "autograd") if on_cpu else "torch"
+    if execution.path != "torch":
+        require(on_cpu, "path", "be torch on a GPU", execution.path, "use path: auto")
     if execution.path == "compiled":
-        require(can, "path", "be torch for attention and for GPUs", "compiled", "use path: auto")
-    return "torch" if execution.path == "torch" or not can else "compiled"
+        rule = "be autograd or torch for attention and dropout"
+        require(can, "path", rule, "compiled", "use path: auto")
+    return execution.path
 
 
 def _default_chunk_rows(path: str, network: Network, device: torch.device) -> int:

@@ -66,7 +66,7 @@ def magnitude(problem):
 
 def paths_of(problem):
     attends = problem.network.config.conv == "gat" and problem.network.config.num_hops > 0
-    return ["torch"] if attends else PATHS
+    return ["autograd", "torch"] if attends else [*PATHS, "autograd"]
 
 
 @settings(max_examples=120, deadline=None)
@@ -171,12 +171,12 @@ def test_large_roots_take_the_formed_route_and_agree(make_problem):
     expected = plain_sum(
         problem.network, problem.parameters, problem.x, problem.trees, problem.roots, clipping
     )
-    for path in PATHS:
+    for path in (*PATHS, "autograd"):
         difference = run(problem, clipping, path) - expected
         assert float(difference.norm()) <= 1e-12 * magnitude(problem)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [*PATHS, "autograd"])
 @pytest.mark.parametrize("value", [1e30, 3e38, float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "selu"])
@@ -233,6 +233,37 @@ def test_an_empty_batch_sums_to_zero(make_problem, path):
     assert float(run(problem, global_clipping(1.0), path).abs().sum()) == 0.0
 
 
+@pytest.mark.parametrize("path", ["auto", "torch"])
+def test_dropout_scales_the_inputs_of_every_layer_row_by_row(make_problem, path):
+    problem = make_problem(3, num_hops=0)
+    roots, flat = problem.roots, problem.parameters.float()
+
+    def total(dropout):
+        gradients = RootGradients(
+            problem.network, problem.x, problem.trees, clipping=global_clipping(0.3),
+            execution=Execution(path=path, chunk_rows=4), dropout=dropout,
+        )  # fmt: skip
+        return gradients(flat, roots).clone()
+
+    plain = run(problem, global_clipping(0.3), dtype="float32").float()
+    torch.testing.assert_close(total(lambda a: a * 1.0), plain, rtol=1e-5, atol=1e-6)
+    nothing = problem.network.views(total(lambda a: a * 0.0))
+    assert float(nothing["decoder.0.weight"].abs().max()) == 0.0
+    assert float(nothing["decoder.0.bias"].abs().max()) > 0.0
+    # halving the inputs is the same network with halved weights, and half the gradient by them
+    halved = problem.network.views(total(lambda a: a * 0.5))
+    views = problem.network.views(flat.clone())
+    weights = {n: v * (0.5 if n.endswith("weight") else 1.0) for n, v in views.items()}
+    named = [problem.network.flatten(weights).double(), problem.x, problem.trees]
+    each = [problem.network.views(root_gradient(problem.network, *named, int(r))) for r in roots]
+    expected = torch.zeros_like(halved["decoder.0.weight"])
+    for one in each:
+        scaled = {n: v * (0.5 if n.endswith("weight") else 1.0) for n, v in one.items()}
+        norm = float(problem.network.flatten(scaled).norm())
+        expected += (min(1.0, 0.3 / norm) * scaled["decoder.0.weight"]).float()
+    torch.testing.assert_close(halved["decoder.0.weight"], expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("task", ["multiclass", "multilabel"])
 def test_the_mean_loss_is_that_of_the_batch_and_kept_only_when_asked_for(make_problem, path, task):
@@ -281,7 +312,7 @@ def test_inputs_that_do_not_fit_are_refused(make_problem):
 
 def test_the_compiled_path_refuses_attention_and_gpus(make_problem):
     problem = make_problem(9, conv="gat")
-    with pytest.raises(ValueError, match="path must be torch"):
+    with pytest.raises(ValueError, match="path must be autograd or torch for attention"):
         run(problem, None, "compiled")
     with pytest.raises(ValueError, match="unknown dtype 'float16'"):
         Execution(dtype="float16")
