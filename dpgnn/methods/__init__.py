@@ -14,7 +14,10 @@ TABLE: dict[str, str] = {
     "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
     "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
+    "edgerand": "dpgnn.methods.edgerand",
     "gap": "dpgnn.methods.gap",
+    "lapgraph": "dpgnn.methods.lapgraph",
+    "pertgraph": "dpgnn.methods.pertgraph",
     "dpar": "dpgnn.methods.dpar",
     "drw": "dpgnn.methods.drw",
 }

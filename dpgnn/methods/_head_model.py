@@ -41,8 +41,12 @@ class Stack(nn.Module):
         self, widths: Sequence[int], *, batch_norm: bool, dropout: float, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_linear(a, b, generator) for a, b in zip(widths, widths[1:]))
-        self.norms = nn.ModuleList(_norm(width, batch_norm) for width in widths[1:-1])
+        self.layers = nn.ModuleList(
+            uniform_linear(a, b, generator) for a, b in zip(widths, widths[1:])
+        )
+        self.norms = nn.ModuleList(
+            batch_norm_or_nothing(width, batch_norm) for width in widths[1:-1]
+        )
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
@@ -82,8 +86,8 @@ class Encoder(nn.Module):
         super().__init__()
         widths = [num_features, *[hidden] * num_layers]
         self.stack = Stack(widths, batch_norm=batch_norm, dropout=dropout, generator=generator)
-        self.norm = _norm(hidden, batch_norm)
-        self.out = _linear(hidden, num_classes, generator)
+        self.norm = batch_norm_or_nothing(hidden, batch_norm)
+        self.out = uniform_linear(hidden, num_classes, generator)
         self.dropout = Dropout(dropout)
 
     def embed(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
@@ -130,7 +134,7 @@ class MultiHead(nn.Module):
         self.bases = nn.ModuleList(
             stack([width, *[hidden] * base_layers]) for width in channel_widths
         )
-        self.norm = _norm(joined, batch_norm)
+        self.norm = batch_norm_or_nothing(joined, batch_norm)
         self.head = stack([joined, *[hidden] * (head_layers - 1), num_classes])
         self.dropout = Dropout(dropout)
 
@@ -141,7 +145,7 @@ class MultiHead(nn.Module):
         return self.head(F.selu(self.dropout(h, generator)))
 
 
-def _linear(num_in: int, num_out: int, generator: torch.Generator) -> nn.Linear:
+def uniform_linear(num_in: int, num_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with uniform weights and biases in +-1/sqrt(num_in), torch's usual start."""
     layer = nn.Linear(num_in, num_out)
     bound = num_in**-0.5
@@ -150,5 +154,5 @@ def _linear(num_in: int, num_out: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-def _norm(width: int, batch_norm: bool) -> nn.Module:
+def batch_norm_or_nothing(width: int, batch_norm: bool) -> nn.Module:
     return nn.BatchNorm1d(width) if batch_norm else nn.Identity()

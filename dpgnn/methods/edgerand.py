@@ -1,0 +1,113 @@
+"""EdgeRand: randomised response on every pair of nodes, then a GCN on the answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods._perturb_graph_plan import (
+    check_size,
+    pure_claim,
+    require_private,
+    response_mechanism,
+)
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.gcn import GCNConfig
+
+if TYPE_CHECKING:
+    from dpgnn.graph import Graph
+    from dpgnn.splits import Split
+
+MECHANISM = "edges"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeRandConfig:
+    """Options of EdgeRand; every value is public.
+
+    Attributes:
+        gcn: the model trained on the perturbed graph.
+    """
+
+    gcn: GCNConfig = GCNConfig()
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Keep a cell with probability 1 - s and draw it uniformly otherwise, s = 2/(e^epsilon + 1).
+
+    Guarantee: unit edge, add-remove, pure epsilon: a cell tells the truth with probability 1 - s/2 =
+    e^epsilon/(e^epsilon + 1), independently of all others, and an undirected edge is one cell. Public: node
+    ids, features, labels, options.
+
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 4.
+    """
+    require_private(budget)
+    truth = 1 / (1 + math.exp(-budget.epsilon))
+    check_size(facts, 1 - truth)
+    mechanism = response_mechanism(
+        MECHANISM, one_if_one=truth, one_if_zero=1 - truth, details={"s": 2 * (1 - truth)}
+    )
+    claim = pure_claim(entry, epsilon=budget.epsilon, status="proved")
+    return Plan(mechanisms=(mechanism,), claims=(claim,), facts=facts.recorded())
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Perturb the edges once, train on the result.
+
+    Guarantee: edges enter through the planned mechanism alone.
+    """
+    from dpgnn.methods._perturb_edges import undirected_pairs
+    from dpgnn.methods._perturb_graph import randomized_response
+    from dpgnn.methods._perturb_train import train_gcn
+
+    event = context.ledger.enter(MECHANISM).event
+    pairs = randomized_response(
+        undirected_pairs(graph.edge_index, graph.num_nodes),
+        graph.num_nodes,
+        one_if_one=event.one_if_one,  # type: ignore[attr-defined]
+        one_if_zero=event.one_if_zero,  # type: ignore[attr-defined]
+        rng=context.streams.numpy("response"),
+    )
+    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, on the perturbed graph."""
+    from dpgnn.methods._aggregate_answers import answer
+
+    return answer(entry, fitted, node_idx)
+
+
+METHOD = Method(
+    name="edgerand",
+    title="EdgeRand",
+    config=EdgeRandConfig,
+    source="Wu et al. (2022), arXiv:2108.06504",
+    modes=("published", "sound"),
+    supports=(Support(privacy_unit="edge", relation="add-remove"),),
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    example={"gcn": {"training": {"num_epochs": 5}}},
+    citation="wu2022linkteller",
+)

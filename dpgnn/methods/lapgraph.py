@@ -1,0 +1,112 @@
+"""LapGraph: Laplace noise on every cell of the adjacency, the largest cells kept, then a GCN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.checks import open_probability
+from dpgnn.methods._perturb_graph_plan import laplace_mechanism, pure_claim, require_private
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.gcn import GCNConfig
+
+if TYPE_CHECKING:
+    from dpgnn.graph import Graph
+    from dpgnn.splits import Split
+
+COUNT, CELLS = "count", "cells"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LapGraphConfig:
+    """Options of LapGraph; every value is public.
+
+    Attributes:
+        count_share: share of epsilon that goes to the number of edges, in (0, 1).
+        gcn: the model trained on the perturbed graph.
+    """
+
+    count_share: float = 0.01
+    gcn: GCNConfig = GCNConfig()
+
+    def __post_init__(self) -> None:
+        open_probability("count_share", self.count_share)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """The two Laplace releases of `laplace_top_cells`.
+
+    Guarantee: unit edge, add-remove, pure epsilon. Public: node ids, features, labels, options.
+
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 5.
+    """
+    config: LapGraphConfig = entry.options
+    require_private(budget)
+    count = config.count_share * budget.epsilon
+    mechanisms = (
+        laplace_mechanism(COUNT, scale=1 / count, sensitivity=1.0),
+        laplace_mechanism(CELLS, scale=1 / (budget.epsilon - count), sensitivity=1.0),
+    )
+    claim = pure_claim(entry, epsilon=budget.epsilon, status="proved")
+    return Plan(mechanisms=mechanisms, claims=(claim,), facts=facts.recorded())
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Perturb the edges once, train on the result.
+
+    Guarantee: edges enter through the planned mechanisms alone.
+    """
+    from dpgnn.methods._perturb_edges import undirected_pairs
+    from dpgnn.methods._perturb_graph import laplace_top_cells
+    from dpgnn.methods._perturb_train import train_gcn
+
+    scales = {name: context.ledger.enter(name).details["scale"] for name in (COUNT, CELLS)}
+    pairs = laplace_top_cells(
+        undirected_pairs(graph.edge_index, graph.num_nodes),
+        graph.num_nodes,
+        epsilon_count=1 / scales[COUNT],
+        epsilon_cells=1 / scales[CELLS],
+        rng=context.streams.numpy("laplace"),
+    )
+    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, on the perturbed graph."""
+    from dpgnn.methods._aggregate_answers import answer
+
+    return answer(entry, fitted, node_idx)
+
+
+METHOD = Method(
+    name="lapgraph",
+    title="LapGraph",
+    config=LapGraphConfig,
+    source="Wu et al. (2022), arXiv:2108.06504",
+    modes=("published", "sound"),
+    supports=(Support(privacy_unit="edge", relation="add-remove"),),
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    example={"gcn": {"training": {"num_epochs": 5}}},
+    citation="wu2022linkteller",
+)
