@@ -179,6 +179,9 @@ def _next_noise(
         # epsilon falls about as 1/noise; overshoot a little so that the bracket closes.
         ratio = value / target if 0 < value < math.inf else (0.25 if low == 0.0 else 4.0)
         ratio = min(max(ratio, 1 / 16), 16.0)
+        smaller = [x for x in known if x < edge]
+        if low > 0.0 and smaller and value > 0.9 * known[max(smaller)]:
+            ratio = 64.0  # it hardly falls any more: look far ahead
         return edge * (min(ratio, 0.999) * 0.99 if low == 0.0 else max(ratio, 1.001) * 1.01)
     a, b = math.log(low), math.log(high)
     top, bottom = known[low], known[high]

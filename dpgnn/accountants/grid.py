@@ -25,23 +25,26 @@ MAX_POINTS_COMPOSED = 1 << 22
 def default_step(event: Event[Any]) -> float:
     """A grid step in nats whose effect on epsilon is well below three digits.
 
-    Connect-the-dots adds at most step^2/4 to the variance of each run's loss. The step keeps the sum's
-    added standard deviation below 0.005 and each run's below a hundredth of its own.
+    Connect-the-dots adds at most step^2/4 to the variance of each run's loss. The step keeps the standard
+    deviation that this adds to the sum below 0.005, and the added variance below 1e-4 of the sum's own.
     """
-    runs, finest, total_width, coarsest = 0, math.inf, 0.0, 0.0
+    runs, variance, total_width, coarsest = 0, 0.0, 0.0, 0.0
     for part, count in parts(event):
         mu = gdp.event_mu(part)
         if mu is not None:
             if math.isfinite(mu):
+                variance += count * mu * mu
                 total_width += 20 * mu * math.sqrt(count) + count * mu * mu
             continue
         runs += count
         scale, reach = _scale_and_reach(part)
-        if scale > 0:
-            finest = min(finest, 0.02 * scale)
+        variance += count * scale * scale
         coarsest = max(coarsest, reach / MAX_POINTS_ONCE)
         total_width += min(count * reach, 20 * scale * math.sqrt(count) + 2 * count * scale**2)
-    wanted = min(1e-3, 1e-2 / math.sqrt(max(1, runs)), finest)
+    runs = max(1, runs)
+    wanted = min(1e-3, 1e-2 / math.sqrt(runs))
+    if variance > 0:
+        wanted = min(wanted, 0.02 * math.sqrt(variance / runs))
     return max(wanted, coarsest, total_width / MAX_POINTS_COMPOSED)
 
 

@@ -99,7 +99,7 @@ class DiscreteLoss:
             ValueError: count is not an integer >= 1.
         """
         checks.at_least("count", count, 1)
-        if count == 1:
+        if count == 1 or not self.mass.any():
             return self
         low, high = self._window(count)
         size = fft.next_fast_len(high - low + 1, real=True)

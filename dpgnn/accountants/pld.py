@@ -190,7 +190,7 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
     top = min(pure, rho + 2 * math.sqrt(rho * -math.log(1e-20)))
     stride = max(1, math.ceil(top / step / 8192))  # a coarser grid still bounds
     grid = np.arange(math.ceil(top / step / stride) + 1) * (stride * step)
-    profile = np.array([zcdp.delta(e, rho) if e < pure else 0.0 for e in grid])
+    profile = np.where(grid < pure, zcdp.profile(grid, rho), 0.0)
     return from_profile(grid, profile, step)
 
 

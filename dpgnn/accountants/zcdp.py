@@ -10,11 +10,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from dpgnn import checks
 from dpgnn.accountants import gdp
 from dpgnn.accountants.events import Event, GumbelTopK, parts
+
+Floats = NDArray[np.floating[Any]]
 
 
 def bounded_range(event: GumbelTopK) -> float:
@@ -71,6 +75,24 @@ def delta(epsilon: float, rho: float) -> float:
     guess = math.log(max((epsilon - rho) / (2 * rho), 1e-3))
     found = minimize_scalar(log_delta, bounds=(guess - 8, guess + 8), method="bounded")
     return min(1.0, math.exp(min(0.0, float(found.fun))))
+
+
+def profile(epsilons: Floats, rho: float) -> Floats:
+    """An upper bound on `delta` at many epsilons >= 0: the minimum over a grid of orders around the best.
+
+    Args:
+        epsilons: float64 (num_epsilons,).
+        rho: > 0.
+
+    Returns:
+        float64 (num_epsilons,); any order gives a bound, so a coarse grid only errs upwards.
+    """
+    guess = np.maximum((epsilons - rho) / (2 * rho), 1e-3)
+    extra = guess[:, None] * np.exp(np.linspace(-3, 3, 241))  # a - 1
+    order = 1 + extra
+    exponent = extra * (order * rho - epsilons[:, None])
+    exponent += order * np.log(extra / order) - np.log(extra)
+    return np.exp(np.minimum(exponent.min(axis=1), 0.0))
 
 
 def epsilon(rho: float, delta_target: float) -> float:

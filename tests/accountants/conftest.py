@@ -4,8 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from dpgnn.accountants import events
+
+# Values are curves that are built once and kept: the first call is slow, no other is.
+settings.register_profile("accountants", deadline=None)
+settings.load_profile("accountants")
 
 VECTORS = Path(__file__).parents[1] / "data" / "accounting_vectors.json"
 
