@@ -86,4 +86,5 @@ def describe(study: Study, path: Path) -> StudyInfo:
         settings={name: dataclasses.asdict(split) for name, split in config.settings.items()},
         entries=entries,
         planned=tuple(key.folder for key in study.keys),
+        other_entries=tuple(name for name in study.entries if name not in used),
     )

@@ -46,6 +46,7 @@ class StudyInfo:
         settings: name -> how the split is made.
         entries: in the order of the study.
         planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+        other_entries: names of entries that only other tiers run; a paper's map may name them.
     """
 
     name: str
@@ -59,6 +60,7 @@ class StudyInfo:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     entries: tuple[EntryInfo, ...]
     planned: tuple[str, ...]
+    other_entries: tuple[str, ...] = ()
 
     @cached_property
     def entry_order(self) -> dict[str, int]:

@@ -248,8 +248,9 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
             path = f"tables.{name}.rules.{position}"
             if bool(rule.entry) == bool(rule.unavailable):
                 raise ConfigError(f"{path} must state either entry or unavailable")
-            if rule.entry and rule.entry not in info.entry_order:
-                known = ", ".join(sorted(info.entry_order))
+            entries = {*info.entry_order, *info.other_entries}
+            if rule.entry and rule.entry not in entries:
+                known = ", ".join(sorted(entries))
                 raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")
     if unknown := sorted(wanted - columns):
         raise ConfigError(f"{mapping.source} has no column {', '.join(unknown)}")

@@ -155,6 +155,15 @@ def test_a_wrong_map_is_refused_with_the_key(
         make({**MAP, "tables": {"T1": table}}, runs, info)
 
 
+def test_an_entry_of_another_tier_may_stand_in_a_map(runs: list[Run], info: StudyInfo) -> None:
+    rule = {**MAP["tables"]["T1"]["rules"][0], "entry": "large"}
+    table = {**MAP["tables"]["T1"], "rules": [rule]}
+    known = replace(info, other_entries=("large",))
+    row = make({**MAP, "tables": {"T1": table}}, runs, known)[0].rows[0]
+    assert row["verdict"] == "not available"
+    assert f"not in tier {info.tier}" in row["reason"]
+
+
 def test_a_table_that_matches_no_row_is_refused(runs: list[Run], info: StudyInfo) -> None:
     table = {**MAP["tables"]["T1"], "where": {"table": "T9"}}
     with pytest.raises(ConfigError, match=r"tables\.T9\.where matches no row"):
