@@ -9,7 +9,7 @@ from dpgnn.results.cells import Cell
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import Place, Ranking, Refusal
-from dpgnn.results.table import Column, Row, Table, interval_text
+from dpgnn.results.table import Column, Row, Table, format_value, interval_text
 
 PLACE = (
     Column(
@@ -163,7 +163,7 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
         caption=(
             "Entry minus reference in percentage points on shared splits, with a 95 % interval. "
             f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "
-            "method within each data set and setting (the number is in the column Comparisons). Larger than "
+            "method within each data set and setting (m of them). Larger than "
             "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
             "comparisons that is to be expected. Refused: the claims do not allow the comparison. "
             + ON_REPEATS
@@ -181,9 +181,9 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
             *INTERVAL,
             Column(key="verdict", header="Verdict"),
             Column(key="question", header="Question"),
-            Column(key="p", header="p (Holm)", kind="p"),
+            Column(key="p", header="p (Holm, of m)", kind="p", show=_p_text),
             Column(key="n", header="Pairs", kind="integer"),
-            Column(key="family", header="Comparisons", kind="integer"),
+            Column(key="family", header="m", form="csv"),
             Column(key="note", header="Note", optional=True),
         ),
         rows=rows,
@@ -210,6 +210,11 @@ def _score(cell: Cell) -> dict[str, Any]:
 def _n_text(row: Row) -> str:
     n, planned = row["n"], row["planned"]
     return str(n) if n == planned else f"{n} of {planned}"
+
+
+def _p_text(row: Row) -> str:
+    p = format_value(row["p"], "p")
+    return p if row["p"] is None else f"{p} (of {row['family']})"
 
 
 def _reference_text(row: Row) -> str:
