@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dpgnn.samplers._prefetch import prefetch
+
+AHEAD = 16  # neighbours between asking for a residual and changing it
+
 
 @njit(cache=True, nogil=True)
 def ista_rows(  # type: ignore[no-untyped-def]
@@ -75,19 +79,19 @@ def push_rows(pointer, neighbours, loop, roots, alpha, rho, gamma, exact, max_pu
     """
     size = len(pointer) - 1
     p = np.zeros(size)
-    residual = np.zeros((size, 2))  # residual and its limit, side by side in memory
+    residual = np.zeros(2 * size)  # of node u at 2u and its limit at 2u + 1, side by side in memory
     half_stay, half_move = (1 + alpha) / 2, (1 - alpha) / 2
     for u in range(size):
         degree = pointer[u + 1] - pointer[u] + loop
-        residual[u, 1] = rho * degree * ((1 + gamma) if exact else 1.0)
+        residual[2 * u + 1] = rho * degree * ((1 + gamma) if exact else 1.0)
     touched, queue = np.empty(size, np.int64), np.empty(size, np.int64)
     columns, values, end = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
     for index in range(len(roots)):
         root = roots[index]
         touched[0] = root
         num_touched, first, length, pushes = 1, 0, 0, 0
-        residual[root, 0] = 1.0
-        if residual[root, 1] < 1.0:
+        residual[2 * root] = 1.0
+        if residual[2 * root + 1] < 1.0:
             queue[0] = root
             length = 1
         while length > 0 and pushes < max_pushes:
@@ -95,35 +99,40 @@ def push_rows(pointer, neighbours, loop, roots, alpha, rho, gamma, exact, max_pu
             first = first + 1 if first + 1 < size else 0
             length -= 1
             pushes += 1
-            degree = pointer[u + 1] - pointer[u] + loop
+            if length > 1:
+                prefetch(neighbours, pointer[queue[first]])
+            start, stop = pointer[u], pointer[u + 1]
+            degree = stop - start + loop
             stay = half_stay - half_move * loop / degree
-            amount = residual[u, 0]
+            amount = residual[2 * u]
             if exact:
                 amount = (amount - rho * degree) / stay
-                residual[u, 0] = rho * degree
+                residual[2 * u] = rho * degree
             else:
-                residual[u, 0] = amount - stay * amount
+                residual[2 * u] = amount - stay * amount
             p[u] += alpha * amount
-            if residual[u, 0] > residual[u, 1]:
+            if residual[2 * u] > residual[2 * u + 1]:
                 last = first + length
                 queue[last if last < size else last - size] = u
                 length += 1
             share = half_move * amount / degree
-            for entry in range(pointer[u], pointer[u + 1]):
-                v = neighbours[entry]
-                old = residual[v, 0]
-                residual[v, 0] = old + share
+            for entry in range(start, stop):
+                if entry + AHEAD < stop:
+                    prefetch(residual, 2 * neighbours[entry + AHEAD])
+                v = 2 * np.int64(neighbours[entry])
+                old, limit = residual[v], residual[v + 1]
+                residual[v] = old + share
                 if old == 0.0:
-                    touched[num_touched] = v
+                    touched[num_touched] = v >> 1
                     num_touched += 1
-                if old <= residual[v, 1] and old + share > residual[v, 1]:
+                if old <= limit and old + share > limit:
                     last = first + length
-                    queue[last if last < size else last - size] = v
+                    queue[last if last < size else last - size] = v >> 1
                     length += 1
         reached = length == 0
         columns, values, written = _write_row(touched, num_touched, p, columns, values, end)
         for place in range(num_touched):
-            residual[touched[place], 0] = 0.0
+            residual[2 * touched[place]] = 0.0
         counts[index] = written - end if reached else -1
         end = written
     return columns[:end].copy(), values[:end].copy()

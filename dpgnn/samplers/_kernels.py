@@ -10,8 +10,10 @@ import numpy as np
 from numba import njit, uint64
 
 from dpgnn.samplers._hashing import mix, pair_hash, threshold
+from dpgnn.samplers._prefetch import prefetch
 
 BLOCK = 2048  # arcs looked at together; their places stay in the first cache
+AHEAD = 12  # arcs between asking for a node's slots and reading them
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -44,10 +46,17 @@ def offer_top_k(  # type: ignore[no-untyped-def]
     are updated. Priorities are recomputed instead of stored. An arc seen twice counts once.
     """
     bound = slots.shape[1]
+    flat = slots.ravel()
     places = np.empty(BLOCK + 1, np.int64)
     for start in range(0, len(group), BLOCK):
         stop = min(start + BLOCK, len(group))
-        for place in range(_valid(group, item, group_ok, item_ok, low, high, start, stop, places)):
+        number = _valid(group, item, group_ok, item_ok, low, high, start, stop, places)
+        for place in range(number):
+            if place + AHEAD < number:
+                later = np.int64(group[places[place + AHEAD]])
+                prefetch(counts, later)
+                prefetch(worst, later)
+                prefetch(flat, later * bound)
             g = group[places[place]]
             i = item[places[place]]
             count = counts[g]
@@ -132,6 +141,7 @@ def thin_lists(  # type: ignore[no-untyped-def]
     bound = slots.shape[1]
     if bound == 0:
         return
+    flat = slots.ravel()
     places = np.empty(BLOCK + 1, np.int64)
     for start in range(0, len(source), BLOCK):
         stop = min(start + BLOCK, len(source))
@@ -148,6 +158,10 @@ def thin_lists(  # type: ignore[no-untyped-def]
             places[kept] = arc
             kept += coin <= limits[u]
         for place in range(kept):
+            if place + AHEAD < kept:
+                later = np.int64(source[places[place + AHEAD]])
+                prefetch(flat, later * bound)
+                prefetch(counts, later)
             u = source[places[place]]
             w = target[places[place]]
             count = counts[u]

@@ -6,6 +6,9 @@ import numpy as np
 from numba import njit, uint64
 
 from dpgnn.samplers._hashing import pair_hash
+from dpgnn.samplers._prefetch import prefetch
+
+AHEAD = 8  # roots between asking for a list and reading it
 
 
 @njit(cache=True, nogil=True)
@@ -66,6 +69,10 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
     count, end = 0, 0
     for index in range(len(order)):
         root = order[index]
+        if index + 2 * AHEAD < len(order):
+            prefetch(pointer, order[index + 2 * AHEAD])
+            prefetch(used, order[index + 2 * AHEAD])
+            prefetch(neighbours, pointer[order[index + AHEAD]])
         if used[root]:
             continue
         used[root] = 1
