@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 from dpgnn import methods
-from dpgnn.code_hash import code_sha256
+from dpgnn.code_hash import PACKAGE, code_sha256
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.paths import Paths
 from dpgnn.runner import RUN_FILES, RUNNER_MODULES
-from dpgnn.storage import canonical_json
+from dpgnn.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.study import RunKey, Study, load_study
 
 REPORT_MODULES = ("dpgnn.cli.report",)
@@ -198,20 +198,30 @@ class Workflow:
     def presentation_json(self) -> str:
         """What the report shows of the study and no run depends on."""
         config = self.study.config
+        shown = {
+            name: getattr(config, name)
+            for name in (
+                "title",
+                "baseline",
+                "paper",
+                "settings",
+                "datasets",
+                "epsilons",
+                "repeats",
+            )
+        }
         titles = {name: entry.title for name, entry in self.study.entries.items()}
-        return canonical_json(
-            {
-                "title": config.title,
-                "baseline": config.baseline,
-                "paper": config.paper,
-                "titles": titles,
-            }
-        )
+        return canonical_json({**shown, "tier": self.study.tier, "titles": titles})
 
     @cached_property
     def report_code(self) -> str:
-        """Hash of the code that makes tables, figures and pages."""
-        return code_sha256(*REPORT_MODULES)
+        """Hash of what makes tables, figures and pages: code, templates, the paper's map."""
+        parts = [code_sha256(*REPORT_MODULES)]
+        folders = (PACKAGE / "results" / "templates", PACKAGE.parent / "data" / "papers")
+        for path in sorted(path for folder in folders for path in folder.rglob("*")):
+            if path.is_file():
+                parts.append(sha256_file(path))
+        return sha256_json(parts)
 
     @staticmethod
     def one_of(names: Iterable[str]) -> str:
