@@ -22,5 +22,5 @@ def rerun_command(study: StudyInfo, key: str) -> str:
     require(bool(keys), "run", f"be planned by study {study.name}, tier {study.tier}", key)
     targets = [f"results/studies/{study.name}/runs/{name}/record.json" for name in keys]
     settings = [f"study={study.config_path}", f"tier={study.tier}"]
-    words = [".venv/bin/snakemake", "--config", *settings, "--forcerun", "train", "--", *targets]
+    words = [".venv/bin/snakemake", "--force", "--config", *settings, "--", *targets]
     return " ".join(shlex.quote(word) for word in words)

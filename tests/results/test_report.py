@@ -211,7 +211,7 @@ def test_a_rerun_command_names_one_run_or_all_repeats_of_a_cell(info: StudyInfo)
     cell = "alpha.random/dp_mlp/eps=8"
     one = rerun_command(info, f"{cell}/1")
     assert one == (
-        ".venv/bin/snakemake --config study=toy.yaml tier=S --forcerun train -- "
+        ".venv/bin/snakemake --force --config study=toy.yaml tier=S -- "
         f"results/studies/toy/runs/{cell}/1/record.json"
     )
     assert rerun_command(info, cell).count("record.json") == 3
