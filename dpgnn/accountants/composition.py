@@ -123,6 +123,7 @@ def accountant_name(event: Event[Any]) -> str:
 
 def clear_cache() -> None:
     """Forget every memoised curve and epsilon (for benchmarks)."""
+    rdp.clear_cache()
     _curve.cache_clear()
     _epsilon.cache_clear()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,13 @@ def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
     require_scheme(event, PoissonRoots, accountant="plain DP-SGD")
     changed = (event.d_plus, event.d_minus)
     checks.require(changed == (1, 0), "d_plus, d_minus", "be 1 and 0", changed, "one root is added")
+    return _summed_rdp(event, np.asarray(orders, dtype=np.float64).tobytes())
+
+
+@lru_cache(maxsize=64)
+def _summed_rdp(event: PoissonRoots[Any], order_bytes: bytes) -> Floats:
+    """The sums of `dp_sgd_rdp`, memoised by the event and the bytes of the orders."""
+    orders = np.frombuffer(order_bytes)
     rate, sigma = event.sampling_probability, event.noise_stddev / event.clipping_norm
     if rate in (0.0, 1.0) or sigma == 0:
         return rdp.event_rdp(event, orders)[0]

@@ -7,6 +7,7 @@ the PLD epsilon of the same events. Orders and conversions have names because pa
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -55,6 +56,25 @@ def event_rdp(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
     Raises:
         TypeError: the event is not counted here.
     """
+    checks.require(float(np.min(orders)) > 1, "orders", "be > 1", float(np.min(orders)))
+    return _event_rdp(event, np.asarray(orders, dtype=np.float64).tobytes())
+
+
+def clear_cache() -> None:
+    """Forget every memoised divergence."""
+    _event_rdp.cache_clear()
+
+
+@lru_cache(maxsize=256)
+def _event_rdp(event: Event[Any], order_bytes: bytes) -> tuple[Floats, Floats]:
+    """`event_rdp`, memoised by the event and the bytes of the orders; the arrays are read-only."""
+    found = _divergences(event, np.frombuffer(order_bytes))
+    for values in found:
+        values.setflags(write=False)
+    return found
+
+
+def _divergences(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
     mu = gdp.event_mu(event)
     if mu is not None:
         return (orders * mu * mu / 2,) * 2
