@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
+    from dpgnn.randomness import Streams
     from dpgnn.splits import Split
+    from dpgnn.training.gradients import RootGradients
 
 HISTORY_ROWS = 10
 
@@ -114,30 +116,74 @@ def network_of(config: DPARConfig, graph: Graph, *, hop: bool) -> Network:
     )
 
 
+class Dropout:
+    """Zeroes entries of a layer's input with a rate, each row by itself; masks depend on the step alone.
+
+    Which entries are zeroed is public randomness: a clipped gradient stays a function of its own root's
+    tree and of coins that are drawn without looking at any data.
+    """
+
+    def __init__(self, rate: float, streams: Streams) -> None:
+        import torch
+
+        self.rate, self.streams = rate, streams
+        self.generator = torch.Generator()
+
+    def before_step(self, step: int) -> None:
+        """Start the masks of a step."""
+        self.generator = self.streams.torch("dropout", step=step)
+
+    def __call__(self, a: Tensor) -> Tensor:
+        """a with its mask."""
+        import torch
+
+        kept = torch.rand(a.shape, generator=self.generator) >= self.rate
+        return a * (kept.to(a.device, a.dtype) / (1 - self.rate))
+
+
+def _gradients(
+    config: DPARConfig, network: Network, x: Any, trees: Any, context: Context, clipping: Any
+) -> tuple[RootGradients, Any]:
+    """Sums of per-root gradients, and what is told each step first."""
+    from dpgnn.training.gradients import Execution, RootGradients
+
+    speed = context.performance
+    dropout = Dropout(config.dropout, context.streams) if config.dropout else None
+    gradients = RootGradients(
+        network, x, trees, clipping=clipping, dropout=dropout,
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+    )  # fmt: skip
+    return gradients, None if dropout is None else dropout.before_step
+
+
 def _train_private(
     config: DPARConfig, network: Network, x: Any, trees: Any, plan: Plan, context: Context
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    from dpgnn.methods.private_training import run_dp_sgd
+    from dpgnn.methods.private_training import epsilon_after
+    from dpgnn.training.dp_sgd import from_mechanism, train
 
-    return run_dp_sgd(network, x, trees, config.optimizer, context, delta=plan.claims[0].delta)
+    mechanism = context.ledger.enter("train")
+    spec = from_mechanism(mechanism, num_roots=trees.num_roots)
+    gradients, before_step = _gradients(config, network, x, trees, context, spec.clipping)
+    return train(
+        spec, network, gradients, network.initial(rng=context.streams.numpy("weights")),
+        config.optimizer, streams=context.streams, store=context.store,
+        progress=context.progress(mechanism.num_steps), num_rows=HISTORY_ROWS,
+        epsilon_spent=epsilon_after(mechanism, plan.claims[0].delta), before_step=before_step,
+    )  # fmt: skip
 
 
 def _train_plain(
     config: DPARConfig, network: Network, x: Any, trees: Any, plan: Plan, context: Context
 ) -> tuple[Mapping[str, Tensor], list[dict[str, Any]]]:
     from dpgnn.samplers.batches import fixed_size_batches
-    from dpgnn.training.gradients import Execution, RootGradients
     from dpgnn.training.minibatch import PlainRun, train
 
-    speed = context.performance
-    gradients = RootGradients(
-        network, x, trees, clipping=None,
-        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
-    )  # fmt: skip
+    gradients, before_step = _gradients(config, network, x, trees, context, None)
     batches = fixed_size_batches(trees.num_roots, min(config.batch_size, trees.num_roots))
     run = PlainRun(num_steps=plan.num_steps, batches=batches, num_rows=HISTORY_ROWS)
-    initial = network.initial(rng=context.streams.numpy("weights", stage="train"))
     return train(
-        run, network, gradients, initial, config.optimizer, streams=context.streams,
-        store=context.store, progress=context.progress(plan.num_steps),
+        run, network, gradients, network.initial(rng=context.streams.numpy("weights")),
+        config.optimizer, streams=context.streams, store=context.store,
+        progress=context.progress(plan.num_steps), before_step=before_step,
     )  # fmt: skip

@@ -52,7 +52,8 @@ class DPARConfig:
         solver: "coordinate" (fast), "ista" (as stated) or "push".
         max_vector_norm: L2 bound on a vector (C1), for gm.
         max_entry: bound on an entry (C2), for em0 and em1.
-        rows_share: part of the budget that the rows get; the rest is for training.
+        rows_share: part of epsilon (published: also of delta) that the rows get; the rest is for training,
+            in sound mode whatever the composed curve leaves.
         roots: "all" nodes of the subsample, nodes without a vector being their own only neighbour (the
             authors' code), or "vectors", the M nodes alone (the paper's text).
         max_column_norm: L1 bound on a column of the weights (tau), which the paper does not state.

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants import allocation, amplification
+from dpgnn.accountants import amplification, calibration
 from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.methods._dpar_mechanisms import (
@@ -18,6 +18,7 @@ from dpgnn.methods._dpar_mechanisms import (
     laplace,
     mechanisms_of,
     repeated,
+    whole,
 )
 from dpgnn.methods._dpar_options import PRIVATE_ROWS, DPARConfig
 from dpgnn.methods._dpar_published import best_proved
@@ -53,33 +54,34 @@ def changed_roots(config: DPARConfig) -> int:
 def _allocated(
     config: DPARConfig, sizes: Sizes, budget: Budget
 ) -> tuple[list[tuple[str, Event[Any]]], Event[Any], float]:
-    """(rows, one training step, epsilon): noise shared by `rows_share`, delta spent once."""
-    shares = [
-        allocation.Share(
-            name="train",
-            build=lambda z: compose(_sound_step(config, sizes, z), sizes.num_steps),
-            weight=1 - config.rows_share,
-        )
-    ]
+    """(rows, one training step, epsilon).
+
+    The rows alone spend `rows_share` of epsilon at the budget's delta; training gets the noise with which
+    the composed curve meets the whole budget. Delta is spent once, on that curve.
+    """
+    if config.rows == "random":
+        # public rows cost nothing; training has the noise that it has beside em0
+        _, step, _ = _allocated(dataclasses.replace(config, rows="em0"), sizes, budget)
+        alone = compose(step, sizes.num_steps)
+        return [], step, calibration.epsilon(alone, delta=budget.delta, relation=RELATION)
+    rows: list[tuple[str, Event[Any]]] = []
     if config.rows in PRIVATE_ROWS:
-        shares.append(
-            allocation.Share(
-                name="rows",
-                build=lambda z: repeated(sizes, sound_rows(config, sizes, z)),
-                weight=config.rows_share,
-            )
-        )
-    elif config.rows == "random":
-        # public rows cost nothing; training gets its share only, as beside private rows
-        budget = Budget(epsilon=(1 - config.rows_share) * budget.epsilon, delta=budget.delta)
-    found = allocation.allocate(
-        shares, rule="epsilon-ratio", target_epsilon=budget.epsilon, delta=budget.delta,
-        relation=RELATION,
+        multiplier = calibration.calibrate_noise(
+            lambda z: repeated(sizes, sound_rows(config, sizes, z)),
+            target_epsilon=config.rows_share * budget.epsilon, delta=budget.delta,
+            relation=RELATION, start=float(sizes.num_vectors), tolerance=1e-3,
+        )  # fmt: skip
+        rows = sound_rows(config, sizes, multiplier)
+
+    def everything(multiplier: float) -> Event[Any]:
+        return whole(sizes, rows, _sound_step(config, sizes, multiplier))
+
+    multiplier = calibration.calibrate_noise(
+        everything, target_epsilon=budget.epsilon, delta=budget.delta, relation=RELATION,
+        start=float(changed_roots(config)), tolerance=1e-3,
     )  # fmt: skip
-    rows = []
-    if config.rows in PRIVATE_ROWS:
-        rows = sound_rows(config, sizes, found.noise_multipliers["rows"])
-    return rows, _sound_step(config, sizes, found.noise_multipliers["train"]), found.epsilon
+    spent = calibration.epsilon(everything(multiplier), delta=budget.delta, relation=RELATION)
+    return rows, _sound_step(config, sizes, multiplier), spent
 
 
 def sound_rows(config: DPARConfig, sizes: Sizes, multiplier: float) -> list[tuple[str, Event[Any]]]:
