@@ -14,6 +14,7 @@ TABLE: dict[str, str] = {
     "dp_gnn": "dpgnn.methods.dp_gnn",
     "dp_mlp": "dpgnn.methods.dp_mlp",
     "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
+    "dpdgc": "dpgnn.methods.dpdgc",
     "edgerand": "dpgnn.methods.edgerand",
     "gap": "dpgnn.methods.gap",
     "lapgraph": "dpgnn.methods.lapgraph",

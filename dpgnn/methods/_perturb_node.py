@@ -75,7 +75,7 @@ def sound_plan(
     aggregation: Aggregation,
     *,
     with_encoder: bool = True,
-    head_changes: tuple[int, int] | None = None,
+    encoder_changes: tuple[int, int] | None = None,
 ) -> Plan:
     """Noise for all mechanisms from one budget, counted by composed losses.
 
@@ -83,7 +83,7 @@ def sound_plan(
     size, all options. Batches are Poisson; the last step of each stage is what is used.
 
     Args:
-        head_changes: roots of the head that change, where it reads edges itself; one root when None.
+        encoder_changes: roots of the encoder that change, where it reads edges; one root when None.
         entry, facts, budget, config, aggregation: see the classes.
         with_encoder: whether an encoder is trained.
 
@@ -94,21 +94,21 @@ def sound_plan(
     changes = CHANGED[entry.relation]
     require(budget.is_private, "epsilon", "be finite at node level", budget.epsilon,
             "use mode nonprivate")  # fmt: skip
-    stages = {ENCODER: (config.encoder, changes), HEAD: (config.head, head_changes or changes)}
+    stages = {ENCODER: (config.encoder, encoder_changes or changes), HEAD: (config.head, changes)}
     weights = dict(zip((ENCODER, AGGREGATE, HEAD), config.shares))
     if not with_encoder:
         del stages[ENCODER]
 
     def stage_mechanism(name: str) -> Callable[[float], Mechanism]:
         stage, changed = stages[name]
-        return lambda z: _poisson_stage(entry, name, stage, changed, facts.num_train, z)
+        return lambda z: poisson_stage(entry, name, stage, changed, facts.num_train, z)
 
     def aggregate(z: float) -> Mechanism:
         return _aggregate_mechanism(aggregation, z)
 
     makers = {name: stage_mechanism(name) for name in stages} | {AGGREGATE: aggregate}
     order = [name for name in (ENCODER, AGGREGATE, HEAD) if name in makers]
-    allocation = _allocated(
+    allocation = allocated(
         tuple((name, makers[name](1.0).event, weights[name]) for name in order),
         config.rule,
         budget.epsilon,
@@ -128,6 +128,8 @@ def published_plan(
     *,
     caveats: tuple[str, ...],
     with_encoder: bool = True,
+    encoder_factor: float = 1.0,
+    encoder_changed: int = 1,
 ) -> Plan:
     """One noise multiplier for encoder, hops and head, calibrated by Renyi DP, as published.
 
@@ -135,22 +137,27 @@ def published_plan(
     and the noise is 2 z C, counted as if batches were Poisson with noise z C (caveat fixed-size-as-poisson).
     The second claim composes the losses of what is run with the proved sensitivity, or is infinite.
 
+    Args:
+        caveats: of the first claim.
+        encoder_factor: multiplies the encoder's noise (an encoder that reads edges).
+        encoder_changed: roots of the encoder that really change on a side.
+        entry, facts, budget, config, aggregation, with_encoder: as for `sound_plan`.
+
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorem 2; CARIBOU, Theorem 6.
     """
     fixed = entry.relation != "add-remove"
     stages = {ENCODER: config.encoder, HEAD: config.head}
     if not with_encoder:
         del stages[ENCODER]
-    steps = {n: s.num_steps(facts.num_train, drop_last=fixed) for n, s in stages.items()}
     counted = [aggregation.build(aggregation.sensitivity, aggregation.sensitivity)]
-    counted += [
-        compose(_counted_step(stages[name], facts.num_train), steps[name]) for name in stages
-    ]
-    z, stated = _published_multiplier(tuple(counted), budget.epsilon, budget.delta)
-    mechanisms = [
-        _published_stage(entry, name, stage, facts.num_train, steps[name], z)
-        for name, stage in stages.items()
-    ]
+    counted += [counted_steps(stage, facts.num_train) for stage in stages.values()]
+    z, stated = published_multiplier(tuple(counted), budget.epsilon, budget.delta)
+    mechanisms = []
+    for name, stage in stages.items():
+        factor, changed = (encoder_factor, encoder_changed) if name == ENCODER else (1.0, 1)
+        mechanisms.append(
+            _published_stage(entry, name, stage, facts.num_train, factor * z, changed)
+        )
     mechanisms.insert(int(with_encoder), _aggregate_mechanism(aggregation, z))
     if fixed:
         caveats = (*caveats, "fixed-size-as-poisson")
@@ -167,7 +174,7 @@ def published_plan(
 
 
 @lru_cache(maxsize=256)
-def _allocated(
+def allocated(
     shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, epsilon: float, delta: float
 ) -> Allocation:
     """Multipliers for events given at multiplier 1; kept, so that repeats of a run cost nothing."""
@@ -229,7 +236,7 @@ def _aggregate_mechanism(aggregation: Aggregation, z: float) -> Mechanism:
     )
 
 
-def _poisson_stage(
+def poisson_stage(
     entry: Entry, name: str, stage: StageConfig, changed: tuple[int, int], num_train: int, z: float
 ) -> Mechanism:
     """A stage of Poisson DP-SGD with noise z times its sensitivity C (d_plus + d_minus)."""
@@ -250,10 +257,12 @@ def _poisson_stage(
 
 
 def _published_stage(
-    entry: Entry, name: str, stage: StageConfig, num_train: int, num_steps: int, z: float
+    entry: Entry, name: str, stage: StageConfig, num_train: int, z: float, changed: int
 ) -> Mechanism:
+    """A stage with noise z C on Poisson batches (add-remove), 2 z C on fixed-size batches (otherwise)."""
     if entry.relation == "add-remove":
-        return _poisson_stage(entry, name, stage, (1, 0), num_train, z)
+        roots = (changed, changed - 1)
+        return poisson_stage(entry, name, stage, roots, num_train, z / sum(roots))
     relation: Any = entry.relation
     step: FixedSizeRoots[Any] = FixedSizeRoots(
         relation=relation,
@@ -261,8 +270,9 @@ def _published_stage(
         clipping_norm=stage.clipping_norm,
         population=num_train,
         batch_size=stage.batch_size,
-        changed_roots=1,
+        changed_roots=min(changed, num_train),
     )
+    num_steps = stage.num_steps(num_train, drop_last=True)
     return _stage(name, stage, step, num_steps, z, float(stage.batch_size))
 
 
@@ -281,9 +291,10 @@ def _stage(
     )
 
 
-def _counted_step(stage: StageConfig, num_train: int) -> PoissonRoots[Any]:
-    """A step as the publications count it, at multiplier 1: Poisson, one root added, noise C."""
-    return PoissonRoots(
+def counted_steps(stage: StageConfig, num_train: int) -> Event[Any]:
+    """A stage as the publications count it, at multiplier 1: Poisson, one root added, noise C, and all
+    steps of the epochs, although incomplete batches are dropped."""
+    step: PoissonRoots[Any] = PoissonRoots(
         relation="add-remove",
         noise_stddev=stage.clipping_norm,
         clipping_norm=stage.clipping_norm,
@@ -291,10 +302,11 @@ def _counted_step(stage: StageConfig, num_train: int) -> PoissonRoots[Any]:
         d_plus=1,
         d_minus=0,
     )
+    return compose(step, stage.num_steps(num_train, drop_last=False))
 
 
 @lru_cache(maxsize=256)
-def _published_multiplier(
+def published_multiplier(
     events: tuple[Event[Any], ...], epsilon: float, delta: float
 ) -> tuple[float, float]:
     """The shared multiplier of events given at multiplier 1, and the epsilon it states."""

@@ -41,7 +41,7 @@ class StageConfig:
                 f"batch_size {self.batch_size} exceeds the {num_train} training nodes and incomplete "
                 "batches are dropped, so nothing would be trained; lower batch_size",
             )  # fmt: skip
-        return self.num_epochs * max(1, num_train // self.batch_size)
+        return self.num_epochs * num_train // min(self.batch_size, num_train)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,8 @@ import pytest
 
 from dpgnn import config as strict
 from dpgnn import methods
-from dpgnn.accountants.events import compose
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods._perturb_node import _counted_step, _published_multiplier
+from dpgnn.methods._perturb_node import counted_steps, published_multiplier
 from dpgnn.methods._perturb_node_options import StageConfig
 from dpgnn.methods.base import Entry, Facts
 
@@ -64,8 +63,8 @@ def test_counting_one_direction_understates_an_undirected_edge() -> None:
 def test_the_shared_multiplier_reproduces_the_logged_dp_mlp_noise(num_train: int) -> None:
     """Logged 13.0238 = 2z for Cora's DP-MLP: batch 64, 100 epochs, delta 1e-4, epsilon 1."""
     stage = StageConfig(batch_size=64, num_epochs=100)
-    steps = 100 * num_train // 64
-    z, stated = _published_multiplier((compose(_counted_step(stage, num_train), steps),), 1.0, 1e-4)
+    counted = counted_steps(stage, num_train)
+    z, stated = published_multiplier((counted,), 1.0, 1e-4)
     assert 2 * z == pytest.approx(13.0238, rel=1e-3)
     assert stated <= 1.0
 
@@ -107,6 +106,7 @@ def test_a_batch_larger_than_the_training_set_is_refused_where_batches_are_dropp
     with pytest.raises(ValueError, match="nothing would be trained; lower batch_size"):
         plan_of("published", "node-bounded", "replace-one", num_train=8, node=NODE)
     plan = plan_of("sound", "node-bounded", "replace-one", num_train=8, node=NODE)
+    # q = 1: every root in every step
     assert plan.mechanism("head").num_steps == 10
 
 
