@@ -263,6 +263,7 @@ def _published_stage(
     if entry.relation == "add-remove":
         roots = (changed, changed - 1)
         return poisson_stage(entry, name, stage, roots, num_train, z / sum(roots))
+    num_steps = stage.num_steps(num_train, drop_last=True)
     relation: Any = entry.relation
     step: FixedSizeRoots[Any] = FixedSizeRoots(
         relation=relation,
@@ -272,7 +273,6 @@ def _published_stage(
         batch_size=stage.batch_size,
         changed_roots=min(changed, num_train),
     )
-    num_steps = stage.num_steps(num_train, drop_last=True)
     return _stage(name, stage, step, num_steps, z, float(stage.batch_size))
 
 
