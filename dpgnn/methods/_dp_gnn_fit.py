@@ -110,10 +110,7 @@ def clipping_of(
     per, rule = clipped_parts(entry), threshold_rule(entry)
     if rule == "public":
         return uniform_clipping(network, per, config.training.clipping_norm)
-    names = part_names(
-        entry, num_features=network.config.num_features // (1 + config.aggregate_once),
-        num_classes=network.config.num_outputs,
-    )  # fmt: skip
+    names = part_names(entry)
     if rule == "percentile":
         rng = context.streams.numpy("thresholds")
         count = min(NUM_MEASURED, trees.num_roots)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Sampler = OwnList | Published | Stable
 
-Conv = Literal["gcn", "gin", "gat", "sage"]
+Conv = Literal["gcn", "gin", "gat", "sage", "symmetric"]
 SamplerName = Literal["auto", "published", "own_list", "stable"]
 Thresholds = Literal["auto", "public", "percentile", "private-quantile"]
 Parts = Literal["auto", "global", "group", "tensor"]
@@ -35,17 +35,21 @@ class DPGNNConfig:
 
     Attributes:
         conv: gcn (mean over the node and its list), gin (sum, two-layer update), gat (dot-product
-            attention), sage (own state and mean of the list, one matrix each).
+            attention), sage (own state and mean of the list, one matrix each), symmetric
+            (D^-1/2 (A + I) D^-1/2).
         num_hops: message-passing depth r, 0 to 3; 0 is an MLP.
         width: units of every hidden layer.
         encoder_layers: layers before the first hop.
-        decoder_layers: layers after the last hop, the output layer counted.
+        decoder_layers: layers after the last hop, the output layer counted; 0 makes the last hop's update
+            the output layer.
         activation: relu, tanh or selu.
         skip: add the aggregate to each hop's update.
         num_heads, head_width: of gat.
         aggregate_once: average the features over each root's subgraph once, before training, and train an
             MLP on the root's own and averaged features; the same guarantee, much cheaper steps.
         row_norm: each record's features divided by their norm: none, l1 or l2.
+        projection: multiply the features by a fixed random matrix down to this many columns; the matrix is
+            public and the same in every run. For comparison only: see docs/methods/dpgnn.md.
         symmetrize: add the reverse of each edge of a directed graph (once) before sampling.
         sampler: published, own_list or stable; auto is published in published mode and without privacy,
             own_list in sound mode.
@@ -81,6 +85,7 @@ class DPGNNConfig:
     head_width: int = 25
     aggregate_once: bool = False
     row_norm: RowNorm = "none"
+    projection: int | None = None
     symmetrize: bool = True
     sampler: SamplerName = "auto"
     max_degree: int = 7
@@ -100,10 +105,13 @@ class DPGNNConfig:
     def __post_init__(self) -> None:
         at_least("num_hops", self.num_hops, 0)
         require(self.num_hops <= 3, "num_hops", "be at most 3", self.num_hops)
-        for name in ("width", "decoder_layers", "num_heads", "head_width"):
+        for name in ("width", "num_heads", "head_width"):
             at_least(name, getattr(self, name), 1)
         at_least("encoder_layers", self.encoder_layers, 0)
+        at_least("decoder_layers", self.decoder_layers, 0 if self.num_hops else 1)
         at_least("max_degree", self.max_degree, 0)
+        if self.projection is not None:
+            at_least("projection", self.projection, 1)
         for name in ("max_out_degree", "degree_bound", "max_list_size"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), 0)
@@ -237,13 +245,13 @@ def threshold_rule(entry: Entry) -> Literal["public", "percentile", "private-qua
     return "public" if entry.mode == "sound" else "percentile"
 
 
-def part_names(entry: Entry, *, num_features: int, num_classes: int) -> tuple[str, ...]:
-    """Names of the clipped parts, as `Clipping.norms` holds them."""
+def part_names(entry: Entry) -> tuple[str, ...]:
+    """Names of the clipped parts, as `Clipping.norms` holds them; they depend on the layers alone."""
     config: DPGNNConfig = entry.options
     kind = clipped_parts(entry)
     if kind == "global":
         return ("all",)
-    network = network_of(config, num_features=num_features, num_classes=num_classes)
+    network = network_of(config, num_features=1, num_classes=2)
     if kind == "tensor":
         return tuple(network.shapes)
     return tuple(dict.fromkeys(network.groups.values()))
@@ -259,9 +267,10 @@ def network_of(
     from dpgnn.models.network import Network, NetworkConfig
 
     once = config.aggregate_once
+    columns = config.projection or num_features
     return Network(
         NetworkConfig(
-            num_features=2 * num_features if once else num_features,
+            num_features=2 * columns if once else columns,
             num_outputs=num_classes,
             width=config.width,
             encoder_layers=config.encoder_layers,

@@ -47,7 +47,7 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """
     config: DPGNNConfig = entry.options
     change = _proved_change(entry)
-    thresholds = _threshold_mechanisms(entry, facts, change)
+    thresholds = _threshold_mechanisms(entry, change)
     chosen: Callable[[Event[Any]], Event[Any]] | None = None
     if thresholds:
 
@@ -110,7 +110,7 @@ def _details(entry: Entry, change: Change) -> dict[str, Any]:
     }
 
 
-def _threshold_mechanisms(entry: Entry, facts: Facts, change: Change) -> tuple[Mechanism, ...]:
+def _threshold_mechanisms(entry: Entry, change: Change) -> tuple[Mechanism, ...]:
     """One private quantile for each part, or none.
 
     Guarantee: each changed root moves a count by at most one, so every candidate's score moves by at
@@ -119,7 +119,7 @@ def _threshold_mechanisms(entry: Entry, facts: Facts, change: Change) -> tuple[M
     config: DPGNNConfig = entry.options
     if threshold_rule(entry) != "private-quantile":
         return ()
-    parts = part_names(entry, num_features=facts.num_features, num_classes=facts.num_classes)
+    parts = part_names(entry)
     moved = max(change.d_plus, change.d_minus)
     scale = 2.0 * moved * len(parts) / config.quantile_epsilon
     relation: Any = entry.relation
@@ -240,7 +240,7 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     changed = _max_occurrences(config, entry)
     reference = 2 * config.training.clipping_norm * changed
     stated, num_steps, epsilon = _stated(entry, facts, budget, changed, reference)
-    parts = part_names(entry, num_features=facts.num_features, num_classes=facts.num_classes)
+    parts = part_names(entry)
     # one deviation per part is a joint release with a sqrt(L) smaller multiplier
     split = 1 if config.reference_code else len(parts)
     run = replace(stated, noise_stddev=stated.noise_stddev / math.sqrt(split))

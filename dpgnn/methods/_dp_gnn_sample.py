@@ -9,6 +9,7 @@ import numpy as np
 from dpgnn.checks import require
 from dpgnn.methods._dp_gnn_options import DPGNNConfig, sampler_from_spec, sampler_of
 from dpgnn.methods.base import Entry, Prepared, SamplerSpec
+from dpgnn.rows import normalize_rows
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
@@ -90,6 +91,23 @@ def _check_degrees(graph: Graph, config: DPGNNConfig) -> None:
         largest <= config.degree_bound, "degree_bound", "be at least every node's degree",
         config.degree_bound, "declare a larger public bound, or protect the unit node-record",
     )  # fmt: skip
+
+
+def features_of(config: DPGNNConfig, x: Any) -> Any:
+    """Features as the network reads them; acts on each record by itself.
+
+    Args:
+        x: float32, shape (num_nodes, num_features), dense or CSR.
+
+    Returns:
+        float32, shape (num_nodes, num_features), or dense with `projection` columns.
+    """
+    x = normalize_rows(x, config.row_norm)
+    if config.projection is None:
+        return x
+    # a constant seed: the matrix is the same in training, inference and every run, and depends on no data
+    matrix = np.random.default_rng(0).standard_normal((x.shape[1], config.projection))
+    return np.asarray(x @ (matrix / np.sqrt(config.projection)), dtype=np.float32)
 
 
 def training_input(

@@ -23,6 +23,7 @@ from dpgnn.methods._dp_gnn_options import (
 from dpgnn.methods._dp_gnn_plan import published_plan, sound_plan
 from dpgnn.methods._dp_gnn_sample import (
     aggregated,
+    features_of,
     inference_arcs,
     prepare,
     read_sample,
@@ -39,7 +40,6 @@ from dpgnn.methods.base import (
     Support,
     nonprivate_plan,
 )
-from dpgnn.rows import normalize_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,7 +85,7 @@ def fit(
 
     config: DPGNNConfig = entry.options
     network = _network(config, graph)
-    x = normalize_rows(graph.x, config.row_norm)
+    x = features_of(config, graph.x)
     sample = read_sample(entry, graph, prepared)
     inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
     # sampled lists matter from the second hop on: validation and test nodes read complete ones
@@ -115,7 +115,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     Not covered by the claims where there is a hop: an answer reads the neighbours' features afresh.
     """
     config: DPGNNConfig = entry.options
-    x = normalize_rows(graph.x, config.row_norm)
+    x = features_of(config, graph.x)
     held = fitted.arcs if isinstance(fitted, FittedGNN) else None
     arcs = inference_arcs(config, graph, node_idx[:0], None) if held is None else held
     ready = _inference_input(config, x, arcs, node_idx)

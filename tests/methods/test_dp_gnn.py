@@ -314,6 +314,19 @@ def test_inference_reads_complete_lists_except_at_training_nodes_of_deep_publish
     )
 
 
+def test_projected_features_are_a_public_map_of_each_record_by_itself() -> None:
+    entry = entry_of("sound", projection=3, row_norm="l2")
+    dense = sampling.features_of(entry.options, GRAPH.x)
+    sparse = sampling.features_of(entry.options, sp.csr_array(GRAPH.x))
+    assert dense.shape == (GRAPH.num_nodes, 3)
+    np.testing.assert_allclose(dense, sparse, atol=1e-6)
+    alone = sampling.features_of(entry.options, GRAPH.x[5:6])
+    np.testing.assert_allclose(alone[0], dense[5], atol=1e-6)
+    _, fitted = fit(entry)
+    assert fitted.state["encoder.0.weight"].shape == (3, 8)
+    assert METHOD.predict(entry, fitted, GRAPH, SPLIT.test_idx).logits.shape == (15, 2)
+
+
 def test_a_directed_graph_is_symmetrized_once_without_repeated_arcs() -> None:
     edges = np.array([[0, 1, 2, 2], [1, 0, 3, 4]])
     graph = replace(GRAPH, edge_index=edges, directed=True)
@@ -325,6 +338,6 @@ def test_a_directed_graph_is_symmetrized_once_without_repeated_arcs() -> None:
 
 def test_parts_are_named_in_the_order_of_the_network() -> None:
     entry = entry_of("published", num_hops=0)
-    assert part_names(entry, num_features=6, num_classes=2) == ("encoder", "decoder")
+    assert part_names(entry) == ("encoder", "decoder")
     entry = entry_of("sound")
-    assert part_names(entry, num_features=6, num_classes=2) == ("all",)
+    assert part_names(entry) == ("all",)
