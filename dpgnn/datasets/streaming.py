@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from dpgnn.checks import at_least, fail, require
 from dpgnn.datasets import graph_files
 from dpgnn.datasets.content import ContentHash, hashed_head
+from dpgnn.datasets.edges import sorted_unique
 from dpgnn.graph import Task
 from dpgnn.storage import atomic_write, explain_os_errors, write_json
 
@@ -63,7 +64,7 @@ class Header:
         return (
             f"{self.name}: {self.num_nodes:,} nodes, about {self.expected_edges:,} edges; about "
             f"{(rows + edges) / 1e9:.2f} GB before compression, {scratch / 1e9:.2f} GB of scratch "
-            f"space, {memory_bytes / 1e9:.1f} GB of memory"
+            f"space, {memory_bytes / 1e9:.1f} GB of memory for sorting edges"
         )
 
 
@@ -232,7 +233,7 @@ class GraphWriter:
         for number in sorted(self._spills):
             self._spills[number].close()
             path = self._scratch / f"{number}.keys"
-            keys = np.unique(np.fromfile(path, dtype=np.int64))
+            keys = sorted_unique(np.fromfile(path, dtype=np.int64))
             path.unlink()
             source, target = np.divmod(keys, self.header.num_nodes)
             writer.write_table(

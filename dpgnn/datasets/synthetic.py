@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpgnn.datasets.raw_files import RawFiles
 
 ROWS_AT_ONCE = 1 << 16
-DRAWS_AT_ONCE = 1 << 22
+DRAWS_AT_ONCE = 1 << 20
 CALIBRATION_DRAWS = 1 << 18
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgnn.datasets.edges import clean_edges
+from dpgnn.datasets.edges import clean_edges, sorted_unique
 from dpgnn.graph import is_symmetric
 
 NODES = 7
@@ -24,3 +24,9 @@ def test_directed_edges_and_self_loops_are_kept_on_request(pairs):
     source, target = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     found = clean_edges(source, target, NODES, undirected=False, drop_self_loops=False)
     assert list(map(tuple, found.T.tolist())) == sorted(set(pairs))
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_sorted_unique_is_numpys_unique(values):
+    keys = np.array(values, dtype=np.int64)
+    np.testing.assert_array_equal(sorted_unique(keys), np.unique(keys))

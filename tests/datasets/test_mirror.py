@@ -32,7 +32,7 @@ def test_a_graph_of_the_manifest_loads_with_the_counts_there(mirror, tmp_path, n
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["cora", "photo", "cs"])
+@pytest.mark.parametrize("name", ["cora", "photo", pytest.param("cs", marks=pytest.mark.slow)])
 def test_values_equal_those_of_the_pyg_loader(mirror, tmp_path, name):
     """A second reader of the same files, written by others."""
     import shutil

@@ -56,10 +56,10 @@ def test_a_stand_in_keeps_its_bands(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["arxiv", "flickr", "mag", "reddit"])
 def test_a_large_stand_in_keeps_its_bands(name):
-    start = time.monotonic()
+    start = time.process_time()
     check_bands(name, root_seed=3)
     if name == "arxiv":
-        assert time.monotonic() - start < 30
+        assert time.process_time() - start < 20  # seconds of one core
 
 
 def test_the_same_seed_gives_the_same_graph_streamed_or_not(tmp_path):
