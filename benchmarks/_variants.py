@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -61,12 +62,13 @@ def padded(work: Workload, chunk: int | None = None) -> Step:
         total = torch.zeros_like(optimizer.parameters)
         for start in range(0, len(batch), size):
             part = slice(start, start + size)
-            flat = optimizer.parameters.clone().requires_grad_()
-            views = work.network.views(flat)
+            views = work.network.views(optimizer.parameters)
+            leaves = {name: view.clone().requires_grad_() for name, view in views.items()}
             rows, edges = batch.x[batch.node[part]], batch.adjacency[part]
-            logits = padded_logits(work.network, views, rows, edges, batch.sizes)
+            logits = padded_logits(work.network, leaves, rows, edges, batch.sizes)
             loss = per_root_loss(work.network, logits, batch.y[part]).sum()
-            total += torch.autograd.grad(loss, flat)[0]
+            grads = torch.autograd.grad(loss, list(leaves.values()))
+            total += torch.cat([gradient.reshape(-1) for gradient in grads])
         optimizer.step(total / len(batch))
 
     return step
@@ -129,6 +131,8 @@ def opacus(work: Workload, chunk: int, batch_size: int) -> Step:
     """Opacus' GradSampleModule in chunks of examples, clipped by our groups and added; noise and Adam."""
     from opacus import GradSampleModule
 
+    # the features need no gradient, which Opacus' hooks remark on at every step
+    warnings.filterwarnings("ignore", message="Full backward hook is firing")
     batch, rng = Padded(work, batch_size), np.random.default_rng(0)
     module = GradSampleModule(PaddedModule(work, batch.sizes), loss_reduction="sum")
     tensors = [p for _, p in module.named_parameters()]

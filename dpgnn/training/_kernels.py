@@ -169,6 +169,39 @@ def keep_back(g, out, clear, source_ptr, target_ptr):
         out[source_ptr[i] : source_ptr[i] + count] += g[target_ptr[i] : target_ptr[i + 1]]
 
 
+# the Python error model checks every division for zero, and then nothing vectorises
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def tanh32(h):
+    """tanh of a float32 array in place, wrong by at most 3e-7: a rational function that vectorises.
+
+    The coefficients are those of the minimax fit that Eigen uses. NaN stays NaN.
+    """
+    one = np.float32(1.0)
+    limit = np.float32(7.90531110763549805)
+    for t in range(h.shape[0]):
+        row = h[t]
+        for j in range(len(row)):
+            x = row[j]
+            x = limit if x > limit else x
+            x = -limit if x < -limit else x
+            s = x * x
+            p = np.float32(-2.76076847742355e-16)
+            p = p * s + np.float32(2.00018790482477e-13)
+            p = p * s + np.float32(-8.60467152213735e-11)
+            p = p * s + np.float32(5.12229709037114e-08)
+            p = p * s + np.float32(1.48572235717979e-05)
+            p = p * s + np.float32(6.37261928875436e-04)
+            p = p * s + np.float32(4.89352455891786e-03)
+            q = np.float32(1.19825839466702e-06)
+            q = q * s + np.float32(1.18534705686654e-04)
+            q = q * s + np.float32(2.26843463243900e-03)
+            q = q * s + np.float32(4.89352518554385e-03)
+            value = x * p / q
+            # the fraction may pass 1 by rounding, and 1 - h^2 must not be negative
+            value = one if value > one else value
+            row[j] = -one if value < -one else value
+
+
 @njit(cache=True, nogil=True, fastmath=FAST)
 def activate_back(code, scale, alpha, h, g):
     """g *= derivative of the activation, written in terms of its output h; 0 relu, 1 tanh, 2 selu."""

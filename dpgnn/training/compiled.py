@@ -267,6 +267,9 @@ def _activate(name: str, h: Tensor) -> Tensor:
     """The activation, in place."""
     if name == "relu":
         return torch.relu_(h)
+    if name == "tanh" and h.dtype == torch.float32:
+        kernels.tanh32(h.numpy())
+        return h
     return torch.tanh_(h) if name == "tanh" else torch.selu_(h)
 
 

@@ -117,16 +117,17 @@ def vmap_sum(
         sizes: see `padded_logits`.
     """
 
-    def loss(flat: Tensor, features: Tensor, edges: Tensor, label: Tensor) -> Tensor:
-        logits = padded_logits(network, network.views(flat), features, edges, sizes)
+    def loss(named: dict[str, Tensor], features: Tensor, edges: Tensor, label: Tensor) -> Tensor:
+        logits = padded_logits(network, named, features, edges, sizes)
         return per_root_loss(network, logits[None], label[None]).sum()
 
-    gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(parameters, x, adjacency, y)
+    # named tensors and not views of the flat one: the backward of a view fills a whole flat vector
+    named = {name: view.clone() for name, view in network.views(parameters).items()}
+    gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(named, x, adjacency, y)
     part_of, bounds = clipping.parts(network)
-    lengths = [int(np.prod(shape)) for shape in network.shapes.values()]
-    owner = torch.from_numpy(np.repeat(part_of, lengths))
-    for part, bound in enumerate(bounds.tolist()):
-        columns = torch.nonzero(owner == part)[:, 0]
-        norm = torch.linalg.vector_norm(gradients[:, columns], dim=1, keepdim=True)
-        gradients[:, columns] *= torch.clamp(bound / norm, max=1.0)
-    return gradients.sum(dim=0)
+    each = [gradients[name].flatten(1) for name in network.shapes]
+    squared = x.new_zeros(len(bounds), len(y))
+    for owner, gradient in zip(part_of, each):
+        squared[owner] += gradient.square().sum(dim=1)
+    factors = torch.clamp(torch.from_numpy(bounds).to(x)[:, None] / squared.sqrt(), max=1.0)
+    return torch.cat([factors[owner] @ gradient for owner, gradient in zip(part_of, each)])
