@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+from scipy.special import gammaln, logsumexp, ndtr
 
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots
 
@@ -144,8 +144,7 @@ def hypergeometric(population: int, marked: int, drawn: int) -> Floats:
     Log-gamma loses about 1e-10 relative at 2e5 elements, so the weights are normalised.
     """
     i = np.arange(marked + 1)
-    possible = (i <= drawn) & (marked - i <= population - marked - (drawn - i) + (marked - i))
-    possible &= drawn - i <= population - marked
+    possible = (i <= drawn) & (drawn - i <= population - marked)
     weights = np.full(marked + 1, -np.inf)
     k = i[possible]
     weights[possible] = (
@@ -174,11 +173,3 @@ def _normal_reach(log_weight: float) -> float:
     """z with weight * Pr[N(0, 1) > z] <= NEGLIGIBLE, by Pr[N > z] <= exp(-z^2/2)/2."""
     return math.sqrt(max(0.0, 2 * (log_weight - math.log(2 * NEGLIGIBLE))))
 
-
-def log_tail_difference(low: Floats, high: Floats) -> Floats:
-    """log(Phi(high) - Phi(low)) for low < high, accurate in both tails."""
-    flip = low > 0
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    top = log_ndtr(b)
-    with np.errstate(divide="ignore"):
-        return top + np.log(-np.expm1(log_ndtr(a) - top))
