@@ -195,5 +195,5 @@ METHOD = Method(
             "head": {"batch_size": 10, "num_epochs": 3},
         },
     },
-    citation="chien2023differentially",
+    citation="chien2023dpdgc",
 )
