@@ -123,7 +123,7 @@ def clipping_of(
         norms = part_norms(network, per, initial, x, trees, roots)
         found = np.array(
             [
-                private_quantile(row, context.ledger.enter(threshold_name(name)), trees.num_roots,
+                private_quantile(row, context.ledger.enter(threshold_name(name)),
                                  rng=context.streams.numpy("gumbel", part=name))
                 for name, row in zip(names, norms)
             ]
@@ -162,16 +162,16 @@ def part_norms(
 
 
 def private_quantile(
-    values: np.ndarray, mechanism: Mechanism, num_roots: int, *, rng: np.random.Generator
+    values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> float:
     """A candidate norm whose rank is near the wanted quantile.
 
     Guarantee: the report of a noisy maximum with Gumbel noise of the mechanism's scale; a score
-    -|#{values <= candidate} - quantile * num_roots| moves by at most one per changed root, and
-    num_roots and the candidates are public.
+    -|#{values <= candidate} - wanted rank| moves by at most one per changed root, and the wanted rank
+    and the candidates are public.
     """
     below = np.searchsorted(np.sort(values), CANDIDATES, side="right")
-    scores = -np.abs(below - mechanism.details["quantile"] * num_roots)
+    scores = -np.abs(below - mechanism.details["wanted_rank"])
     noisy = scores + rng.gumbel(scale=mechanism.details["scale"], size=len(scores))
     return float(CANDIDATES[int(np.argmax(noisy))])
 

@@ -1,10 +1,9 @@
-"""Plans of DP-GNN: noise or steps from public facts, in published and in sound mode."""
+"""The sound plan of DP-GNN, and what both modes' plans share: batches of fixed size, claims."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.events import Event, FixedSizeRoots, GumbelTopK, compose, compose_all
@@ -47,14 +46,14 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """
     config: DPGNNConfig = entry.options
     change = _proved_change(entry)
-    thresholds = _threshold_mechanisms(entry, change)
+    thresholds = _threshold_mechanisms(entry, facts, change)
     chosen: Callable[[Event[Any]], Event[Any]] | None = None
     if thresholds:
 
         def chosen(steps: Event[Any]) -> Event[Any]:
             return compose_all(steps, *(mechanism.event for mechanism in thresholds))
 
-    reference = 2 * config.training.clipping_norm * _max_occurrences(config, entry)
+    reference = 2 * config.training.clipping_norm * max_occurrences_of(config, entry)
     details = _details(entry, change)
     if config.counting == "theorem-1":
         counted = _fixed_size(entry, facts, budget, change.d_plus, reference, chosen, details)
@@ -64,9 +63,9 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
             d_minus=change.d_minus, reference_sensitivity=reference, accountant=config.counting,
             also=chosen, details=details,
         )  # fmt: skip
-    claim = _claim(
+    claim = claim_of(
         entry, facts, budget, epsilon=counted.epsilon, accountant=counted.accountant,
-        caveats=_inference(config), status="proved",
+        caveats=inference_caveats(config), status="proved",
     )  # fmt: skip
     return Plan(
         mechanisms=(*thresholds, counted.mechanism),
@@ -94,14 +93,15 @@ def _proved_change(entry: Entry) -> Change:
     return change
 
 
-def _max_occurrences(config: DPGNNConfig, entry: Entry) -> int:
+def max_occurrences_of(config: DPGNNConfig, entry: Entry) -> int:
+    """N(K, r) of the entry's sampler; 1 for an MLP."""
     return sampler_of(entry).promise.max_occurrences if config.num_hops else 1
 
 
 def _details(entry: Entry, change: Change) -> dict[str, Any]:
     config: DPGNNConfig = entry.options
     return {
-        "max_occurrences": _max_occurrences(config, entry),
+        "max_occurrences": max_occurrences_of(config, entry),
         "d_plus": change.d_plus,
         "d_minus": change.d_minus,
         "thresholds": threshold_rule(entry),
@@ -110,11 +110,12 @@ def _details(entry: Entry, change: Change) -> dict[str, Any]:
     }
 
 
-def _threshold_mechanisms(entry: Entry, change: Change) -> tuple[Mechanism, ...]:
+def _threshold_mechanisms(entry: Entry, facts: Facts, change: Change) -> tuple[Mechanism, ...]:
     """One private quantile for each part, or none.
 
-    Guarantee: each changed root moves a count by at most one, so every candidate's score moves by at
-    most max(d+, d-); the parts share quantile_epsilon by pure composition.
+    Guarantee: each changed root moves a count by at most one and the wanted rank is a public constant,
+    so every candidate's score moves by at most max(d+, d-); the parts share quantile_epsilon by pure
+    composition.
     """
     config: DPGNNConfig = entry.options
     if threshold_rule(entry) != "private-quantile":
@@ -123,13 +124,14 @@ def _threshold_mechanisms(entry: Entry, change: Change) -> tuple[Mechanism, ...]
     moved = max(change.d_plus, change.d_minus)
     scale = 2.0 * moved * len(parts) / config.quantile_epsilon
     relation: Any = entry.relation
+    details = {"scale": scale, "wanted_rank": config.quantile * facts.num_train}
     event = GumbelTopK(
         relation=relation, scale=scale, score_sensitivity=float(moved), num_selected=1
     )
     return tuple(
         Mechanism(
             name=threshold_name(part), event=event, noise_stddev=scale * math.pi / math.sqrt(6),
-            sensitivity=float(moved), details={"scale": scale, "quantile": config.quantile},
+            sensitivity=float(moved), details=details,
         )
         for part in parts
     )  # fmt: skip
@@ -151,7 +153,7 @@ def _fixed_size(
     relation: Any = entry.relation
 
     def steps(noise: float, count: int) -> Event[Any]:
-        whole = compose(_batch_event(entry, facts, noise, changed), count)
+        whole = compose(batch_event(entry, facts, noise, changed), count)
         return also(whole) if also is not None else whole
 
     if training.noise_multiplier is None:
@@ -163,17 +165,17 @@ def _fixed_size(
     else:
         noise = training.noise_multiplier * reference
         count = max_steps(
-            _batch_event(entry, facts, noise, changed), target_epsilon=budget.epsilon,
+            batch_event(entry, facts, noise, changed), target_epsilon=budget.epsilon,
             delta=budget.delta, relation=relation, accountant="rdp", also=also,
             limit=training.num_steps,
         )  # fmt: skip
     spent = epsilon(steps(noise, count), delta=budget.delta, relation=relation, accountant="rdp")
-    event = _batch_event(entry, facts, noise, changed)
+    event = batch_event(entry, facts, noise, changed)
     mechanism = fixed_size_mechanism(event, count, reference, details)
     return Calibrated(mechanism=mechanism, epsilon=spent, accountant="theorem-1")
 
 
-def _batch_event(
+def batch_event(
     entry: Entry, facts: Facts, noise_stddev: float, changed: int
 ) -> FixedSizeRoots[Any]:
     """One step on a batch of exactly m of N roots."""
@@ -212,162 +214,35 @@ def fixed_size_mechanism(
 def _as_the_paper_counts(
     entry: Entry, facts: Facts, budget: Budget, counted: Calibrated
 ) -> tuple[Claim, ...]:
-    """The same noise and steps by the paper's formula: what the tight count gains is the difference."""
+    """The same noise and steps by the paper's formula: what the tight count gains is the difference.
+
+    The formula takes N(K, r) changed roots whatever the relation: too few where a record is replaced.
+    """
+    from dpgnn.accountants import rdp
     from dpgnn.accountants.published import dpgnn_epsilon
 
     if entry.options.counting == "theorem-1" or entry.options.num_hops == 0:
         return ()
     mechanism, details = counted.mechanism, counted.mechanism.details
-    event = _batch_event(entry, facts, mechanism.noise_stddev, int(details["max_occurrences"]))
-    epsilon = dpgnn_epsilon(event, mechanism.num_steps, budget.delta)
-    caveats = ("fixed-size-as-poisson", "order-grid-floor")
-    claim = _claim(
+    counted_roots = int(details["max_occurrences"])
+    event = batch_event(entry, facts, mechanism.noise_stddev, counted_roots)
+    epsilon = dpgnn_epsilon(event, mechanism.num_steps, budget.delta, orders=rdp.WIDE_ORDERS)
+    caveats = inference_caveats(entry.options)
+    if details["d_plus"] > counted_roots:
+        caveats = (*caveats, "sampler-ripple")
+    claim = claim_of(
         entry, facts, budget, epsilon=epsilon, accountant="dpgnn-theorem-1", caveats=caveats,
         status="as-published",
     )  # fmt: skip
     return (claim,)
 
 
-def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """The paper's own plan: Theorem 1 gives T from lambda, or lambda from T.
-
-    The first claim is the paper's; the second the best we can prove for what is run; where thresholds are
-    measured, a third says what would hold for features alone if they had been public.
-
-    Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1, Algorithms 4 and 5.
-    """
-    config: DPGNNConfig = entry.options
-    changed = _max_occurrences(config, entry)
-    reference = 2 * config.training.clipping_norm * changed
-    stated, num_steps, epsilon = _stated(entry, facts, budget, changed, reference)
-    parts = part_names(entry)
-    # one deviation per part is a joint release with a sqrt(L) smaller multiplier
-    split = 1 if config.reference_code else len(parts)
-    run = replace(stated, noise_stddev=stated.noise_stddev / math.sqrt(split))
-    details = {
-        "max_occurrences": changed,
-        "stated_noise_multiplier": stated.noise_stddev / reference,
-        "num_parts": len(parts),
-        "thresholds": threshold_rule(entry),
-        "unit_of_clipping_norm": "measured" if _measures(entry) else "gradient",
-        "lr": config.training.optimizer.lr,
-        "optimizer": config.training.optimizer.name,
-    }
-    claim = _claim(
-        entry, facts, budget, epsilon=epsilon, accountant="dpgnn-theorem-1",
-        caveats=_published_caveats(entry, facts, split), status="as-published",
-    )  # fmt: skip
-    return Plan(
-        mechanisms=(fixed_size_mechanism(run, num_steps, reference, details),),
-        claims=(claim, *_best_proved(entry, facts, budget, run, num_steps)),
-        num_steps=num_steps,
-        facts=facts.recorded(),
-        details={"accountant": "dpgnn-theorem-1"},
-    )
-
-
-def _stated(
-    entry: Entry, facts: Facts, budget: Budget, changed: int, reference: float
-) -> tuple[FixedSizeRoots[Any], int, float]:
-    """The step as the paper counts it, the number of steps, and the epsilon it states."""
-    from dpgnn.accountants import rdp
-    from dpgnn.accountants.calibration import smallest_meeting
-    from dpgnn.accountants.published import dpgnn_epsilon, dpgnn_num_steps
-
-    training = entry.options.training
-    orders = rdp.REFERENCE_ORDERS if entry.options.reference_code else rdp.WIDE_ORDERS
-
-    def step(noise: float) -> FixedSizeRoots[Any]:
-        return _batch_event(entry, facts, noise, changed)
-
-    def spent(noise: float, count: int) -> float:
-        return dpgnn_epsilon(step(noise), count, budget.delta, orders=orders)
-
-    if training.noise_multiplier is None:
-        count = training.num_steps
-        noise = smallest_meeting(
-            lambda value: spent(value, count), budget.epsilon, start=reference, tolerance=1e-4,
-            name="target_epsilon",
-        )  # fmt: skip
-    else:
-        noise = training.noise_multiplier * reference
-        allowed = dpgnn_num_steps(step(noise), budget.epsilon, budget.delta, orders=orders)
-        if allowed == 0:
-            fail(
-                "epsilon", f"be at least {spent(noise, 1):.6g}, what one step costs",
-                budget.epsilon, "raise epsilon or noise_multiplier",
-            )  # fmt: skip
-        count = min(allowed, training.num_steps)
-    return step(noise), count, spent(noise, count)
-
-
-def _best_proved(
-    entry: Entry, facts: Facts, budget: Budget, run: FixedSizeRoots[Any], num_steps: int
-) -> tuple[Claim, ...]:
-    """What holds for the run: counted by the roots that can really change, or nothing finite."""
-    from dpgnn.accountants.calibration import epsilon
-    from dpgnn.accountants.published import gaussian_epsilon_by_rdp
-
-    def counted(event: FixedSizeRoots[Any]) -> float:
-        whole = compose(event, num_steps)
-        return epsilon(whole, delta=budget.delta, relation=event.relation)
-
-    if _measures(entry):
-        nothing = _claim(entry, facts, budget, epsilon=math.inf, accountant="none", status="proved")
-        if_public = _claim(
-            entry, facts, budget, epsilon=counted(run), accountant="pld",
-            caveats=("clip-thresholds-from-data",), status="as-published",
-        )  # fmt: skip
-        features = {"privacy_unit": "node-features", "relation": "replace-one"}
-        return (nothing, replace(if_public, **features))  # type: ignore[arg-type]
-    if entry.relation == "add-remove":  # a batch of fixed size from another number of roots
-        return (_claim(entry, facts, budget, epsilon=math.inf, accountant="none", status="proved"),)
-    roots = _proved_roots(entry, facts)
-    if roots < facts.num_train:
-        proved, accountant = counted(replace(run, changed_roots=roots)), "pld"
-    else:
-        # nothing bounds the changed roots, so all m clipped gradients of a batch may move: finite, and
-        # so large that the elementary conversion is as good as any
-        shift = 2 * run.clipping_norm * run.batch_size / run.noise_stddev
-        proved = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
-        accountant = "rdp"
-    return (_claim(entry, facts, budget, epsilon=proved, accountant=accountant, status="proved"),)
-
-
-def _proved_roots(entry: Entry, facts: Facts) -> int:
-    """Roots that a change of the unit can reach, as far as it is proved: all, where nothing is."""
-    if entry.options.num_hops == 0:
-        return 1
-    pair = (str(entry.privacy_unit), str(entry.relation))
-    found = sampler_of(entry).promise.changes.get(pair)
-    return found.d_plus if found is not None and found.proved else facts.num_train
-
-
-def _measures(entry: Entry) -> bool:
-    return threshold_rule(entry) == "percentile"
-
-
-def _published_caveats(entry: Entry, facts: Facts, split: int) -> tuple[str, ...]:
-    config: DPGNNConfig = entry.options
-    caveats = list(_inference(config))
-    if _measures(entry):
-        caveats.append("clip-thresholds-from-data")
-    if split > 1:
-        caveats.append("layerwise-noise")
-    if _proved_roots(entry, facts) > _max_occurrences(config, entry):
-        caveats += ["sampler-ripple", "undirected-edges"]
-    if entry.relation == "add-remove":
-        caveats.append("population-changes")
-    if config.reference_code:
-        caveats.append("order-grid-floor")
-    return tuple(caveats)
-
-
-def _inference(config: DPGNNConfig) -> tuple[str, ...]:
+def inference_caveats(config: DPGNNConfig) -> tuple[str, ...]:
+    """What a claim about weights says of predictions: with a hop they read the graph afresh."""
     return ("inference-reads-private-graph",) if config.num_hops else ()
 
 
-def _claim(
+def claim_of(
     entry: Entry,
     facts: Facts,
     budget: Budget,

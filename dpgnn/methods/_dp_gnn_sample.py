@@ -54,7 +54,9 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
 def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
     """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
     edges = graph.edge_index
-    edges = edges[:, edges[0] != edges[1]]
+    # a copy of a large graph's edges is made where it must be only
+    if graph.allow_self_loops:
+        edges = edges[:, edges[0] != edges[1]]
     if symmetrize and graph.directed:
         edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
     return edges

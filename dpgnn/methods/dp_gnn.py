@@ -20,7 +20,8 @@ from dpgnn.methods._dp_gnn_options import (
     network_of,
     sampler_spec,
 )
-from dpgnn.methods._dp_gnn_plan import published_plan, sound_plan
+from dpgnn.methods._dp_gnn_plan import sound_plan
+from dpgnn.methods._dp_gnn_published import published_plan
 from dpgnn.methods._dp_gnn_sample import (
     aggregated,
     features_of,
@@ -62,7 +63,7 @@ class FittedGNN(Fitted):
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """See `_dp_gnn_plan`: the paper's plan, the sound one, or none without privacy."""
+    """The plan of the entry's mode: the paper's plan, the sound one, or none without privacy."""
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
     return (sound_plan if entry.mode == "sound" else published_plan)(entry, facts, budget)

@@ -222,17 +222,17 @@ def test_a_private_quantile_comes_near_the_quantile_when_it_may_spend() -> None:
     event = GumbelTopK(relation="add-remove", scale=0.5, score_sensitivity=4.0, num_selected=1)
     mechanism = Mechanism(
         name="threshold/encoder", event=event, noise_stddev=1.0, sensitivity=4.0,
-        details={"scale": 0.5, "quantile": 0.75},
+        details={"scale": 0.5, "wanted_rank": 1500},
     )  # fmt: skip
     found = [
-        fitting.private_quantile(values, mechanism, 2000, rng=np.random.default_rng(seed))
+        fitting.private_quantile(values, mechanism, rng=np.random.default_rng(seed))
         for seed in range(20)
     ]
     ranks = [(values <= norm).mean() for norm in found]
     assert max(abs(rank - 0.75) for rank in ranks) < 0.04
-    wide = replace(mechanism, details={"scale": 1e9, "quantile": 0.75})
+    wide = replace(mechanism, details={"scale": 1e9, "wanted_rank": 1500})
     blind = {
-        fitting.private_quantile(values, wide, 2000, rng=np.random.default_rng(seed))
+        fitting.private_quantile(values, wide, rng=np.random.default_rng(seed))
         for seed in range(20)
     }
     assert len(blind) > 10
@@ -333,6 +333,9 @@ def test_a_directed_graph_is_symmetrized_once_without_repeated_arcs() -> None:
     both = sampling.arcs_of(graph, symmetrize=True)
     assert {tuple(arc) for arc in both.T} == {(0, 1), (1, 0), (2, 3), (3, 2), (2, 4), (4, 2)}
     assert both.shape[1] == 6
+    assert np.array_equal(sampling.arcs_of(graph, symmetrize=False), edges)
+    loops = np.concatenate([edges, [[3], [3]]], axis=1)
+    graph = replace(graph, edge_index=loops, allow_self_loops=True)
     assert np.array_equal(sampling.arcs_of(graph, symmetrize=False), edges)
 
 

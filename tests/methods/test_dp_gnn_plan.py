@@ -215,6 +215,18 @@ def test_changed_roots_are_those_of_the_samplers_promise(sampler: str, hops: int
         assert mechanism.sensitivity == pytest.approx(sum(expected))
 
 
+@pytest.mark.parametrize(
+    ("relation", "too_few"), [("add-remove", False), ("null-one", False), ("replace-one", True)]
+)
+def test_the_papers_formula_for_a_sound_run_says_where_it_counts_too_few_roots(
+    relation: str, too_few: bool
+) -> None:
+    entry = entry_of("sound", ("node-record", relation), training=training(100, None, 20))
+    paper = plan_of(entry, 1000, 2.0, 1e-5).claims[1]
+    assert ("sampler-ripple" in paper.caveats) == too_few
+    assert paper.accountant == "dpgnn-theorem-1"
+
+
 def test_counting_by_theorem_1_needs_more_noise_for_the_same_claim() -> None:
     pair = ("node-record", "null-one")
     noise = {}
