@@ -6,16 +6,16 @@ Run: python -m benchmarks.calibration [--rounds 3] [--out FILE.json]
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 from dpgnn import storage
 from dpgnn.accountants import calibration, composition
-from dpgnn.accountants.events import PoissonRoots, compose
+from dpgnn.accountants.events import Event, PoissonRoots, compose
 
 # (name, roots N, batch m, d_plus, d_minus, steps, limit in seconds)
 CASES = (
@@ -32,10 +32,10 @@ EPSILONS = (1.0, 4.0, 12.0)
 def calibrate(case: tuple[str, int, int, int, int, int, float], epsilon: float) -> float:
     """Noise multiplier for one budget, from an empty memory and a poor first guess."""
     _, population, batch, plus, minus, steps, _ = case
-    relation = "add-remove" if plus != minus else "replace-one"
+    relation: Any = "add-remove" if plus != minus else "replace-one"
 
-    def build(noise: float):  # type: ignore[no-untyped-def]
-        event = PoissonRoots(
+    def build(noise: float) -> Event[Any]:
+        event: Event[Any] = PoissonRoots(
             relation=relation,
             noise_stddev=noise,
             clipping_norm=1.0,
@@ -70,7 +70,8 @@ def main() -> int:
                 began = time.perf_counter()
                 noise[case[0], epsilon] = calibrate(case, epsilon)
                 seconds.setdefault((case[0], epsilon), []).append(time.perf_counter() - began)
-    rows, kept = [], True
+    rows: list[dict[str, Any]] = []
+    kept = True
     for case in CASES:
         for epsilon in EPSILONS:
             values = seconds[case[0], epsilon]
@@ -95,7 +96,7 @@ def main() -> int:
     print("within the limits" if kept else "OVER THE LIMITS")
     if args.out is not None:
         machine = {"machine": platform.machine(), "cores": os.cpu_count(), "rounds": args.rounds}
-        storage.write_json(args.out, {"platform": machine, "rows": json.loads(json.dumps(rows))})
+        storage.write_json(args.out, {"platform": machine, "rows": rows})
     return 0 if kept else 1
 
 

@@ -172,4 +172,3 @@ def _log_choose(n: int, k: NDArray[np.int64]) -> Floats:
 def _normal_reach(log_weight: float) -> float:
     """z with weight * Pr[N(0, 1) > z] <= NEGLIGIBLE, by Pr[N > z] <= exp(-z^2/2)/2."""
     return math.sqrt(max(0.0, 2 * (log_weight - math.log(2 * NEGLIGIBLE))))
-

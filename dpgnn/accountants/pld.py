@@ -93,10 +93,9 @@ def mixture_loss(pair: MixturePair, step: float) -> DiscreteLoss:
     q, _ = pair.q.trimmed()
     pair = MixturePair(p=p, q=q)
     low, high = p.range()
-    first, last = (
-        math.floor(float(pair.loss(np.array([low]))[0]) / step),
-        math.ceil(float(pair.loss(np.array([high]))[0]) / step),
-    )
+    ends = pair.loss(np.array([low, high])) / step
+    first = math.floor(float(ends[0]))
+    last = max(math.ceil(float(ends[1])), first + 1)
     edges = _where_loss_is(pair, np.arange(first, last + 1) * step, low, high)
     infinity = dropped + float(p.upper_tail(np.array([edges[-1]]))[0])
     cells = p.cells(edges), q.cells(edges)

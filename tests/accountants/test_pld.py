@@ -295,6 +295,13 @@ def test_monte_carlo_estimates_of_the_composed_divergence_agree(poisson, numbers
             assert loss.delta(epsilon) == pytest.approx(values.mean(), abs=4.5 * error)
 
 
+def test_a_negligible_rate_loses_no_mass(poisson):
+    pair = mixtures.two_sided_pair(poisson(1.0, 1e-30, 3, 2))
+    loss = pld.mixture_loss(pair, 1e-3)
+    assert loss.mass.sum() + loss.infinity_mass == pytest.approx(1.0, abs=1e-12)
+    assert loss.delta(0.0) < 1e-15
+
+
 def test_no_noise_gives_no_finite_epsilon(poisson, fixed):
     for event in (poisson(0.0, 0.1, 2, 1), fixed(0.0, 10, 2, 1), fixed(0.0, 10, 2, 3)):
         assert composition.epsilon(event, delta=1e-3, relation=event.relation) == math.inf

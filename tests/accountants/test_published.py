@@ -141,6 +141,50 @@ def test_stable_sampler_accounting_of_the_critique(vectors, fixed):
     assert published.dpgnn_num_steps(event, 12.0, delta) == row["T_at_eps12"]
 
 
+def test_terms_of_the_stable_sampler(vectors):
+    from dpgnn.samplers.promise import occurrence_bound
+    from dpgnn.samplers.stable import Stable
+
+    for row in vectors["dpgnn"]["critique_checks"]["rigorous_neff"]:
+        sampler = Stable(max_in_degree=row["K"], max_out_degree=row["D"], num_hops=row["r"])
+        terms = sampler.promise.change("node-record", "replace-one").d_plus
+        paper = occurrence_bound(row["K"], row["r"])
+        assert (paper, terms) == (row["paper_terms"], row["rigorous_terms"])
+        assert terms / paper == pytest.approx(row["noise_ratio_same_lambda"], rel=5e-4)
+
+
+def test_spill_over_of_the_published_sampler(vectors):
+    for row in vectors["dpgnn"]["critique_checks"]["sampler_spillover"]:
+        changed, shift = spill_over(row["K"], row["in_degree_with_v"] - 1)
+        # the vectors are Monte Carlo means
+        want = row["expected_changed_roots_per_outneighbour_shared_coins"]
+        assert changed == pytest.approx(want, rel=0.03)
+        assert shift == pytest.approx(row["marginal_lower_bound_any_coupling"], rel=0.1, abs=1e-9)
+
+
+def spill_over(bound, others):
+    """Readers of u, v aside, that come or go when v leaves u's in-list; and the shift of their mean.
+
+    Coins are shared: each other reader is kept in both worlds, only without v, or in neither; a list above
+    the bound is dropped.
+    """
+    with_v = min(1.0, bound / (2 * (others + 1)))
+    without = min(1.0, bound / (2 * others))
+    changed = shift = 0.0
+    for v_kept, chance in ((1, with_v), (0, 1 - with_v)):
+        for both in range(others + 1):
+            for late in range(others - both + 1):
+                p = chance * math.comb(others, both) * math.comb(others - both, late)
+                p *= with_v**both * (without - with_v) ** late
+                p *= (1 - without) ** (others - both - late)
+                here = both if both + v_kept <= bound else 0
+                there = both + late if both + late <= bound else 0
+                # survivors of the smaller list are among those of the larger one
+                changed += p * abs(here - there)
+                shift += p * (here - there)
+    return changed, abs(shift)
+
+
 def test_the_reference_order_grid_has_a_floor(vectors):
     orders = rdp.REFERENCE_ORDERS
     for name, row in vectors["dpgnn"]["order_grid_floor"].items():
