@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
+
+from dpgnn.samplers._prefetch import prefetch
+
+AHEAD = 8  # roots between asking for a list's place and reading it
 
 
 @njit(cache=True, nogil=True)
-def measure_trees(pointer, sources, roots, num_hops, stamp, queue, nodes_of, edges_of):  # type: ignore[no-untyped-def]
-    """Count distinct nodes and arcs within `num_hops` of every root."""
+def measure_trees(pointer, sources, roots, num_hops, mark, queue, nodes_of, edges_of):  # type: ignore[no-untyped-def]
+    """Count distinct nodes and arcs within `num_hops` of every root; mark starts as -1 everywhere."""
+    if num_hops == 1:  # a list holds each source once and never its own node
+        for index in range(len(roots)):
+            edges_of[index] = pointer[roots[index] + 1] - pointer[roots[index]]
+            nodes_of[index] = edges_of[index] + 1
+        return
     for index in range(len(roots)):
-        stamp_value = np.int64(index) + 1
+        if index + AHEAD < len(roots):
+            prefetch(pointer, roots[index + AHEAD])
         queue[0] = roots[index]
-        stamp[roots[index]] = stamp_value
+        mark[roots[index]] = index
         start, end, arcs = 0, 1, 0
-        for _ in range(num_hops):
+        for hop in range(num_hops):
             level_end = end
             for place in range(start, level_end):
                 node = queue[place]
                 arcs += pointer[node + 1] - pointer[node]
                 for entry in range(pointer[node], pointer[node + 1]):
                     source = sources[entry]
-                    if stamp[source] != stamp_value:
-                        stamp[source] = stamp_value
+                    if mark[source] != index:
+                        mark[source] = index
                         queue[end] = source
                         end += 1
+                        if hop + 1 < num_hops:
+                            prefetch(pointer, source)
             start = level_end
         nodes_of[index] = end
         edges_of[index] = arcs
@@ -32,45 +43,48 @@ def measure_trees(pointer, sources, roots, num_hops, stamp, queue, nodes_of, edg
 
 @njit(cache=True, nogil=True)
 def fill_trees(  # type: ignore[no-untyped-def]
-    pointer,
-    sources,
-    roots,
-    num_hops,
-    stamp,
-    local,
-    first_node,
-    first_edge,
-    nodes,
-    depth,
-    heads,
-    tails,
+    pointer, sources, roots, num_hops, mark, first_node, first_edge, nodes, depth, heads, tails
 ):
     """Write the subgraphs measured before: breadth first, root at local position 0.
 
     heads receives each arc's source, tails its target, both as positions inside the subgraph.
+    mark (-1 everywhere) holds where a node was written last: in this subgraph when not before its base.
     """
+    if num_hops == 1:
+        tails[first_edge[0] : first_edge[len(roots)]] = 0
+        depth[first_node[0] : first_node[len(roots)]] = 1
+        for index in range(len(roots)):
+            base, arc = first_node[index], first_edge[index]
+            nodes[base] = roots[index]
+            depth[base] = 0
+            start = pointer[roots[index]]
+            for place in range(pointer[roots[index] + 1] - start):
+                nodes[base + 1 + place] = sources[start + place]
+                heads[arc + place] = place + 1
+        return
     for index in range(len(roots)):
-        stamp_value = np.int64(index) + 1
+        if index + AHEAD < len(roots):
+            prefetch(pointer, roots[index + AHEAD])
         base, arc = first_node[index], first_edge[index]
         nodes[base] = roots[index]
         depth[base] = 0
-        stamp[roots[index]] = stamp_value
-        local[roots[index]] = 0
-        start, end = 0, 1
+        mark[roots[index]] = base
+        start, end = base, base + 1
         for hop in range(num_hops):
             level_end = end
             for place in range(start, level_end):
-                node = nodes[base + place]
+                node = nodes[place]
                 for entry in range(pointer[node], pointer[node + 1]):
                     source = sources[entry]
-                    if stamp[source] != stamp_value:
-                        stamp[source] = stamp_value
-                        local[source] = end
-                        nodes[base + end] = source
-                        depth[base + end] = hop + 1
+                    if mark[source] < base:
+                        mark[source] = end
+                        nodes[end] = source
+                        depth[end] = hop + 1
                         end += 1
-                    heads[arc] = local[source]
-                    tails[arc] = place
+                        if hop + 1 < num_hops:
+                            prefetch(pointer, source)
+                    heads[arc] = mark[source] - base
+                    tails[arc] = place - base
                     arc += 1
             start = level_end
 

@@ -215,9 +215,9 @@ def trees(
     size = lists.num_nodes
 
     def measure(part: slice) -> None:
-        stamp, queue = np.zeros(size, np.int64), np.empty(size, np.int64)
+        mark, queue = np.full(size, -1, np.int64), np.empty(size, np.int64)
         _ragged.measure_trees(
-            lists.pointer, lists.sources, roots[part], num_hops, stamp, queue,
+            lists.pointer, lists.sources, roots[part], num_hops, mark, queue,
             node_count[part], edge_count[part],
         )  # fmt: skip
 
@@ -229,9 +229,9 @@ def trees(
     heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
 
     def fill(part: slice) -> None:
-        stamp, local = np.zeros(size, np.int64), np.empty(size, np.int32)
+        mark = np.full(size, -1, np.int64)
         _ragged.fill_trees(
-            lists.pointer, lists.sources, roots[part], num_hops, stamp, local,
+            lists.pointer, lists.sources, roots[part], num_hops, mark,
             node_ptr[part.start :], edge_ptr[part.start :], nodes, depth, heads, tails,
         )  # fmt: skip
 
