@@ -72,6 +72,12 @@ class SplitConfig:
         return self.num_per_class, self.num_val, self.num_test
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """Caveat ids that claims on such a split carry: recipes that look at private labels or edges."""
+        looks = self.kind == "clustered" or self.min_class_size > 0 or self.drop_isolated
+        return ("preprocessing",) if looks else ()
+
+    @property
     def reads_edges(self) -> bool:
         """Whether drawing the split looks at edges."""
         return self.kind == "clustered" or self.drop_isolated

@@ -185,6 +185,12 @@ def test_the_dpar_split_has_no_validation_and_drops_edges_between_parts():
     assert split.inductive
 
 
+def test_recipes_that_look_at_private_values_carry_the_preprocessing_caveat():
+    assert PAPER_SETTINGS["dpgnn-clustered"].caveats == ("preprocessing",)
+    assert PAPER_SETTINGS["caribou"].caveats == ("preprocessing",)
+    assert PAPER_SETTINGS["dpar"].caveats == ()
+
+
 # majority class in the test set, per cent, from the logs of CARIBOU's authors; nodes that remain
 CARIBOU = {"cora": (31.18, 2708), "photo": (24.06, 7535), "computers": (36.71, 13471)}
 

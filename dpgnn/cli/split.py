@@ -60,6 +60,7 @@ def main(args: argparse.Namespace) -> int:
         "repeat": args.repeat,
         "root_seed": args.root_seed,
         "config": config,
+        "caveats": config.caveats,
         "graph_sha256": read_meta(args.graph)["content_sha256"],
     }
     write_split(args.out, split, num_nodes=graph.num_nodes, metadata=metadata)

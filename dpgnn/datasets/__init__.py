@@ -146,14 +146,14 @@ def prepare(
             print(found.header.estimate(), file=sys.stderr)
             return pieces.write(found, Path(out), provenance=own_provenance(own))
         graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
-        return save_graph(graph, out, provenance=own_provenance(Path(own_folder) / name))
+        return save_graph(graph, out, provenance=own_provenance(own))
     module, files = _open(name, Path(folder))
     if not hasattr(module, "pieces"):
         graph = load(name, folder=folder, root_seed=root_seed)
-        return save_graph(graph, out, provenance=provenance(name))
+        return save_graph(graph, out, provenance=provenance(name, folder))
     found = module.pieces(name, files, root_seed)
     print(found.header.estimate(), file=sys.stderr)
-    return pieces.write(found, Path(out), provenance=provenance(name))
+    return pieces.write(found, Path(out), provenance=provenance(name, folder))
 
 
 def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:
@@ -201,11 +201,16 @@ def own_provenance(folder: Path) -> dict[str, Any]:
     }
 
 
-def provenance(name: str) -> dict[str, Any]:
-    """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json."""
-    from dpgnn.datasets.sources import source_of
+def provenance(name: str, folder: Path = Path("data/raw")) -> dict[str, Any]:
+    """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json.
 
-    source = source_of(name)
+    A checksum that nobody publishes is that of the file here, in `folder` or a mirror folder.
+    """
+    from dpgnn.storage import sha256_file
+
+    _, files = _open(name, Path(folder))
+    source = files.source
+    found = {raw.file: files.find(raw) for raw in source.files if not raw.sha256}
     return {
         "origin": [raw.url or raw.mirror_path for raw in source.files] or ["made by dpgnn"],
         "version": source.version,
@@ -213,5 +218,6 @@ def provenance(name: str) -> dict[str, Any]:
         "redistribute": source.redistribute,
         "citation": source.citation,
         "caveats": list(entry_of(name).caveats),
-        "raw_sha256": {raw.file: raw.sha256 for raw in source.files},
+        "raw_sha256": {raw.file: raw.sha256 for raw in source.files}
+        | {file: sha256_file(path) if path else "" for file, path in found.items()},
     }
