@@ -231,7 +231,10 @@ def full_graph_logits(
 def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:
     """Features as torch: CSR stays CSR where a Linear reads it first, else it becomes dense."""
     if isinstance(x, np.ndarray):
-        return torch.from_numpy(np.array(x) if not x.flags.writeable else x).to(device)
+        with warnings.catch_warnings():
+            # a graph's arrays are read-only; nothing here writes, and a copy may not fit into memory
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(x).to(device)
     if not isinstance(network.operations[0], Linear):
         return torch.from_numpy(x.toarray()).to(device)
     ptr, column = (torch.from_numpy(a.astype(np.int64)) for a in (x.indptr, x.indices))
