@@ -202,7 +202,7 @@ def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: 
 
 
 def _labels(y: np.ndarray) -> np.ndarray:
-    return np.asarray(y, dtype=np.int64 if np.ndim(y) == 1 else np.float32)
+    return np.array(y, dtype=np.int64 if np.ndim(y) == 1 else np.float32)
 
 
 @njit(cache=True)
