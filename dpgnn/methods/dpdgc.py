@@ -19,6 +19,7 @@ from dpgnn.methods import dpdgc_plan
 from dpgnn.methods._head_options import HeadConfig
 from dpgnn.methods._perturb_node import CHANGED, Aggregation, published_plan, sound_plan
 from dpgnn.methods._perturb_node_options import NodeConfig
+from dpgnn.methods._perturb_plan import mark_large_delta
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -103,8 +104,12 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         require(config.normalized, "normalized", "be true in sound mode", config.normalized)
         bounding = config.node.bounding
         require(bounding == "declared", "node.bounding", "be declared in sound mode", bounding)
-    if entry.privacy_unit == "edge":
-        return dpdgc_plan.edge_plan(entry, facts, budget)
+    made = dpdgc_plan.edge_plan if entry.privacy_unit == "edge" else _node_plan
+    return mark_large_delta(made(entry, facts, budget), facts, budget)
+
+
+def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    config: DPDGCConfig = entry.options
     assert entry.relation is not None
     relation: Any = entry.relation
 

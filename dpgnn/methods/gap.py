@@ -23,7 +23,7 @@ from dpgnn.methods._perturb_node import (
     sound_plan,
 )
 from dpgnn.methods._perturb_node_options import NodeConfig
-from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim
+from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim, mark_large_delta
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -119,8 +119,11 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
-    if entry.privacy_unit == "edge":
-        return _edge_plan(entry, facts, budget)
+    made = _edge_plan if entry.privacy_unit == "edge" else _node_plan
+    return mark_large_delta(made(entry, facts, budget), facts, budget)
+
+
+def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: GapConfig = entry.options
     assert entry.relation is not None
     relation: Any = entry.relation
