@@ -41,4 +41,6 @@ def answer(entry: Entry, fitted: Fitted, node_idx: np.ndarray) -> Prediction:
         covered, note = True, EDGE_NOTE
     else:
         covered, note = False, NODE_NOTE
-    return Prediction(logits=logits[torch.from_numpy(np.array(node_idx))], covered=covered, note=note)
+    return Prediction(
+        logits=logits[torch.from_numpy(np.array(node_idx))], covered=covered, note=note
+    )

@@ -104,13 +104,31 @@ def train_head(
         model, channels, graph, split, config.training, context, "head",
         lambda rows, generator: model(rows, generator),
     )  # fmt: skip
-    model.load_state_dict(state)
-    model.eval()
-    with torch.no_grad():
-        logits = model([as_input(channel) for channel in channels])
+    logits = apply_head(config, state, channels, graph.num_classes)
     named = {f"head.{name}": value for name, value in state.items()}
     study = context.streams.randomness == "study"
     return named | {"logits": logits}, history if study else []
+
+
+def apply_head(
+    config: HeadConfig, state: Mapping[str, Tensor], channels: Sequence[Any], num_classes: int
+) -> Tensor:
+    """Logits of all rows of the channels from a head's weights; float32."""
+    model = MultiHead(
+        [channel.shape[1] for channel in channels],
+        config.hidden,
+        config.base_layers,
+        config.head_layers,
+        num_classes,
+        batch_norm=config.batch_norm,
+        dropout=0.0,
+        generator=torch.Generator(),
+    )
+    model.load_state_dict(dict(state))
+    model.eval()
+    with torch.no_grad():
+        logits: Tensor = model([as_input(channel) for channel in channels])
+    return logits
 
 
 def _train(

@@ -10,6 +10,7 @@ import torch
 
 from dpgnn.methods._aggregate import (
     ContractiveLayer,
+    Draw,
     contractive_iteration,
     operator_without_self_loops,
     released_code_iteration,
@@ -38,25 +39,51 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     function. Not so for `variant: as-released`, see `released_code_iteration`.
     """
     config: CaribouConfig = entry.options
-    as_released = config.variant == "as-released" and entry.mode != "sound"
     adjacency = adjacency_of(graph)
     check_degree_promise(
         adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
     )
-    if as_released:
-        return _released_code(config, adjacency, graph, split, plan, context)
+    if _is_released_code(entry):
+        return _released_code(entry, adjacency, graph, split, plan, context)
     x0, weights = encode(config.head, graph, split, context)
+    channels = edge_channels(
+        entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
+    )
+    weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
+    head, history = train_head(config.head, channels, graph, split, context)
+    return Fitted(state=weights | head, history=tuple(history))
+
+
+def edge_channels(
+    entry: Entry,
+    graph: Graph,
+    x0: np.ndarray,
+    adjacency: sp.csr_array,
+    noise_stddev: float,
+    draw: Draw,
+) -> list[np.ndarray]:
+    """What the head reads at edge level: X0 and X_K, or the released code's last state alone."""
+    config: CaribouConfig = entry.options
+    if _is_released_code(entry):
+        last = released_code_iteration(
+            _layer(config),
+            operator_without_self_loops(adjacency),
+            graph.dense_x().astype(np.float64),
+            num_hops=config.num_hops,
+            noise_stddev=noise_stddev,
+            draw=draw,
+            noise_free_layer=config.noise_free_layer,
+        )
+        return [last]
     last = contractive_iteration(
         _layer(config),
         symmetric_operator(adjacency, padding=config.padding or 1),
         x0,
         num_hops=config.num_hops,
-        noise_stddev=_noise(plan, context),
-        draw=normal_draw(context, AGGREGATE),
+        noise_stddev=noise_stddev,
+        draw=draw,
     )
-    weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
-    head, history = train_head(config.head, [x0, last], graph, split, context)
-    return Fitted(state=weights | head, history=tuple(history))
+    return [x0, last]
 
 
 def fit_node(
@@ -101,27 +128,30 @@ def fit_node_as_released(
     Guarantee: none.
     """
     adjacency = reading_matrix(prepared, graph.num_nodes)
-    return _released_code(entry.options, adjacency, graph, split, plan, context)
+    return _released_code(entry, adjacency, graph, split, plan, context)
+
+
+def _is_released_code(entry: Entry) -> bool:
+    return entry.mode != "sound" and entry.options.variant == "as-released"
 
 
 def _released_code(
-    config: CaribouConfig,
+    entry: Entry,
     adjacency: sp.csr_array,
     graph: Graph,
     split: Split,
     plan: Plan,
     context: Context,
 ) -> Fitted:
-    last = released_code_iteration(
-        _layer(config),
-        operator_without_self_loops(adjacency),
-        graph.dense_x().astype(np.float64),
-        num_hops=config.num_hops,
-        noise_stddev=_noise(plan, context),
-        draw=normal_draw(context, AGGREGATE),
-        noise_free_layer=config.noise_free_layer,
+    channels = edge_channels(
+        entry,
+        graph,
+        np.zeros((graph.num_nodes, 0)),
+        adjacency,
+        _noise(plan, context),
+        normal_draw(context, AGGREGATE),
     )
-    head, history = train_head(config.head, [last], graph, split, context)
+    head, history = train_head(entry.options.head, channels, graph, split, context)
     return Fitted(state=head, history=tuple(history))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dpgnn.methods._aggregate import column_scaled_rows, noisy_sums, unit_rows
+from dpgnn.methods._aggregate import Draw, column_scaled_rows, noisy_sums, unit_rows
 from dpgnn.methods._aggregate_bounds import reading_matrix
 from dpgnn.methods._head_private import FittedWithRows, private_encoder, private_head
 from dpgnn.methods._head_training import encode, train_head
@@ -38,12 +38,18 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     """
     config: GapConfig = entry.options
     x0, weights = encode(config.head, graph, split, context)
-    states = _hops(config, _edge_adjacency(entry, graph), x0, plan, context)
+    channels = channels_of(
+        config,
+        edge_adjacency(entry, graph),
+        x0,
+        _noise(plan, context),
+        normal_draw(context, AGGREGATE),
+    )
     weights = weights | {
         f"noisy_state.{hop}": torch.from_numpy(state.astype(np.float32))
-        for hop, state in enumerate(states, start=1)
+        for hop, state in enumerate(channels[1:], start=1)
     }
-    head, history = train_head(config.head, [x0, *states], graph, split, context)
+    head, history = train_head(config.head, channels, graph, split, context)
     return Fitted(state=weights | head, history=tuple(history))
 
 
@@ -59,14 +65,20 @@ def fit_node(
     x0, encoder = private_encoder(
         config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
     )
-    states = _hops(config, reading_matrix(prepared, graph.num_nodes), x0, plan, context)
+    channels = channels_of(
+        config,
+        reading_matrix(prepared, graph.num_nodes),
+        x0,
+        _noise(plan, context),
+        normal_draw(context, AGGREGATE),
+    )
     head, logits, history = private_head(
-        config.head, config.node.head.optimizer, [x0, *states], graph, split, context, delta=delta
+        config.head, config.node.head.optimizer, channels, graph, split, context, delta=delta
     )
     return FittedWithRows(state=encoder | head, history=tuple(history), kept={"logits": logits})
 
 
-def _edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
+def edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
     """Undirected edges; the stored edges where a published run counts one direction."""
     config: GapConfig = entry.options
     if entry.mode == "published" and config.directed and graph.directed:
@@ -74,15 +86,21 @@ def _edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
     return adjacency_of(graph)
 
 
-def _hops(
-    config: GapConfig, adjacency: sp.csr_array, x0: np.ndarray, plan: Plan, context: Context
+def channels_of(
+    config: GapConfig, adjacency: sp.csr_array, x0: np.ndarray, noise_stddev: float, draw: Draw
 ) -> list[np.ndarray]:
-    noise = context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0
-    return noisy_sums(
+    """What the head reads: x0 and the noisy states."""
+    states = noisy_sums(
         adjacency,
         x0,
         num_hops=config.num_hops,
-        noise_stddev=noise,
-        draw=normal_draw(context, AGGREGATE),
+        noise_stddev=noise_stddev,
+        draw=draw,
         normalize=NORMALIZE[config.normalization],
     )
+    return [x0, *states]
+
+
+def _noise(plan: Plan, context: Context) -> float:
+    """The planned noise, its mechanism entered; 0 without privacy."""
+    return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0
