@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ class TierConfig:
         repeats: overrides the study's number of repeats.
         epsilons: overrides the study's list.
         datasets: only these data sets; empty for all.
-        entries: only these entries (after sweeps); empty for all.
+        entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
     """
 
     repeats: int | None = None
@@ -302,10 +303,15 @@ def _check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
 def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
     change = config.tiers.get(tier, TierConfig())
     for name in change.entries:
-        if name not in entries:
+        if not any(fnmatchcase(entry, name) for entry in entries):
             raise ConfigError(
                 f"tiers.{tier}.entries: unknown entry {name!r}; known: {', '.join(sorted(entries))}"
             )
+    chosen = {
+        name
+        for name in entries
+        if not change.entries or any(fnmatchcase(name, pattern) for pattern in change.entries)
+    }
     keys = []
     for dataset, stated in config.datasets.items():
         if change.datasets and dataset not in change.datasets:
@@ -315,7 +321,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
                 raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
         for setting, (name, entry) in itertools.product(stated.settings, entries.items()):
             wanted = (
-                (not change.entries or name in change.entries)
+                name in chosen
                 and (not stated.entries or name in stated.entries)
                 and (not entry.datasets or dataset in entry.datasets)
                 and (not entry.settings or setting in entry.settings)

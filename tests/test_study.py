@@ -54,6 +54,14 @@ def test_every_run_is_enumerated_once() -> None:
     assert key.folder == "digits.random/dp/eps=8/1"
 
 
+def test_a_tier_names_entries_by_pattern() -> None:
+    study = resolve(changed(tiers={"S": {"entries": ["d*"]}}))
+    assert {key.entry for key in study.keys} == {"dp"}
+    swept = changed(entries__dp__sweep={"options.width": [4, 8]})
+    names = resolve(swept | {"tiers": {"S": {"entries": ["dp~width=*", "mlp"]}}})
+    assert {key.entry for key in names.keys} == {"dp~width=4", "dp~width=8", "mlp"}
+
+
 def test_a_tier_changes_only_what_it_names() -> None:
     study = resolve(BASE, "M")
     assert {key.dataset for key in study.keys} == {"digits"}

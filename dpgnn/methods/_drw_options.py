@@ -38,6 +38,8 @@ class DRWConfig:
         batch_fraction: of the smallest number of walks M_min (of the training nodes where there are no
             walks), when batch_size is None.
         batches: "fixed" (uniform without replacement, the paper) or "poisson".
+        population: published mode: the sampling rate is m over the "smallest" number of walks (M_min, the
+            paper) or over the number "drawn" (M); sound mode always takes M.
         accountant: published mode: "wang" (Wang et al., basic sum, capped), "wang-forward-difference",
             "unamplified"; sound mode: "pld" (exact) or "rdp"; None takes the first of the mode.
         noise_multiplier: noise over 2C (lambda), 2C being the reference sensitivity; None calibrates the
@@ -64,6 +66,7 @@ class DRWConfig:
     batch_size: int | None = None
     batch_fraction: float = 0.44
     batches: BatchLaw = "fixed"
+    population: Literal["smallest", "drawn"] = "smallest"
     accountant: Accountant | None = None
     noise_multiplier: float | None = 4.0
     num_steps: int | None = None
@@ -90,6 +93,7 @@ class DRWConfig:
         rule = "be in (0, 1]"
         require(0 < self.batch_fraction <= 1, "batch_fraction", rule, self.batch_fraction)
         one_of("batches", self.batches, ("fixed", "poisson"))
+        one_of("population", self.population, ("smallest", "drawn"))
         if self.noise_multiplier is not None:
             positive("noise_multiplier", self.noise_multiplier)
         if self.num_steps is not None:

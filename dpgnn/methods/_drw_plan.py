@@ -84,8 +84,8 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def step_event(entry: Entry, facts: Facts) -> FixedSizeRoots[Any] | PoissonRoots[Any]:
-    """One step as it is counted: q = m / M_min in published mode, m / M in sound mode."""
-    if entry.mode == "published":
+    """One step as it is counted: q = m / M_min as published, m / M in sound mode."""
+    if entry.mode == "published" and resolved(entry).population == "smallest":
         return _event(entry, facts, _smallest(entry, facts))
     return event_of_run(entry, facts)
 
