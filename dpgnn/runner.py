@@ -18,7 +18,7 @@ import numpy as np
 from dpgnn import evaluation, methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.code_hash import code_sha256
-from dpgnn.methods.base import Context, Entry, Facts, Fitted, Performance, Prepared
+from dpgnn.methods.base import Context, Entry, Fitted, Performance, Prepared, facts_of
 from dpgnn.randomness import Streams
 from dpgnn.results.schema import Record, read_record
 from dpgnn.storage import Store, atomic_write, sha256_json, write_json, write_parquet
@@ -82,18 +82,6 @@ def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) ->
     if privacy_unit == "edge":
         return 10.0 ** -(len(str(max(graph.num_edges, 1))) + 1)
     return 1.0 / (10 * graph.num_nodes)
-
-
-def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
-    """The public facts a plan may read."""
-    return Facts(
-        num_nodes=graph.num_nodes,
-        num_train=len(split.train_idx),
-        num_features=graph.num_features,
-        num_classes=graph.num_classes,
-        task=graph.task,
-        structure={} if prepared is None else dict(prepared.facts),
-    )
 
 
 def run_one(

@@ -11,7 +11,7 @@ import pytest
 
 ORDER = (
     "checks", "config", "paths", "seeds", "randomness", "storage", "rows", "graph", "datasets", "splits",
-    "samplers", "accountants", "models", "training", "methods", "evaluation", "audits", "results",
+    "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "results",
     "code_hash", "entries", "study", "runner", "workflow", "driver", "cli", "__main__",
 )  # fmt: skip
 

@@ -126,6 +126,18 @@ class Prepared:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
 
+def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
+    """The public facts a plan may read."""
+    return Facts(
+        num_nodes=graph.num_nodes,
+        num_train=len(split.train_idx),
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        task=graph.task,
+        structure={} if prepared is None else dict(prepared.facts),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """What only makes a run faster: never part of the mechanism, the plan or the claims."""

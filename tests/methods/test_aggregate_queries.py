@@ -13,9 +13,8 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
 from dpgnn.methods._aggregate_queries import query_logits
 from dpgnn.methods._perturb_plan import normal_draw
-from dpgnn.methods.base import Context, Entry
+from dpgnn.methods.base import Context, Entry, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.runner import facts_of
 from dpgnn.splits import SplitConfig, make_split
 from dpgnn.storage import Store
 

@@ -16,9 +16,8 @@ from dpgnn import config as strict
 from dpgnn import datasets, methods, seeds
 from dpgnn.accountants.plan import Budget, Ledger
 from dpgnn.graph import Graph
-from dpgnn.methods.base import Context, Entry
+from dpgnn.methods.base import Context, Entry, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.runner import facts_of
 from dpgnn.splits import SplitConfig, make_split
 from dpgnn.storage import Store
 

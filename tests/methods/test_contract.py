@@ -15,9 +15,9 @@ from safetensors.numpy import load_file
 from dpgnn import config as strict
 from dpgnn import methods, seeds
 from dpgnn.accountants.plan import Budget, LedgerError
-from dpgnn.methods.base import Entry, Method, Support
+from dpgnn.methods.base import Entry, Method, Support, facts_of
 from dpgnn.results.schema import read_record
-from dpgnn.runner import RunInputs, facts_of, run_one
+from dpgnn.runner import RunInputs, run_one
 from dpgnn.splits import Split
 from dpgnn.storage import read_parquet
 

@@ -18,9 +18,8 @@ from dpgnn.accountants.plan import Budget, Ledger, Mechanism, Plan
 from dpgnn.methods import _dp_gnn_fit as fitting
 from dpgnn.methods import _dp_gnn_sample as sampling
 from dpgnn.methods._dp_gnn_options import network_of, part_names, sampler_of
-from dpgnn.methods.base import Context, Entry, Fitted, Prepared
+from dpgnn.methods.base import Context, Entry, Fitted, Prepared, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.runner import facts_of
 from dpgnn.splits import Split
 from dpgnn.storage import Store
 from dpgnn.training.clipping import Clipping, uniform_clipping

@@ -13,9 +13,8 @@ from helpers import two_community_graph
 from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
-from dpgnn.methods.base import Context, Entry, Fitted
+from dpgnn.methods.base import Context, Entry, Fitted, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.runner import facts_of
 from dpgnn.splits import Split
 from dpgnn.storage import Store
 

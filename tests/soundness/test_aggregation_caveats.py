@@ -17,9 +17,8 @@ from dpgnn.graph import Graph
 from dpgnn.methods import gap
 from dpgnn.methods._aggregate_bounds import sampled_edges
 from dpgnn.methods._perturb_graph import keep_density
-from dpgnn.methods.base import Context, Entry
+from dpgnn.methods.base import Context, Entry, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.runner import facts_of
 from dpgnn.splits import SplitConfig, make_split
 from dpgnn.storage import Store
 
