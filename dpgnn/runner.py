@@ -47,7 +47,8 @@ class RunInputs:
         split: who is trained, selected and tested on.
         prepared: the prepared sample, or None.
         hashes: sha256 of graph, split and prepared sample.
-        graph_caveats: caveats any claim carries that depends on this graph's edges.
+        caveats: caveats any claim carries, from the graph's and the split's preprocessing.
+        edge_caveats: those that only methods which read edges carry.
         root_seed, randomness: of the study.
         performance: speed settings.
     """
@@ -60,7 +61,8 @@ class RunInputs:
     split: Split
     prepared: Prepared | None
     hashes: Mapping[str, Any]
-    graph_caveats: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    edge_caveats: tuple[str, ...] = ()
     root_seed: int = 0
     randomness: Any = "study"
     performance: Performance = Performance()
@@ -139,7 +141,8 @@ def run_one(
         _write(out, record, None, {}, _resources(started, clock, inputs.performance))
         _copy(out, finished)
         return record
-    plan = _with_graph_caveats(plan, inputs.graph_caveats if method.uses_edges else ())
+    edge_caveats = inputs.edge_caveats if method.uses_edges else ()
+    plan = _with_caveats(plan, (*inputs.caveats, *edge_caveats))
     ledger = Ledger(plan)
     context = Context(
         ledger=ledger,
@@ -248,7 +251,7 @@ def _event_item(item: Any) -> Any:
     return item
 
 
-def _with_graph_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
+def _with_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
     if not caveats or not plan.claims:
         return plan
     claims = tuple(

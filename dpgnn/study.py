@@ -209,6 +209,9 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
         raise ConfigError(f"tier must be one of S, M, L, got {chosen!r}")
     entries = expand_entries(config.entries)
     study = Study(config=config, tier=chosen, entries=entries, keys=_keys(config, entries, chosen))
+    if config.baseline and config.baseline not in entries:
+        known = ", ".join(sorted(entries))
+        raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
     for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):

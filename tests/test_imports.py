@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "paths", "seeds", "randomness", "storage", "rows", "graph", "datasets", "splits",
+    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "rows", "graph", "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "results",
-    "code_hash", "entries", "study", "runner", "workflow", "driver", "cli", "__main__",
+    "entries", "study", "runner", "workflow", "driver", "cli", "__main__",
 )  # fmt: skip
 
 

@@ -167,6 +167,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (changed(tiers={"S": {"entries": ["nope"]}}), r"^tiers\.S\.entries: unknown entry 'nope'"),
     (changed(entries__dp__settings=["rnd"]), r"unknown setting of entries\.dp 'rnd'"),
     (changed(tiers={"S": {"datasets": ["nope"]}}), r"unknown data set of tiers\.S 'nope'"),
+    (changed(baseline="nope"), r"^baseline: unknown entry 'nope'; known: dp, mlp"),
     (changed(name="a/b"), r"^name must match"),
     (changed(settings__random={"train_fraction": 1.5}), r"^settings\.random: "),
     ([], r"^configuration must be a mapping"),  # type: ignore[list-item]

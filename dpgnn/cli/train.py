@@ -92,7 +92,11 @@ def train(
             "split_sha256": sha256_file(split_path),
             "prepared_sha256": prepared_sha256,
         },
-        graph_caveats=tuple(meta["provenance"].get("caveats", ())),
+        caveats=(
+            *meta["provenance"].get("caveats", ()),
+            *study.config.settings[key.setting].caveats,
+        ),
+        edge_caveats=tuple(meta["provenance"].get("edge_caveats", ())),
         root_seed=study.config.root_seed,
         randomness=study.config.randomness,
         performance=Performance(device=device, num_threads=study.config.num_threads),

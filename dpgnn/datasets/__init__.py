@@ -35,11 +35,13 @@ class Entry:
             `pieces(name, files, root_seed) -> Pieces` for a graph that can be streamed.
         raw_edges: sources.csv counts the raw file's edges, and the loader compares them itself.
         caveats: caveat ids that any claim on this graph carries.
+        edge_caveats: those that only methods which read edges carry.
     """
 
     module: str
     raw_edges: bool = False
     caveats: tuple[str, ...] = ()
+    edge_caveats: tuple[str, ...] = ()
 
 
 # NAME-* stands for every name that starts like it
@@ -55,7 +57,7 @@ TABLE: Mapping[str, Entry] = {
     "cora_ml": Entry(module="npz_graphs"),
     "cs": Entry(module="npz_graphs"),
     "dblp": Entry(module="npz_graphs"),
-    "digits": Entry(module="digits", caveats=("preprocessing",)),
+    "digits": Entry(module="digits", edge_caveats=("preprocessing",)),
     "facebook-*": Entry(module="facebook100", caveats=("preprocessing",)),
     "flickr": Entry(module="graphsaint", raw_edges=True),
     "ogbn-arxiv": Entry(module="ogb", raw_edges=True),
@@ -218,6 +220,7 @@ def provenance(name: str, folder: Path = Path("data/raw")) -> dict[str, Any]:
         "redistribute": source.redistribute,
         "citation": source.citation,
         "caveats": list(entry_of(name).caveats),
+        "edge_caveats": list(entry_of(name).edge_caveats),
         "raw_sha256": {raw.file: raw.sha256 for raw in source.files}
         | {file: sha256_file(path) if path else "" for file, path in found.items()},
     }

@@ -22,4 +22,4 @@ def test_digits_are_the_real_ones_joined_to_their_nearest_neighbours():
 
 
 def test_digits_carry_the_preprocessing_caveat():
-    assert datasets.provenance("digits")["caveats"] == ["preprocessing"]
+    assert datasets.provenance("digits")["edge_caveats"] == ["preprocessing"]
