@@ -23,6 +23,7 @@ import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,9 @@ class PaperRule:
 
     Attributes:
         where: column -> value or list of values that a row must have.
-        entry: our entry; empty with `unavailable`.
+        entry: our entry; empty with `select` or `unavailable`.
+        select: names or patterns of entries (drw-1~*); the one with the best mean validation score stands for
+            the row, as a paper that searched a grid did.
         epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
         setting: overrides the table's.
         unavailable: why there is no entry for these rows.
@@ -51,6 +54,7 @@ class PaperRule:
 
     where: Mapping[str, Any]
     entry: str = ""
+    select: tuple[str, ...] = ()
     epsilon: str = ""
     setting: str = ""
     unavailable: str = ""
@@ -184,14 +188,18 @@ def _row(
     if name in stated.unavailable or rule.unavailable:
         reason = stated.unavailable.get(name) or rule.unavailable
         return made | {"verdict": "not available", "reason": reason}
-    key = (
-        stated.datasets.get(name, name),
-        rule.setting or stated.setting,
-        rule.entry,
-        rule.epsilon or _epsilon(row.get("epsilon", "")),
-    )
-    made |= {"entry": rule.entry, "our_dataset": key[0], "our_epsilon": key[3]}
-    cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
+    place = (stated.datasets.get(name, name), rule.setting or stated.setting)
+    epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
+    cell = None
+    if rule.select:
+        there = [c for c in cells if (c.dataset, c.setting, c.epsilon) == (*place, epsilon)]
+        cell, candidates = _selected(rule.select, there)
+        made["candidates"] = candidates
+    entry = rule.entry or (cell.entry if cell is not None else rule.select[0])
+    key = (*place, entry, epsilon)
+    made |= {"entry": entry, "our_dataset": key[0], "our_epsilon": key[3]}
+    if rule.entry:
+        cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
     if cell is None:
         return made | {"verdict": "not available", "reason": _why_missing(key, runs, info)}
     metric = stated.metric or cell.metric
@@ -202,6 +210,19 @@ def _row(
     made["verdict"] = verdict_of(made["difference"], ours["std"], made["paper_std"])
     made["reason"] = rule.note if made["verdict"] == "outside" else ""
     return made
+
+
+def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | None, int]:
+    """The cell with the best mean validation score among those whose entries match, and their number."""
+    scored = []
+    for cell in cells:
+        if any(fnmatchcase(cell.entry, pattern) for pattern in patterns):
+            found = [run.record.metrics.get("val", {}).get(cell.metric) for run in cell.runs]
+            if found and None not in found:
+                scored.append((sum(float(value) for value in found) / len(found), cell))
+    if not scored:
+        return None, 0
+    return max(scored, key=lambda pair: (pair[0], pair[1].entry))[1], len(scored)
 
 
 def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str, Any]]) -> Table:
@@ -231,6 +252,7 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             Column(key="verdict", header="Verdict"),
             Column(key="reason", header="Reason or ambiguity"),
             Column(key="entry", header="Our entry"),
+            Column(key="candidates", header="chosen on validation among", form="csv"),
             Column(key="our_dataset", header="our_dataset", form="csv"),
             Column(key="our_epsilon", header="our_epsilon", form="csv"),
         ),
@@ -246,9 +268,12 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
             wanted |= set(where)
         for position, rule in enumerate(table.rules):
             path = f"tables.{name}.rules.{position}"
-            if bool(rule.entry) == bool(rule.unavailable):
-                raise ConfigError(f"{path} must state either entry or unavailable")
+            if bool(rule.entry) + bool(rule.select) + bool(rule.unavailable) != 1:
+                raise ConfigError(f"{path} must state one of entry, select or unavailable")
             entries = {*info.entry_order, *info.other_entries}
+            for pattern in rule.select:
+                if not any(fnmatchcase(entry, pattern) for entry in entries):
+                    raise ConfigError(f"{path}.select: {pattern!r} matches no entry")
             if rule.entry and rule.entry not in entries:
                 known = ", ".join(sorted(entries))
                 raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")

@@ -137,11 +137,34 @@ def test_a_rule_may_list_several_values(runs: list[Run], info: StudyInfo) -> Non
     assert row["difference"] == pytest.approx(-0.002)
 
 
+def test_a_row_of_a_searched_grid_takes_the_entry_that_validates_best(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    def with_val(run: Run, value: float) -> Run:
+        metrics = {**run.record.metrics, "val": {"accuracy": value, "micro_f1": value}}
+        return replace(run, record=replace(run.record, metrics=metrics))
+
+    rule = {"where": {"method": "MLP"}, "select": ["mlp", "gcn*"], "note": "a grid"}
+    table = {**MAP["tables"]["T1"], "rules": [rule]}
+    for better, other in (("mlp", "gcn"), ("gcn", "mlp")):
+        scored = [with_val(run, 0.9 if run.record.key["entry"] == better else 0.1) for run in runs]
+        row = make({**MAP, "tables": {"T1": table}}, scored, info)[0].rows[1]
+        assert (row["entry"], row["candidates"]) == (better, 2), other
+    without = [
+        replace(r, record=replace(r.record, metrics={"test": r.record.metrics["test"]}))
+        for r in runs
+    ]
+    row = make({**MAP, "tables": {"T1": table}}, without, info)[0].rows[1]
+    assert row["verdict"] == "not available"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"entry": "nope"}, "unknown entry 'nope'"),
-        ({"entry": "", "unavailable": ""}, "either entry or unavailable"),
+        ({"entry": "", "unavailable": ""}, "one of entry, select or unavailable"),
+        ({"select": ["gcn*"]}, "one of entry, select or unavailable"),
+        ({"entry": "", "select": ["none-such*"]}, "'none-such\\*' matches no entry"),
         ({"where": {"colour": "red"}}, "no column colour"),
         ({"entrie": "mlp"}, "entrie"),
     ],
