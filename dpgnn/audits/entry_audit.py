@@ -1,0 +1,343 @@
+"""Audit of an entry: every private mechanism of its plan, in several processes, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn import methods, seeds
+from dpgnn.accountants.composition import curve
+from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all, parts
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.audits import mechanics, release_audit, training_audit
+from dpgnn.audits.canary import NODE_UNITS, AuditGraph
+from dpgnn.audits.capture import Case, caught_plan
+from dpgnn.audits.statistics import ClaimLine, Verdict, judge
+from dpgnn.checks import at_least, open_probability, require
+from dpgnn.methods.base import Entry, Facts
+from dpgnn.storage import Store, sha256_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# runs of one world that a process makes before it stores them
+CHUNK = 25
+# an audit graph that must be as large as its plan says has at most this many training nodes
+MOST_ROOTS = 600
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditRequest:
+    """What is audited and how hard.
+
+    Attributes:
+        entry: the entry for its data set.
+        budget: epsilon and delta asked for.
+        facts: public facts of the data set, for plans that count Poisson roots or releases; None plans for
+            the audit graph itself.
+        root_seed: of all streams of the audit.
+        num_runs: runs of each world and mechanism.
+        max_steps: steps of one run, at most those of the plan.
+        level: probability of accusing a correct mechanism, for the claim test and for the exact tests.
+        num_processes: 1 stays in this process.
+        work: where finished chunks are kept; None keeps none.
+        label: stands before progress lines.
+    """
+
+    entry: Entry
+    budget: Budget
+    facts: Facts | None = None
+    root_seed: int = 0
+    num_runs: int = 400
+    max_steps: int = 64
+    level: float = 0.001
+    num_processes: int = 1
+    work: Path | None = None
+    label: str = "audit"
+
+    def __post_init__(self) -> None:
+        at_least("num_runs", self.num_runs, 8)
+        at_least("max_steps", self.max_steps, 1)
+        open_probability("level", self.level)
+        at_least("num_processes", self.num_processes, 1)
+        require(self.entry.mode != "nonprivate", "entry", "be private", self.entry.name)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what decides the scores, and of the code that makes them."""
+        from dpgnn.code_hash import code_sha256
+
+        code = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
+        fields = {
+            "entry": dataclasses.asdict(self.entry),
+            "budget": dataclasses.asdict(self.budget),
+            "facts": None if self.facts is None else self.facts.recorded(),
+            "numbers": [self.root_seed, self.max_steps],
+            "code": code,
+        }
+        return sha256_json(fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What the audit of one mechanism says.
+
+    Attributes:
+        mechanism: names of the audited mechanisms of the plan.
+        attack: what was done, in words.
+        verdict: claim test and lower bounds; None where no claim can be counted.
+        checks: exact tests of the loop.
+        num_steps: steps of one run.
+        attained_share: part of the planned sensitivity that the canary reached; None for releases.
+        seconds: wall time.
+        note: what a reader should know.
+    """
+
+    mechanism: str
+    attack: str
+    verdict: Verdict | None
+    checks: tuple[mechanics.Check, ...] = ()
+    num_steps: int = 1
+    attained_share: float | None = None
+    seconds: float = 0.0
+    note: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither the claim test nor an exact test accuses the mechanism."""
+        return not (self.verdict and self.verdict.rejected) and all(c.passed for c in self.checks)
+
+
+def audit(request: AuditRequest) -> tuple[Finding, ...]:
+    """Audit every private mechanism of the entry's plan.
+
+    Raises:
+        ValueError: the plan cannot be made.
+    """
+    case = case_of(request)
+    delta = case.plan.claims[0].delta
+    found = []
+    for mechanism in case.plan.mechanisms:
+        if mechanism.clipping_norm is not None:
+            found.append(_guarded(mechanism.name, lambda m=mechanism: _training(request, m, delta)))  # type: ignore[misc]
+    releases = release_audit.release_mechanisms(case.plan)
+    if releases:
+        names = "+".join(mechanism.name for mechanism in releases)
+        found.append(_guarded(names, lambda: _release(request, releases, delta)))
+    return tuple(found)
+
+
+def case_of(request: AuditRequest) -> Case:
+    """The entry's two worlds and its one plan."""
+    entry, facts = request.entry, request.facts
+    recipe = recipe_of(entry, facts)
+    if facts is not None:
+        plan = _plan_for_data_set(request, recipe, facts)
+        if plan is not None:
+            return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
+        wanted = min(facts.num_train, MOST_ROOTS) - recipe.num_nodes
+        recipe = dataclasses.replace(
+            recipe, num_background=recipe.num_background + max(wanted, 0) // 2 * 2
+        )
+    plan = caught_plan(entry, recipe, None, request.budget)
+    return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
+
+
+def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
+    """An audit graph on which the entry's canary can do its worst."""
+    options = entry.options
+    node = getattr(options, "node", None)
+    bound = getattr(options, "max_degree", None) or getattr(node, "max_degree", None) or 4
+    declared = getattr(options, "degree_bound", None) or bound
+    leaves = min(bound, declared) if entry.privacy_unit == "node-bounded" else 2 * bound
+    if entry.privacy_unit == "edge":
+        leaves = 1
+    minimum = getattr(options, "minimum_degree", None) or 0
+    num_leaves = leaves if entry.privacy_unit in NODE_UNITS else min(leaves, 8)
+    return AuditGraph(
+        privacy_unit=str(entry.privacy_unit),
+        relation=str(entry.relation),
+        num_leaves=num_leaves,
+        num_classes=3 if facts is None else max(2, min(facts.num_classes, 3)),
+        task="multiclass" if facts is None else facts.task,  # type: ignore[arg-type]
+        minimum_degree=minimum,
+    )
+
+
+def _plan_for_data_set(request: AuditRequest, recipe: AuditGraph, facts: Facts) -> Plan | None:
+    """The very plan of the data set; None where its mechanisms need the data set's own number of roots."""
+    case = Case(entry=request.entry, recipe=recipe, plan=Plan(), root_seed=request.root_seed)
+    _, _, sample = case.prepared(True)
+    structure = {} if sample is None else dict(sample.facts)
+    if request.entry.method == "dpar" or "num_subgraphs" in structure:
+        return None
+    plan = caught_plan(
+        request.entry,
+        recipe,
+        dataclasses.replace(facts, structure=structure, num_features=recipe.num_features),
+        request.budget,
+    )
+    events = [event for m in plan.mechanisms for event, _ in parts(m.event)]
+    return None if any(isinstance(event, FixedSizeRoots) for event in events) else plan
+
+
+def _guarded(name: str, make: Callable[[], Finding]) -> Finding:
+    """A finding, or one that says why there is none (an event that no accountant counts)."""
+    try:
+        return make()
+    except (TypeError, ValueError) as error:
+        return Finding(mechanism=name, attack="none", verdict=None, note=f"not audited: {error}")
+
+
+def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Finding:
+    start = time.monotonic()
+    aim = _training_aim(_Frozen(request), mechanism.name)
+    steps = min(mechanism.num_steps, request.max_steps)
+    checks = mechanics.examine_loop(
+        aim, mechanism, level=request.level,
+        seed=seeds.child_seed(request.root_seed, "audit", part="loop", mechanism=mechanism.name),
+    )  # fmt: skip
+    (event, _), *_ = parts(mechanism.event)
+    scores = _scores(request, mechanism.name)
+    verdict = judge(scores, line_of(compose(event, steps)), delta=delta, level=request.level)
+    return Finding(
+        mechanism=mechanism.name,
+        attack="two worlds, canary, all iterates seen",
+        verdict=verdict,
+        checks=checks,
+        num_steps=steps,
+        attained_share=aim.moved() / mechanism.sensitivity if mechanism.sensitivity else None,
+        seconds=time.monotonic() - start,
+    )
+
+
+def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -> Finding:
+    start = time.monotonic()
+    line = line_of(compose_all(*(mechanism.event for mechanism in mechanisms)))
+    verdict = judge(_scores(request, RELEASE), line, delta=delta, level=request.level)
+    return Finding(
+        mechanism="+".join(mechanism.name for mechanism in mechanisms),
+        attack="two worlds, canary, the noisy release",
+        verdict=verdict,
+        seconds=time.monotonic() - start,
+    )
+
+
+def line_of(event: Event[Any]) -> ClaimLine:
+    """The line of a claim's event."""
+    return ClaimLine.of(curve(event))
+
+
+RELEASE = "release"
+
+
+class _Frozen:
+    """A request as a cache key."""
+
+    def __init__(self, request: AuditRequest) -> None:
+        self.request, self._key = request, request.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frozen) and other._key == self._key
+
+
+@lru_cache(maxsize=4)
+def _training_aim(frozen: _Frozen, name: str) -> training_audit.Aim:
+    case = case_of(frozen.request)
+    return training_audit.aim_at(case, case.plan.mechanism(name))
+
+
+@lru_cache(maxsize=4)
+def _release_aim(frozen: _Frozen) -> release_audit.ReleaseAim:
+    request = frozen.request
+    return release_audit.aim_at_release(
+        case_of(request), seeds.child_seed(request.root_seed, "audit", part="pilots")
+    )
+
+
+def forget() -> None:
+    """Drop what was captured (after code has been replaced)."""
+    _training_aim.cache_clear()
+    _release_aim.cache_clear()
+
+
+def chunk_scores(request: AuditRequest, name: str, inside: bool, first: int) -> np.ndarray:
+    """Scores of up to CHUNK runs of one world, float64; stored when `work` is given."""
+    store = Store(request.work, request.fingerprint)
+    label = f"{name}-{'in' if inside else 'out'}-{first}"
+    kept = store.load(label)
+    last = min(first + CHUNK, request.num_runs)
+    if kept is not None and len(kept[0]["scores"]) >= last - first:
+        return np.asarray(kept[0]["scores"][: last - first])
+    make = _scorer(request, name, inside)
+    scores = np.array([make(_seed(request, name, inside, run)) for run in range(first, last)])
+    store.save(label, {"scores": scores}, {})
+    return scores
+
+
+def _scorer(request: AuditRequest, name: str, inside: bool) -> Callable[[int], float]:
+    frozen = _Frozen(request)
+    if name == RELEASE:
+        release = _release_aim(frozen)
+        return lambda seed: release.score(seed, inside=inside)
+    aim = _training_aim(frozen, name)
+    score = training_audit.Score.of(aim)
+    mechanism = case_of(request).plan.mechanism(name)
+    steps = min(mechanism.num_steps, request.max_steps)
+    return lambda seed: float(
+        score(training_audit.projections(aim, steps, seed, inside=inside, stage=name)).sum()
+    )
+
+
+def _seed(request: AuditRequest, name: str, inside: bool, run: int) -> int:
+    return seeds.child_seed(request.root_seed, "audit", part=name, world=int(inside), run=run)
+
+
+def _scores(request: AuditRequest, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of all runs in G and in G'."""
+    tasks = [
+        (inside, first) for first in range(0, request.num_runs, CHUNK) for inside in (True, False)
+    ]
+    found: dict[tuple[bool, int], np.ndarray] = {}
+    start = time.monotonic()
+    for task, scores in zip(tasks, _run(request, name, tasks)):
+        found[task] = scores
+        _say(request, name, len(found), len(tasks), start)
+    sides = [
+        np.concatenate([found[inside, first] for first in range(0, request.num_runs, CHUNK)])
+        for inside in (True, False)
+    ]
+    return sides[0], sides[1]
+
+
+def _run(request: AuditRequest, name: str, tasks: list[tuple[bool, int]]) -> Iterator[np.ndarray]:
+    if request.num_processes == 1:
+        for inside, first in tasks:
+            yield chunk_scores(request, name, inside, first)
+        return
+    # fresh processes: a fork would copy the state of other threads
+    with ProcessPoolExecutor(request.num_processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(
+            chunk_scores, *zip(*[(request, name, inside, first) for inside, first in tasks])
+        )
+
+
+def _say(request: AuditRequest, name: str, done: int, total: int, start: float) -> None:
+    left = (time.monotonic() - start) / done * (total - done)
+    end = "\r" if sys.stderr.isatty() and done < total else "\n"
+    if end == "\r" or done in (1, total) or done % max(1, total // 8) == 0:
+        text = f"{request.label} {name}: {done}/{total} chunks, {left:.0f} s left"
+        print(text, end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,188 @@
+"""From scores of two neighbouring worlds to a verdict on a claim and to lower bounds on epsilon.
+
+A claim says: whatever test is used, P(accept | G) <= exp(e) P(accept | G') + delta(e) for every e, and the
+same with the worlds exchanged. The claim-curve test looks for a test that breaks one of these lines.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta
+
+from dpgnn.checks import at_least, open_probability, probability, require
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.composition import PrivacyCurve
+
+# half-way points of the scores that are tried as thresholds
+_NUM_THRESHOLDS = 64
+_EPSILONS = np.concatenate([np.linspace(-14.0, 14.0, 561), [20.0, 30.0, 50.0]])
+
+
+def rate_bounds(count: int, total: int, error: float) -> tuple[float, float]:
+    """Clopper-Pearson: the true rate is below the first or above the second with probability <= error each.
+
+    Args:
+        count, total: hits among independent trials.
+        error: of each side, in (0, 1).
+    """
+    at_least("total", total, 1)
+    require(0 <= count <= total, "count", f"be in 0..{total}", count)
+    open_probability("error", error)
+    low = 0.0 if count == 0 else float(beta.ppf(error, count, total - count + 1))
+    high = 1.0 if count == total else float(beta.ppf(1 - error, count + 1, total - count))
+    return low, high
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClaimLine:
+    """The line no test can cross if a claim is true: the largest true-positive rate at each false-alarm rate.
+
+    Attributes:
+        deltas: float64, delta(e) at each e of the grid; a grid can only put the line too high, which makes
+            the test miss and never accuse.
+    """
+
+    deltas: np.ndarray
+
+    @classmethod
+    def of(cls, curve: PrivacyCurve) -> ClaimLine:
+        """The line of a composed curve."""
+        return cls(deltas=np.array([curve.delta(float(epsilon)) for epsilon in _EPSILONS]))
+
+    def highest_rate(self, false_alarms: float) -> float:
+        """min over e of exp(e) * false_alarms + delta(e), at most 1."""
+        probability("false_alarms", false_alarms)
+        return float(min(1.0, np.min(np.exp(_EPSILONS) * false_alarms + self.deltas)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """A test: accept world `positive` where sign * score > threshold.
+
+    Attributes:
+        positive: 0 when it accepts G, 1 when it accepts G'.
+        sign: +1 or -1.
+        threshold: of sign * score.
+    """
+
+    positive: int
+    sign: int
+    threshold: float
+
+    def accepted(self, scores: np.ndarray) -> int:
+        """How many scores are accepted."""
+        return int((self.sign * scores > self.threshold).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the runs of two worlds say of a claim.
+
+    Attributes:
+        rejected: the claim is false, up to an error of `level`.
+        level: probability that a true claim is rejected, at most.
+        true_positive_rate_low, false_positive_rate_high: limits that hold together with probability
+            1 - level, of the test chosen on the other half.
+        allowed_rate: the largest true-positive rate that the claim admits at that false-alarm rate.
+        epsilon_lower_bound: no smaller epsilon is true at `delta`, with confidence 1 - level.
+        epsilon_gaussian_shape: the same point read as if the scores were Gaussian; a diagnostic, no proof.
+        delta: of the two bounds.
+        num_trials: runs of both worlds, both halves.
+    """
+
+    rejected: bool
+    level: float
+    true_positive_rate_low: float
+    false_positive_rate_high: float
+    allowed_rate: float
+    epsilon_lower_bound: float
+    epsilon_gaussian_shape: float
+    delta: float
+    num_trials: int
+
+
+def judge(
+    scores: tuple[np.ndarray, np.ndarray], line: ClaimLine, *, delta: float, level: float
+) -> Verdict:
+    """The claim-curve test and the lower bounds.
+
+    Guarantee: if the claim is true and the runs are independent, `rejected` has probability <= level, and
+    so has an `epsilon_lower_bound` above the claim's epsilon at delta: the tests are chosen on the first half
+    of the runs, and the limits of each are Clopper-Pearson limits at level/2 on the second half. The two
+    statements are each at `level`.
+
+    Args:
+        scores: of independent runs in G and in G', in the order they were made; any statistic will do.
+        line: of the claim.
+        delta: at which epsilon is bounded.
+        level: in (0, 1).
+    """
+    require(min(len(side) for side in scores) >= 4, "runs", "be at least 4 a world", len(scores[0]))
+    halves = [(side[: len(side) // 2], side[len(side) // 2 :]) for side in scores]
+    chosen, fresh = (halves[0][0], halves[1][0]), (halves[0][1], halves[1][1])
+
+    def excess(cut: Cut) -> float:
+        low, high = _limits(cut, chosen, level)
+        return low - line.highest_rate(high)
+
+    def bound(cut: Cut) -> float:
+        return _direct(*_limits(cut, chosen, level), delta)
+
+    cuts = _cuts(chosen)
+    for_claim, for_bound = max(cuts, key=excess), max(cuts, key=bound)
+    low, high = _limits(for_claim, fresh, level)
+    allowed = line.highest_rate(high)
+    at = _limits(for_bound, fresh, level)
+    return Verdict(
+        rejected=low > allowed,
+        level=level,
+        true_positive_rate_low=low,
+        false_positive_rate_high=high,
+        allowed_rate=allowed,
+        epsilon_lower_bound=_direct(*at, delta),
+        epsilon_gaussian_shape=max(_gaussian(*at, delta), _gaussian(low, high, delta)),
+        delta=delta,
+        num_trials=sum(len(side) for side in scores),
+    )
+
+
+def _cuts(scores: tuple[np.ndarray, np.ndarray]) -> list[Cut]:
+    """Both directions of both worlds, at quantiles of all scores."""
+    both = np.unique(np.concatenate(scores))
+    places = np.unique(np.linspace(0, len(both) - 1, _NUM_THRESHOLDS).astype(int))
+    cuts = []
+    for sign in (1, -1):
+        values = np.sort(sign * both)
+        middle = values[places]
+        middle = np.append(middle, values[0] - 1.0)
+        cuts += [Cut(positive=p, sign=sign, threshold=float(t)) for p in (0, 1) for t in middle]
+    return cuts
+
+
+def _limits(cut: Cut, scores: tuple[np.ndarray, np.ndarray], level: float) -> tuple[float, float]:
+    """(lower limit of the true-positive rate, upper limit of the false-positive rate)."""
+    right, wrong = scores[cut.positive], scores[1 - cut.positive]
+    low, _ = rate_bounds(cut.accepted(right), len(right), level / 2)
+    _, high = rate_bounds(cut.accepted(wrong), len(wrong), level / 2)
+    return low, high
+
+
+def _direct(low: float, high: float, delta: float) -> float:
+    """log((TPR - delta) / FPR), at least 0."""
+    return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def _gaussian(low: float, high: float, delta: float) -> float:
+    """epsilon of the Gaussian mechanism whose trade-off curve passes through the point."""
+    from dpgnn.accountants import gdp
+
+    if not (0 < low < 1 and 0 < high < 1):
+        return 0.0
+    mu = float(ndtri(low) - ndtri(high))
+    return gdp.epsilon(mu, delta) if mu > 0 and delta > 0 else 0.0

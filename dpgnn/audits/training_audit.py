@@ -1,0 +1,223 @@
+"""Audit of one DP-SGD mechanism: its real loop, run in two neighbouring worlds, against its planned event.
+
+The loop is the method's own: sampler, batches, clipping, sum, noise and divisor. The auditor chooses public
+initial weights that make the worlds differ most, watches every noisy mean and moves no weight, which an
+adversary who sees all iterates may do. A step is scored by its log likelihood ratio along the direction in
+which the noise-free sums differ, in units of the noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.audits.canary import DESIGNS
+from dpgnn.audits.capture import Case, Training, _Silent
+from dpgnn.randomness import Streams
+from dpgnn.storage import Store
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Mechanism
+
+# factors on the initial weights, and shifts of the output bias that make every prediction wrong
+SCALES = (1.0, 5.0, 25.0)
+BIASES = (0.0, 40.0)
+NUM_WEIGHTS = 2
+_HALF_WIDTH, _STEP = 60.0, 0.02
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aim:
+    """What the auditor watches in one mechanism; sensitive.
+
+    Attributes:
+        worlds: captured training of G and of G'.
+        initial: the chosen public weights.
+        direction: float64, shape (num_parameters,): dot product with a sum is in units of its noise.
+        rows: per-root gradients of G and of G' at `initial`, clipped, float64.
+        offsets: projections of those rows.
+        rate: probability that a root is in a batch.
+    """
+
+    worlds: tuple[Training, Training]
+    initial: Tensor
+    direction: np.ndarray
+    rows: tuple[np.ndarray, np.ndarray]
+    offsets: tuple[np.ndarray, np.ndarray]
+    rate: float
+
+    @property
+    def shift(self) -> float:
+        """By how much the noise-free sums over all roots differ, in units of the noise."""
+        return float(abs(self.offsets[0].sum() - self.offsets[1].sum()))
+
+    def moved(self) -> float:
+        """L2 distance of the noise-free sums over all roots."""
+        return float(np.linalg.norm(self.rows[0].sum(axis=0) - self.rows[1].sum(axis=0)))
+
+    def changed(self) -> tuple[int, int]:
+        """Roots of G, and of G', whose clipped gradient has no equal in the other world."""
+        from collections import Counter
+
+        first, second = (Counter(row.tobytes() for row in side) for side in self.rows)
+        return (first - second).total(), (second - first).total()
+
+
+def aim_at(case: Case, mechanism: Mechanism) -> Aim:
+    """Capture the mechanism's training in both worlds and choose the weights that tell them apart best."""
+    best: tuple[float, Aim] | None = None
+    for design in DESIGNS:
+        variant = dataclasses.replace(
+            case, recipe=dataclasses.replace(case.recipe, design=design), kept={}
+        )
+        worlds = (
+            variant.training(True, mechanism.name),
+            variant.training(False, mechanism.name),
+        )
+        for world in worlds:
+            if world.before_step is not None:
+                world.before_step(1)
+        for initial in _candidates(worlds[0], case.root_seed):
+            aim = _aimed(worlds, initial, _rate(mechanism))
+            quality = _separation(aim)
+            if best is None or quality > best[0]:
+                best = (quality, aim)
+    assert best is not None
+    return best[1]
+
+
+def _rate(mechanism: Mechanism) -> float:
+    (event, _), *_ = parts(mechanism.event)
+    if isinstance(event, PoissonRoots):
+        return event.sampling_probability
+    return event.batch_size / event.population if isinstance(event, FixedSizeRoots) else 1.0
+
+
+def _candidates(world: Training, seed: int) -> list[Tensor]:
+    """Initial weights: drawn as the method draws them, stretched, with one class pushed up."""
+    import torch
+
+    found = []
+    names = list(world.network.shapes)
+    for draw in range(NUM_WEIGHTS):
+        base = world.network.initial(rng=np.random.default_rng([seed % 2**32, draw]))
+        for scale in SCALES:
+            for bias in BIASES:
+                flat = (base * scale).clone()
+                last = world.network.views(flat)[names[-1]]
+                if bias and last.ndim == 1:
+                    last[-1] += bias
+                found.append(flat.to(torch.float32))
+    return found
+
+
+def root_rows(world: Training, initial: Tensor) -> np.ndarray:
+    """Each root's clipped gradient, float64, shape (num_roots, num_parameters); sensitive."""
+    import torch
+
+    gradients = world.gradients
+    count = (gradients if hasattr(gradients, "num_roots") else gradients.trees).num_roots
+    with torch.no_grad():
+        rows = [
+            gradients(initial, np.array([root])).double().numpy().copy() for root in range(count)
+        ]
+    return np.stack(rows)
+
+
+def _aimed(worlds: tuple[Training, Training], initial: Tensor, rate: float) -> Aim:
+    rows = (root_rows(worlds[0], initial), root_rows(worlds[1], initial))
+    spec, network = worlds[0].spec, worlds[0].network
+    deviation = spec.noise.per_coordinate(network, spec.clipping).numpy()
+    difference = rows[0].sum(axis=0) - rows[1].sum(axis=0)
+    length = np.linalg.norm(difference / deviation)
+    direction = difference / deviation**2 / max(float(length), 1e-300)
+    offsets = (rows[0] @ direction, rows[1] @ direction)
+    return Aim(
+        worlds=worlds, initial=initial, direction=direction, rows=rows, offsets=offsets, rate=rate
+    )
+
+
+def _separation(aim: Aim) -> float:
+    """Squared difference of a step's means over its variance."""
+    q = aim.rate
+    spread = [1 + q * (1 - q) * float((side**2).sum()) for side in aim.offsets]
+    return (q * aim.shift) ** 2 / max(spread)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Score:
+    """Log likelihood ratio of one step's projection, tabulated.
+
+    Attributes:
+        ratio: float64, at the points of the grid.
+    """
+
+    ratio: np.ndarray
+
+    @classmethod
+    def of(cls, aim: Aim) -> Score:
+        """From the laws of a step in both worlds: independent roots at the rate, unit normal noise."""
+        grid = _grid()
+        laws = []
+        for offsets in aim.offsets:
+            law = np.exp(-(grid**2) / 2)
+            for offset in offsets[np.abs(offsets) > 1e-3]:
+                moved = np.interp(grid - offset, grid, law, left=0.0, right=0.0)
+                law = (1 - aim.rate) * law + aim.rate * moved
+            laws.append(np.log(law / law.sum() + 1e-30))
+        return cls(ratio=laws[0] - laws[1])
+
+    def __call__(self, projections: np.ndarray) -> np.ndarray:
+        """The scores of projections, any shape."""
+        return np.interp(projections, _grid(), self.ratio)
+
+
+def _grid() -> np.ndarray:
+    return np.arange(-_HALF_WIDTH, _HALF_WIDTH + _STEP / 2, _STEP)
+
+
+def watch(
+    world: Training,
+    initial: Tensor,
+    num_steps: int,
+    seed: int,
+    look: Callable[[Tensor], None],
+    *,
+    stage: str,
+) -> None:
+    """Run the real training loop; `look` sees every noisy mean, and no weight moves."""
+    from dpgnn.training import dp_sgd
+    from dpgnn.training.options import OptimizerConfig
+
+    def step(optimizer: Any, gradient: Tensor) -> None:
+        optimizer.count += 1
+        look(gradient)
+
+    spec = dataclasses.replace(world.spec, num_steps=num_steps)
+    with mock.patch("dpgnn.training.optimizers.Optimizer.step", step):
+        dp_sgd.train(
+            spec, world.network, world.gradients, initial, OptimizerConfig(lr=1.0),
+            streams=Streams(root_seed=seed, axes={"audit": stage}), store=Store(None),
+            progress=_Silent(), stage=stage, num_rows=1, before_step=world.before_step,
+        )  # fmt: skip
+
+
+def projections(aim: Aim, num_steps: int, seed: int, *, inside: bool, stage: str) -> np.ndarray:
+    """float64, shape (num_steps,): noisy sums of one run along the direction, in units of the noise."""
+    world = aim.worlds[0 if inside else 1]
+    found: list[float] = []
+    scale = aim.direction * world.spec.divisor
+
+    def look(gradient: Tensor) -> None:
+        found.append(float(gradient.double().numpy() @ scale))
+
+    watch(world, aim.initial, num_steps, seed, look, stage=stage)
+    return np.array(found)
