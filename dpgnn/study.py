@@ -81,6 +81,7 @@ class StudyConfig:
         runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
         paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
         baseline: the entry that paired differences are taken against; or empty.
+        audits: test the claim of every private entry and budget; minutes each.
     """
 
     name: str
@@ -99,6 +100,7 @@ class StudyConfig:
     runs_per_job: int = 1
     paper: str = ""
     baseline: str = ""
+    audits: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -108,6 +108,19 @@ class Workflow:
         ]
 
     @cached_property
+    def audits(self) -> list[str]:
+        """The audit of every private entry, data set, setting and budget; [] where none is asked for."""
+        if not self.study.config.audits:
+            return []
+        folder = self.paths.study(self.study.name) / "audits"
+        names = {
+            f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json"
+            for key in self.study.keys
+            if self.study.entries[key.entry].mode != "nonprivate"
+        }
+        return [str(folder / name) for name in sorted(names)]
+
+    @cached_property
     def chunks(self) -> list[Chunk]:
         """Runs by process; [] when every run has a process of its own."""
         size = self.study.config.runs_per_job
@@ -193,6 +206,10 @@ class Workflow:
     def method_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's records."""
         return code_sha256(methods.TABLE[self.study.entries[entry].method], *RUNNER_MODULES)
+
+    def audit_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's audits."""
+        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.audit")
 
     @cached_property
     def presentation_json(self) -> str:

@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -20,6 +21,7 @@ import numpy as np
 from dpgnn import methods, seeds
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
+from dpgnn.code_hash import imported_modules
 from dpgnn.methods.base import Context, Entry, Facts, Performance
 from dpgnn.randomness import SECRET_STREAMS, Streams
 from dpgnn.storage import Store
@@ -56,7 +58,7 @@ class FreshSecrets(Streams):
         return seeds.child_seed(root, stream, **self.axes, **extra)
 
 
-class Caught(Exception):  # noqa: N818
+class Caught(Exception):
     """What was looked for has been reached; carries it."""
 
     def __init__(self, value: Any) -> None:
@@ -254,6 +256,7 @@ def stand_ins() -> Iterator[Callable[[str, str, Callable[[Any], Any]], None]]:
 
     The yielded function takes module, name and what makes the stand-in of the real function.
     """
+    _load_methods()
     with contextlib.ExitStack() as stack:
 
         def replace(module: str, name: str, around: Callable[[Any], Any]) -> None:
@@ -264,6 +267,13 @@ def stand_ins() -> Iterator[Callable[[str, str, Callable[[Any], Any]], None]]:
                     stack.enter_context(mock.patch.object(loaded, name, stand_in))
 
         yield replace
+
+
+@lru_cache(maxsize=1)
+def _load_methods() -> None:
+    """Import all that methods import when they run: a module loaded later would keep a stand-in."""
+    for name in sorted(imported_modules(*methods.TABLE.values())):
+        importlib.import_module(name)
 
 
 class _Silent:

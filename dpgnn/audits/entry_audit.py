@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # runs of one world that a process makes before it stores them
 CHUNK = 25
 # an audit graph that must be as large as its plan says has at most this many training nodes
-MOST_ROOTS = 600
+MOST_ROOTS = 160
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
