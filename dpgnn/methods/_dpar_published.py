@@ -155,7 +155,8 @@ def published(
     spent = chain.rows_epsilon if config.rows in PRIVATE_ROWS else 0.0
     stated = claim_for(
         entry, budget, epsilon=_amplified_as_stated(config, spent + training_epsilon),
-        accountant="dpar chain", caveats=_published_caveats(config), assumed_public=ASSUMED_PUBLIC,
+        accountant="dpar chain", caveats=_published_caveats(config, sizes, chain),
+        assumed_public=ASSUMED_PUBLIC,
     )  # fmt: skip
     return mechanisms, (stated, best_proved(entry, config, sizes, budget, rows, training))
 
@@ -169,16 +170,24 @@ def _amplified_as_stated(config: DPARConfig, epsilon: float) -> float:
     return epsilon
 
 
-def _published_caveats(config: DPARConfig) -> tuple[str, ...]:
+def _published_caveats(config: DPARConfig, sizes: Sizes, chain: Chain) -> tuple[str, ...]:
     caveats = ["expectation-argument", "output-universe", "fixed-size-as-poisson"]
     if config.amplification == "multiply":
         caveats.append("epsilon-times-rate")
     if config.rows != "none":
         caveats.append("batch-sensitivity")
-    if config.rows == "gm":
-        caveats += ["appr-sensitivity", "classical-gaussian-range"]
     if config.rows in EXACT_ROWS:
         caveats.append("exact-neighbours")
+    if config.rows in PRIVATE_ROWS and chain.vector is not None:
+        by_theorem = published_dpar.composition_theorem(
+            chain.vector.epsilon, chain.rows_delta / 2, sizes.num_vectors
+        )
+        if by_theorem > chain.rows_epsilon:
+            caveats.append("corollary-range")
+        if config.rows == "gm":
+            caveats.append("appr-sensitivity")
+            if chain.vector.epsilon >= 1:
+                caveats.append("classical-gaussian-range")
     return tuple(caveats)
 
 
