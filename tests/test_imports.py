@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "rows", "graph", "datasets", "splits",
+    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "rows", "graph",
+    "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "results",
     "entries", "study", "runner", "workflow", "driver", "cli", "__main__",
 )  # fmt: skip
