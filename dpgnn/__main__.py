@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import sys
 
@@ -22,8 +21,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpgnn {__version__}")
     subparsers = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
     for stage in STAGES:
-        if importlib.util.find_spec(f"dpgnn.cli.{stage}") is None:
-            continue
         importlib.import_module(f"dpgnn.cli.{stage}").add_parser(subparsers)
     return parser
 
