@@ -45,11 +45,3 @@ def pair_hashes(key, first, second):  # type: ignore[no-untyped-def]
     for place in range(len(first)):
         out[place] = pair_hash(key, first[place], second[place])
     return out
-
-
-@njit(cache=True, nogil=True, inline="always")
-def threshold(probability):  # type: ignore[no-untyped-def]
-    """The largest 64 bits h of a coin that comes up: P(h <= threshold) = probability to 2^-64."""
-    if probability >= 1.0:
-        return uint64(0xFFFFFFFFFFFFFFFF)
-    return uint64(probability * 18446744073709551616.0)

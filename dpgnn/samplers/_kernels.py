@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from dpgnn.samplers._hashing import mix, pair_hash, threshold
+from dpgnn.samplers._hashing import mix, pair_hash
 from dpgnn.samplers._prefetch import prefetch
 
 BLOCK = 2048  # arcs looked at together; their places stay in the first cache
@@ -112,20 +112,22 @@ def count_arcs(source, target, source_ok, target_ok, low, high, lengths):  # typ
     places = np.empty(BLOCK + 1, np.int64)
     for start in range(0, len(source), BLOCK):
         stop = min(start + BLOCK, len(source))
-        for place in range(
-            _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
-        ):
+        number = _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
+        for place in range(number):
+            if place + AHEAD < number:
+                prefetch(lengths, source[places[place + AHEAD]])
             lengths[source[places[place]]] += 1
 
 
 @njit(cache=True, nogil=True)
-def coin_thresholds(lengths, max_degree):  # type: ignore[no-untyped-def]
-    """For each list the threshold of a coin with probability min(1, K / (2 length)): uint64."""
-    limits = np.zeros(len(lengths), np.uint64)
+def coin_limits(lengths, max_degree):  # type: ignore[no-untyped-def]
+    """Turn each list's length (uint32, changed in place) into the limit of a coin of 32 bits.
+
+    A coin <= limit comes up with probability min(1, K / (2 length)), to 2^-32.
+    """
     for u in range(len(lengths)):
-        if lengths[u] > 0 and max_degree > 0:
-            limits[u] = threshold(max_degree / (2.0 * lengths[u]))
-    return limits
+        share = max_degree / (2.0 * max(lengths[u], 1)) * 4294967296.0
+        lengths[u] = np.uint32(min(share, 4294967295.0))
 
 
 @njit(cache=True, nogil=True)
@@ -148,6 +150,8 @@ def thin_lists(  # type: ignore[no-untyped-def]
         number = _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
         kept = 0
         for place in range(number):
+            if place + AHEAD < number:
+                prefetch(limits, source[places[place + AHEAD]])
             arc = places[place]
             u = source[arc]
             if by_position:
@@ -156,7 +160,7 @@ def thin_lists(  # type: ignore[no-untyped-def]
             else:
                 coin = pair_hash(key, u, target[arc])
             places[kept] = arc
-            kept += coin <= limits[u]
+            kept += (coin >> uint64(32)) <= uint64(limits[u])
         for place in range(kept):
             if place + AHEAD < kept:
                 later = np.int64(source[places[place + AHEAD]])

@@ -41,7 +41,9 @@ def _free_neighbour(pointer, neighbours, current, walk, tries, key, used):  # ty
     degree = uint64(pointer[current + 1] - start)
     if degree == 0:
         return np.int64(-1)
-    for attempt in range(walk * tries, (walk + 1) * tries):
+    # a long list is dear to scan: it is worth more tries
+    number = tries + np.int64(degree >> uint64(3)) if tries > 0 else 0
+    for attempt in range(walk * number, (walk + 1) * number):
         # the counter stands where no pair (node, neighbour) of the scan below can
         draw = pair_hash(key, attempt + (1 << 31), current)
         product = (draw >> uint64(32)) * degree

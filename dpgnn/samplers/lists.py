@@ -152,28 +152,28 @@ def thinned_slots(
     Args:
         coins: what a coin is keyed by: "pair", "position" in the list, or position and length ("list").
 
-    Memory: 4 * max_degree + 16 bytes a node, 8 more unless coins = "pair". Returns slots and counts as
+    Memory: 4 * max_degree + 8 bytes a node, 12 more unless coins = "pair". Returns slots and counts as
     `top_k_slots` by source.
     """
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
-    lengths = np.zeros(num_nodes, np.int32)
+    lengths = np.zeros(num_nodes, np.uint32)
 
     def count(chunk: np.ndarray, low: int, high: int) -> None:
         _kernels.count_arcs(chunk[0], chunk[1], source_ok, target_ok, low, high, lengths)
 
     _each_chunk(arcs, num_nodes, num_workers, count)
-    limits = _kernels.coin_thresholds(lengths, max_degree)
     by_position = coins != "pair"
     size = num_nodes if by_position else 0
     seen, keys_of_lists = np.zeros(size, np.int32), np.zeros(size, np.uint64)
     if coins == "list":
         keys_of_lists[:] = lengths
+    _kernels.coin_limits(lengths, max_degree)
 
     def thin(chunk: np.ndarray, low: int, high: int) -> None:
         _kernels.thin_lists(
             chunk[0], chunk[1], source_ok, target_ok, key, by_position, keys_of_lists, low, high,
-            limits, seen, slots, counts,
+            lengths, seen, slots, counts,
         )  # fmt: skip
 
     _each_chunk(arcs, num_nodes, num_workers, thin)

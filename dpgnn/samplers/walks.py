@@ -157,7 +157,7 @@ class Walks:
         length: L, steps of a walk; the model's depth.
         num_walks: R, walks from each root (DRW: 1, DRW-R: 2).
         inside: which edges a subgraph has, see `Partition.subgraphs`.
-        tries: random entries of a list looked at before all of it is scanned. The law is the same for
+        tries: random entries of a short list looked at before it is scanned. The law is the same for
             any number; 0 is slower and lets neighbouring graphs share as many draws as they can.
     """
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpgnn.samplers._hashing import draw_key, pair_hash, pair_hashes, threshold
+from dpgnn.samplers._hashing import draw_key, pair_hash, pair_hashes
 
 
 def grid(size=512):
@@ -43,14 +43,6 @@ def test_hashes_of_neighbouring_pairs_and_keys_are_uncorrelated():
         keep = off[: first.shape[0], : first.shape[1]]
         correlation = np.corrcoef(first[keep], second[keep])[0, 1]
         assert abs(correlation) < 5 / 512
-
-
-def test_a_coin_below_its_threshold_comes_up_with_its_probability():
-    hashes = pair_hashes(draw_key(np.random.default_rng(4)), *grid())
-    for probability in (0.01, 0.3, 0.9):
-        share = (hashes <= np.uint64(threshold(probability))).mean()
-        assert abs(share - probability) < 5 * np.sqrt(probability * (1 - probability)) / 512
-    assert (hashes <= np.uint64(threshold(1.0))).all()
 
 
 def test_a_key_depends_on_the_generator_only():

@@ -27,14 +27,15 @@ def plain_edgelists(arcs, num_nodes, train, max_degree, coins, key):
     kept = set()
     for u, entries in readers.items():
         survivors = set()
-        limit = min(1.0, max_degree / (2 * max(len(entries), 1))) * 2.0**64
+        share = max_degree / (2 * max(len(entries), 1))
+        limit = int(min(share * 2.0**32, 2.0**32 - 1))
         for position, w in enumerate(entries):
             if coins == "pair":
                 coin = int(pair_hash(key, u, w))
             else:
                 extra = len(entries) if coins == "list" else 0
                 coin = int(mix(np.uint64((int(pair_hash(key, u, position)) + extra) % 2**64)))
-            if coin <= limit:
+            if coin >> 32 <= limit:
                 survivors.add(w)
         if len(survivors) <= max_degree:
             kept |= {(u, w) for w in survivors}
