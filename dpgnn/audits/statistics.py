@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import beta
+from scipy.special import betaincinv, ndtri
 
 from dpgnn.checks import at_least, open_probability, probability, require
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 # half-way points of the scores that are tried as thresholds
 _NUM_THRESHOLDS = 64
 _EPSILONS = np.concatenate([np.linspace(-14.0, 14.0, 561), [20.0, 30.0, 50.0]])
+_FACTORS = np.exp(_EPSILONS)
 
 
 def rate_bounds(count: int, total: int, error: float) -> tuple[float, float]:
@@ -34,8 +34,8 @@ def rate_bounds(count: int, total: int, error: float) -> tuple[float, float]:
     at_least("total", total, 1)
     require(0 <= count <= total, "count", f"be in 0..{total}", count)
     open_probability("error", error)
-    low = 0.0 if count == 0 else float(beta.ppf(error, count, total - count + 1))
-    high = 1.0 if count == total else float(beta.ppf(1 - error, count + 1, total - count))
+    low = 0.0 if count == 0 else float(betaincinv(count, total - count + 1, error))
+    high = 1.0 if count == total else float(betaincinv(count + 1, total - count, 1 - error))
     return low, high
 
 
@@ -58,7 +58,7 @@ class ClaimLine:
     def highest_rate(self, false_alarms: float) -> float:
         """min over e of exp(e) * false_alarms + delta(e), at most 1."""
         probability("false_alarms", false_alarms)
-        return float(min(1.0, np.min(np.exp(_EPSILONS) * false_alarms + self.deltas)))
+        return float(min(1.0, np.min(_FACTORS * false_alarms + self.deltas)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +134,11 @@ def judge(
     def bound(cut: Cut) -> float:
         return _direct(*_limits(cut, chosen, level), delta)
 
+    def shape(cut: Cut) -> float:
+        return _separation(*_limits(cut, chosen, level))
+
     cuts = _cuts(chosen)
-    for_claim, for_bound = max(cuts, key=excess), max(cuts, key=bound)
+    for_claim, for_bound, for_shape = (max(cuts, key=key) for key in (excess, bound, shape))
     low, high = _limits(for_claim, fresh, level)
     allowed = line.highest_rate(high)
     at = _limits(for_bound, fresh, level)
@@ -146,7 +149,7 @@ def judge(
         false_positive_rate_high=high,
         allowed_rate=allowed,
         epsilon_lower_bound=_direct(*at, delta),
-        epsilon_gaussian_shape=max(_gaussian(*at, delta), _gaussian(low, high, delta)),
+        epsilon_gaussian_shape=_gaussian(*_limits(for_shape, fresh, level), delta),
         delta=delta,
         num_trials=sum(len(side) for side in scores),
     )
@@ -182,7 +185,10 @@ def _gaussian(low: float, high: float, delta: float) -> float:
     """epsilon of the Gaussian mechanism whose trade-off curve passes through the point."""
     from dpgnn.accountants import gdp
 
-    if not (0 < low < 1 and 0 < high < 1):
-        return 0.0
-    mu = float(ndtri(low) - ndtri(high))
+    mu = _separation(low, high)
     return gdp.epsilon(mu, delta) if mu > 0 and delta > 0 else 0.0
+
+
+def _separation(low: float, high: float) -> float:
+    """Distance of two unit normal laws with these rates; 0 at the ends."""
+    return float(ndtri(low) - ndtri(high)) if 0 < low < 1 and 0 < high < 1 else 0.0

@@ -19,6 +19,7 @@ import numpy as np
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case, Training, _Silent
+from dpgnn.audits.one_run import OneRun, guess
 from dpgnn.randomness import Streams
 from dpgnn.storage import Store
 
@@ -96,14 +97,7 @@ def aim_at(case: Case, mechanism: Mechanism) -> Aim:
 
 def _distance(worlds: tuple[Training, Training], initial: Tensor) -> float:
     """L2 distance of the noise-free sums over all roots."""
-    import torch
-
-    with torch.no_grad():
-        sums = [
-            world.gradients(initial, np.arange(_num_roots(world))).double().numpy().copy()
-            for world in worlds
-        ]
-    return float(np.linalg.norm(sums[0] - sums[1]))
+    return float(np.linalg.norm(_total(worlds[0], initial) - _total(worlds[1], initial)))
 
 
 def _num_roots(world: Training) -> int:
@@ -237,3 +231,58 @@ def projections(aim: Aim, num_steps: int, seed: int, *, inside: bool, stage: str
 
     watch(world, aim.initial, num_steps, seed, look, stage=stage)
     return np.array(found)
+
+
+def one_run(
+    case: Case,
+    mechanism: Mechanism,
+    *,
+    num_canaries: int,
+    num_steps: int,
+    seed: int,
+    delta: float,
+    level: float,
+) -> OneRun:
+    """Lower bound on the epsilon of `num_steps` steps from one run of the loop with many canaries.
+
+    Each canary's record is that of G or of G' by a fair coin. The auditor fits the mean of the noisy sums
+    by the canaries' own noise-free differences and guesses the largest and smallest coefficients.
+
+    Guarantee: see `one_run.guess`; canaries are distinct units, each toggled by itself.
+    """  # fmt: skip
+    recipe = dataclasses.replace(case.recipe, num_canaries=num_canaries)
+    many = dataclasses.replace(case, recipe=recipe, kept={})
+    coins = np.random.default_rng([seed % 2**32, 1]).random(num_canaries) < 0.5
+    everyone = np.ones(num_canaries, dtype=bool)
+    whole = many.training(everyone, mechanism.name)
+    initial = _candidates(whole, case.root_seed)[2]
+    base = _total(whole, initial)
+    differences = []
+    for canary in range(num_canaries):
+        without = everyone.copy()
+        without[canary] = False
+        differences.append(base - _total(many.training(without, mechanism.name), initial))
+    world, sums = many.training(coins, mechanism.name), []
+
+    def look(mean: Tensor) -> None:
+        sums.append(mean.double().numpy() * world.spec.divisor)
+
+    watch(world, initial, num_steps, seed, look, stage=mechanism.name)
+    matrix, rate = np.stack(differences), _rate(mechanism)
+    # everybody in, less the half that is expected to be out
+    middle = rate * (base - matrix.sum(axis=0) / 2)
+    ridge = 1e-3 * float((matrix**2).sum()) / num_canaries * np.eye(num_canaries)
+    target = matrix @ (np.mean(sums, axis=0) - middle)
+    fitted = np.linalg.solve(matrix @ matrix.T + ridge, target)
+    return guess(fitted, coins, delta=delta, level=level)
+
+
+def _total(world: Training, initial: Tensor) -> np.ndarray:
+    """The noise-free sum over all roots, float64; sensitive."""
+    import torch
+
+    if world.before_step is not None:
+        world.before_step(1)
+    with torch.no_grad():
+        total = world.gradients(initial, np.arange(_num_roots(world)))
+    return np.asarray(total.double().numpy().copy())

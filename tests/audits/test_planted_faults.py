@@ -1,0 +1,223 @@
+"""Ten faults, planted in the running code by name; each is caught by the test that docs/audits.md names.
+
+Every case is first audited as it is and passes; with the fault in place the named test must fail, and the
+replaced function must have been called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpgnn import config as strict
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget
+from dpgnn.audits.entry_audit import AuditRequest, Finding, audit, forget
+from dpgnn.methods.base import Entry
+
+FULL = {"num_steps": 2, "expected_batch_size": 1000}
+TRAINING = {"num_steps": 40, "expected_batch_size": 8}
+LEVEL = 0.001
+
+
+def request(method: str, unit: str, options: dict[str, Any], **changes: Any) -> AuditRequest:
+    """A small audit of a sound entry."""
+    chosen = methods.get(method)
+    entry = Entry(
+        name=method, method=method, mode="sound", privacy_unit=unit,
+        relation=changes.pop("relation", "add-remove"),
+        options=strict.read(chosen.config, options),
+    )  # fmt: skip
+    values = {"num_runs": 60, "max_steps": 2, "level": LEVEL, "root_seed": 3}
+    return AuditRequest(entry=entry, budget=Budget(epsilon=8.0, delta=1e-4), **(values | changes))
+
+
+def dp_mlp(training: dict[str, Any] = FULL, **changes: Any) -> AuditRequest:
+    return request("dp_mlp", "node", {"width": 8, "training": training}, **changes)
+
+
+def dp_gnn(**changes: Any) -> AuditRequest:
+    options = {"width": 8, "max_degree": 2, "activation": "tanh", "training": FULL}
+    return request("dp_gnn", "node-record", options | changes.pop("options", {}), **changes)
+
+
+def gap() -> AuditRequest:
+    options = {
+        "num_hops": 1,
+        "head": {"hidden": 4, "encoder_layers": 0},
+        "node": {"max_degree": 4, "encoder": {"batch_size": 10, "num_epochs": 2},
+                 "head": {"batch_size": 10, "num_epochs": 2}},
+    }  # fmt: skip
+    return request("gap", "node-record", options, num_runs=100)
+
+
+def less_noise(factor: float) -> Callable[[Any], Any]:
+    return lambda real: lambda total, stddev, *, rng: real(total, stddev * factor, rng=rng)
+
+
+def same_noise(real: Any) -> Any:
+    return lambda total, stddev, *, rng: real(total, stddev, rng=np.random.default_rng(0))
+
+
+def no_clipping(real: Any) -> Any:
+    def add(self: Any, named: Any, chunk: Any, parts: Any, *rest: Any, **keys: Any) -> Any:
+        return real(self, named, chunk, (parts[0], np.asarray(parts[1]) * 1e4), *rest, **keys)
+
+    return add
+
+
+def no_cap(real: Any) -> Any:
+    def slots(arcs: Any, num_nodes: int, capacity: int, **keys: Any) -> Any:
+        return real(arcs, num_nodes, 1000, **keys)
+
+    return slots
+
+
+def with_replacement(real: Any) -> Any:
+    def draw(self: Any, *, rng: np.random.Generator) -> np.ndarray:
+        size = rng.binomial(self.num_roots, self.sampling_probability)
+        return np.sort(rng.integers(0, self.num_roots, size))
+
+    return draw
+
+
+def realised_divisor(real: Any) -> Any:
+    """The mean over the realised batch: its size is read off the sums that the loop just asked for."""
+    from dpgnn.samplers.batches import PoissonBatches
+
+    def draw(self: Any, *, rng: np.random.Generator) -> np.ndarray:
+        roots = PLAIN_DRAW(self, rng=rng)
+        LAST["factor"] = self.expected_batch_size / max(len(roots), 1)
+        return roots
+
+    assert PoissonBatches.draw is PLAIN_DRAW
+    PATCH.setattr(PoissonBatches, "draw", draw)
+    return lambda total, stddev, *, rng: real(total, stddev, rng=rng) * LAST["factor"]
+
+
+LAST: dict[str, float] = {}
+PATCH = pytest.MonkeyPatch()
+PLAIN_DRAW = importlib.import_module("dpgnn.samplers.batches").PoissonBatches.draw
+
+
+def rejected(finding: Finding) -> bool:
+    return finding.verdict is not None and finding.verdict.rejected
+
+
+def fails(name: str) -> Callable[[Finding], bool]:
+    return lambda finding: any(c.name == name and not c.passed for c in finding.checks)
+
+
+def hub_is_kept(real: Any) -> Any:
+    return lambda both, num_nodes, max_degree, *, rng: both
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is replaced, in which audit, what notices, and whether the claim test alone does so too."""
+
+    target: str
+    attribute: str
+    plant: Callable[[Any], Any]
+    request: Callable[[], AuditRequest]
+    noticed: Callable[[Finding], bool]
+    claim_test: bool = False
+
+
+FAULTS = {
+    "noise halved": Fault(
+        target="dpgnn.training.dp_sgd", attribute="add_noise", plant=less_noise(0.5),
+        request=dp_mlp, noticed=fails("noise deviation"), claim_test=True,
+    ),
+    "noise over sqrt 2": Fault(
+        target="dpgnn.training.dp_sgd", attribute="add_noise", plant=less_noise(0.5**0.5),
+        request=dp_mlp, noticed=fails("noise deviation"),
+    ),
+    "clipping off": Fault(
+        target="dpgnn.training.compiled:CompiledEngine", attribute="add_clipped_sum",
+        plant=no_clipping, request=dp_mlp, noticed=fails("clipping"), claim_test=True,
+    ),
+    "occurrence cap off": Fault(
+        target="dpgnn.samplers.own_list", attribute="top_k_slots", plant=no_cap,
+        request=dp_gnn, noticed=fails("changed roots"),
+    ),
+    "N(K, r) missing": Fault(
+        target="dpgnn.samplers.own_list", attribute="occurrence_bound", plant=lambda _: lambda k, r: 1,
+        request=dp_gnn, noticed=fails("changed roots"), claim_test=True,
+    ),
+    "batch with replacement": Fault(
+        target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=with_replacement,
+        request=lambda: dp_mlp(TRAINING), noticed=fails("batch without replacement"),
+    ),
+    "noise reused": Fault(
+        target="dpgnn.training.dp_sgd", attribute="add_noise", plant=same_noise,
+        request=dp_mlp, noticed=fails("fresh noise"),
+    ),
+    "divisor of the realised batch": Fault(
+        target="dpgnn.training.dp_sgd", attribute="add_noise", plant=realised_divisor,
+        request=lambda: dp_mlp(TRAINING), noticed=fails("noise of every step"),
+    ),
+    "hub not capped": Fault(
+        target="dpgnn.methods._aggregate_bounds", attribute="own_list_edges", plant=hub_is_kept,
+        request=gap, noticed=rejected, claim_test=True,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> Any:
+    forget()
+    yield
+    PATCH.undo()
+    forget()
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_the_planted_fault_is_caught_and_the_correct_system_is_not_accused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = FAULTS[name]
+    correct = audit(fault.request())
+    assert all(f.passed for f in correct), [f for f in correct if not f.passed]
+    assert not any(f.note for f in correct), [f.note for f in correct]
+    forget()
+    module, _, owner = fault.target.partition(":")
+    home = importlib.import_module(module)
+    home = getattr(home, owner) if owner else home
+    planted, called = fault.plant(getattr(home, fault.attribute)), []
+
+    def counted(*arguments: Any, **keys: Any) -> Any:
+        called.append(name)
+        return planted(*arguments, **keys)
+
+    monkeypatch.setattr(home, fault.attribute, counted)
+    findings = audit(fault.request())
+    assert called, f"{fault.target}.{fault.attribute} is not used any more"
+    assert any(fault.noticed(f) for f in findings), findings
+    if fault.claim_test:
+        assert any(rejected(f) for f in findings), [f.verdict for f in findings]
+
+
+def test_noise_per_group_counted_as_joint_is_refused_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dpgnn.training import noise
+
+    asked = dp_gnn(options={"noise": "scaled", "clipping": "group"})
+    assert all(f.passed for f in audit(asked))
+    forget()
+    called = []
+
+    def per_group(clipping: Any, stddev: float) -> Any:
+        called.append(1)
+        return noise.per_part_noise(clipping, stddev / clipping.total_norm)
+
+    monkeypatch.setattr(noise, "scaled_noise", per_group)
+    findings = audit(asked)
+    assert called
+    assert "noise over clipping norm must be the planned" in findings[0].note
