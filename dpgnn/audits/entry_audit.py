@@ -159,7 +159,7 @@ def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
     node = getattr(options, "node", None)
     bound = getattr(options, "max_degree", None) or getattr(node, "max_degree", None) or 4
     declared = getattr(options, "degree_bound", None) or bound
-    leaves = min(bound, declared) if entry.privacy_unit == "node-bounded" else 2 * bound
+    leaves = min(bound, declared) if entry.privacy_unit == "node-bounded" else max(2 * bound, 20)
     if entry.privacy_unit == "edge":
         leaves = 1
     minimum = getattr(options, "minimum_degree", None) or 0
