@@ -136,12 +136,13 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """Every run as one row; written as a file, not shown on the page."""
-    frame = to_frame(runs)
+    # what differs from one execution to the next stands in the cost table, so that this one does not
+    frame = to_frame(runs).drop("seconds", "max_rss_mb", "device", "started")
     columns = [Column(key=name, header=name) for name in frame.columns]
     return Table(
         name="runs",
         title="All runs",
-        caption="One row per run, with everything the other tables are made from.",
+        caption="One row per run, with everything the other tables but the cost table are made from.",
         columns=columns,
         rows=frame.to_dicts(),
     )

@@ -33,16 +33,16 @@ ON_REPEATS = (
 
 
 def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
-    """Mean, standard deviation, 95 % interval, number of repeats and seconds of every cell."""
-    rows = [_key(cell) | _score(cell) | {"seconds": mean_of(cell.seconds)} for cell in cells]
+    """Mean, standard deviation, 95 % interval and number of repeats of every cell."""
+    rows = [_key(cell) | _score(cell) for cell in cells]
     metrics = sorted({cell.metric for cell in cells})
     return Table(
         name="summary",
         title=f"Results of study {info.name}",
         caption=(
             f"Score on the test nodes in percent ({' or '.join(metrics) or 'accuracy'}; micro_f1 for "
-            "multi-label data sets): mean, sample standard deviation and 95 % interval over n repeats; mean "
-            f"seconds of one run. {ON_REPEATS} Runs that failed are not in it; see the status table."
+            "multi-label data sets): mean, sample standard deviation and 95 % interval over n repeats. "
+            f"{ON_REPEATS} Runs that failed are not in it; see the status table."
         ),
         columns=(
             *PLACE, *ENTRY,
@@ -56,7 +56,6 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
             *INTERVAL,
             Column(key="n", header="n", kind="integer", show=_n_text),
             Column(key="planned", header="planned", form="csv"),
-            Column(key="seconds", header="Seconds", kind="seconds"),
         ),
         rows=rows,
         empty="No run of this study has a score yet.",

@@ -39,8 +39,10 @@ def test_noise_for_a_budget_never_gives_less_privacy_than_asked(epsilon, log_del
 
     noise = calibration.calibrate_noise(build, target_epsilon=epsilon, tolerance=1e-3, **asked)
     assert composition.epsilon(build(noise), **asked) <= epsilon
-    # and not much more: a hundredth less noise breaks the budget
-    assert composition.epsilon(build(noise * 0.99), **asked) > epsilon
+    # and not much more: a hundredth less noise breaks the budget, unless delta alone covers the rare case
+    # that a changed root is drawn at all, and next to no noise meets the target
+    if noise > 1e-9:
+        assert composition.epsilon(build(noise * 0.99), **asked) > epsilon
     # an independent, finer grid agrees
     fine = composition.curve(build(noise)).epsilon(delta)
     assert fine <= epsilon
