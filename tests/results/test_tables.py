@@ -46,7 +46,7 @@ def test_the_summary_has_one_row_per_cell_with_its_numbers(
     assert (row["dataset"], row["entry"], row["epsilon"], row["n"]) == ("alpha", "dp_mlp", "8", 3)
     assert row["mean"] == pytest.approx(0.70)
     assert "seconds" not in row
-    line = "| alpha (random) | DP-MLP | sound | node (add-remove) | 8 | 70.0 | 1.0 | 67.5 to 72.5 | 3 | 3.0 |"
+    line = "| alpha (random) | DP-MLP | sound | node (add-remove) | 8 | 70.0 | 1.0 | 67.5 to 72.5 | 3 |"
     assert line in to_markdown(table)
 
 
