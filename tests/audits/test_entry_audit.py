@@ -1,0 +1,87 @@
+"""Audits of whole entries: what passes, what is resumed, what one run with many canaries shows."""
+
+import numpy as np
+import pytest
+
+from dpgnn import config as strict
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget
+from dpgnn.audits import entry_audit, training_audit
+from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
+from dpgnn.methods.base import Entry, Facts
+
+FACTS = Facts(num_nodes=1000, num_train=600, num_features=50, num_classes=7, task="multiclass")
+
+
+def request(method="dp_mlp", unit="node", relation="add-remove", options=None, **changes):
+    chosen = methods.get(method)
+    entry = Entry(
+        name=method, method=method, mode="sound", privacy_unit=unit, relation=relation,
+        options=strict.read(chosen.config, options if options is not None else chosen.example),
+    )  # fmt: skip
+    values = {"num_runs": 8, "max_steps": 2, "budget": Budget(epsilon=4.0, delta=1e-4)}
+    return AuditRequest(entry=entry, **(values | changes))
+
+
+def test_a_plan_of_poisson_roots_is_that_of_the_data_set():
+    wanted = request(facts=FACTS)
+    plan = case_of(wanted).plan
+    assert plan.mechanisms[0].details["sampling_probability"] == pytest.approx(10 / 600)
+    assert plan.facts["num_train"] == 600
+
+
+def test_the_canary_reaches_the_whole_sensitivity_of_dp_mlp():
+    (finding,) = audit(request(facts=FACTS))
+    assert finding.passed
+    assert finding.attained_share == pytest.approx(1.0, abs=1e-3)
+    assert finding.num_steps == 2
+
+
+@pytest.mark.parametrize("method", ["edgerand", "lapgraph", "gap", "caribou", "dpdgc"])
+def test_releases_of_private_edges_are_audited(method):
+    findings = audit(request(method, "edge", facts=FACTS))
+    assert findings
+    assert all(finding.verdict is not None for finding in findings), findings
+    assert all(finding.passed for finding in findings)
+
+
+def test_a_randomised_response_that_always_tells_the_truth_is_accused(monkeypatch):
+    from dpgnn.methods import _perturb_graph
+
+    called = []
+
+    def honest(pairs, num_nodes, **keys):
+        called.append(1)
+        return pairs
+
+    monkeypatch.setattr(_perturb_graph, "randomized_response", honest)
+    entry_audit.forget()
+    (finding,) = audit(
+        request("edgerand", "edge", num_runs=60, budget=Budget(epsilon=1.0, delta=1e-4))
+    )
+    entry_audit.forget()
+    assert called
+    assert finding.verdict.rejected
+
+
+def test_a_finished_chunk_is_read_and_gives_the_same_scores(tmp_path, monkeypatch):
+    wanted = request(work=tmp_path)
+    first = chunk_scores(wanted, "train", True, 0)
+    monkeypatch.setattr(entry_audit, "_scorer", lambda *arguments: pytest.fail("made again"))
+    assert np.array_equal(first, chunk_scores(wanted, "train", True, 0))
+
+
+def test_one_run_with_many_canaries_bounds_epsilon_from_below_and_stays_below_the_truth():
+    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": 10_000}}
+    case = case_of(request(options=options))
+    mechanism = case.plan.mechanisms[0]
+    found = training_audit.one_run(
+        case, mechanism, num_canaries=12, num_steps=4, seed=1, delta=1e-4, level=0.05
+    )
+    assert found.num_canaries == 12
+    assert 0 <= found.epsilon_lower_bound <= 4.0
+
+
+def test_too_few_runs_and_entries_without_privacy_are_refused():
+    with pytest.raises(ValueError, match="num_runs must be >= 8"):
+        request(num_runs=2)
