@@ -44,14 +44,13 @@ def fit(
     from dpgnn.models.trees import weighted_rows
 
     config = resolved(entry)
-    members = members_of(entry, graph, split, prepared, context)
-    rows = vectors(config, members.exact, context)
+    nodes, rows = _first_stage(entry, graph, split, prepared, plan, context)
     sound = entry.mode == "sound" or is_control_of_sound(entry)
     weights = weights_of_roots(
-        config, rows, len(members.nodes), sound=sound, key=context.streams.numpy("column-cap")
+        config, rows, len(nodes), sound=sound, key=context.streams.numpy("column-cap")
     )
-    x = normalize_rows(graph.x, config.row_norm)[members.nodes]
-    y = graph.y[members.nodes[: weights.shape[0]]]
+    x = normalize_rows(graph.x, config.row_norm)[nodes]
+    y = graph.y[nodes[: weights.shape[0]]]
     trees = weighted_rows(weights, y)
     network = network_of(config, graph, hop=True)
     if entry.mode == "nonprivate":
@@ -59,6 +58,35 @@ def fit(
     else:
         state, history = _train_private(config, network, x, trees, plan, context)
     return Fitted(state=state, history=tuple(history))
+
+
+def _first_stage(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> tuple[np.ndarray, sp.csr_array]:
+    """Nodes of the subsample and their rows, made once in the life of a run.
+
+    They are checkpointed before training starts: a run that is stopped and goes on must not draw secret
+    noise for the same vectors a second time, which would be a second release that no plan counts.
+    """
+    held = context.store.load("rows")
+    if held is not None:
+        arrays, values = held
+        for mechanism in plan.mechanisms:
+            if mechanism.name != "train":
+                context.ledger.enter(mechanism.name)
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        return arrays["nodes"], sp.csr_array(parts, shape=tuple(values["shape"]))
+    members = members_of(entry, graph, split, prepared, context)
+    rows = sp.csr_array(vectors(resolved(entry), members.exact, context))
+    arrays = {"nodes": members.nodes, "data": rows.data, "indices": rows.indices,
+              "indptr": rows.indptr}  # fmt: skip
+    context.store.save("rows", arrays, {"shape": list(rows.shape)})
+    return members.nodes, rows
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:

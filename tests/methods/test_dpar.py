@@ -63,14 +63,14 @@ def prepared_of(entry: Entry) -> Prepared | None:
     return METHOD.prepare(GRAPH, SPLIT, spec, seeds.child(0, "sampler", sampler=spec.label))
 
 
-def run(folder: Path, entry: Entry) -> Any:
+def run(folder: Path, entry: Entry, randomness: Any = "study") -> Any:
     """One run on the toy graph; gives the record."""
     private = entry.mode != "nonprivate"
     key = {"study": "s", "dataset": "two", "setting": "r", "entry": "e",
            "epsilon": "8" if private else "inf", "repeat": 0}  # fmt: skip
     inputs = RunInputs(
         key=key, entry=entry, epsilon=8.0 if private else math.inf, delta=1e-3, graph=GRAPH,
-        split=SPLIT, prepared=prepared_of(entry), hashes={},
+        split=SPLIT, prepared=prepared_of(entry), hashes={}, randomness=randomness,
     )  # fmt: skip
     run_one(inputs, folder, work=folder / "work")
     return json.loads((folder / "record.json").read_text())
@@ -108,6 +108,41 @@ def test_every_variant_runs_and_records(tmp_path: Path, mode: Any, options: dict
 def test_answers_without_propagation_are_covered_in_sound_mode(tmp_path: Path) -> None:
     record = run(tmp_path, entry_of("sound", rows="none", power_iterations=0))
     assert record["prediction"]["covered"] is True
+
+
+@pytest.mark.parametrize("rows", ["em1", "gm"])
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_a_run_that_is_stopped_never_draws_the_noise_of_its_rows_again(
+    tmp_path: Path, rows: str, randomness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpgnn.methods import _dpar_fit, _dpar_rows
+
+    entry = entry_of("sound", rows=rows, amplification="correct")
+    draws: list[str] = []
+    made = _dpar_rows._private
+
+    def counting(*given: Any) -> Any:
+        draws.append("rows")
+        return made(*given)
+
+    monkeypatch.setattr(_dpar_rows, "_private", counting)
+    train = _dpar_fit._train_private
+
+    class Killed(Exception):
+        pass
+
+    def killed(*given: Any) -> Any:
+        raise Killed
+
+    monkeypatch.setattr(_dpar_fit, "_train_private", killed)
+    with pytest.raises(Killed):
+        run(tmp_path, entry, randomness)
+    monkeypatch.setattr(_dpar_fit, "_train_private", train)
+    record = run(tmp_path, entry, randomness)
+    assert record["status"] == "ok"
+    assert draws == ["rows"]
+    if randomness == "study":
+        assert run(tmp_path / "whole", entry) == record
 
 
 def test_the_subsample_is_a_shuffled_part_of_the_training_nodes() -> None:
