@@ -1,0 +1,74 @@
+"""The committed records: they are read by this version, give the committed tables, and can be made again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from helpers import run_tool
+
+from dpgnn.evaluation import mean_interval
+from dpgnn.results.schema import read_record, read_records
+from dpgnn.study import load_study
+
+CELL = ["dataset", "setting", "entry", "epsilon"]
+
+
+def test_the_summary_table_is_what_the_records_say(repository: Path) -> None:
+    folder = repository / "docs" / "reference" / "quick"
+    scores: dict[tuple[str, ...], list[float]] = {}
+    for record in read_records(folder / "runs"):
+        cell = tuple(str(record.key[name]) for name in CELL)
+        scores.setdefault(cell, []).append(record.metrics["test"]["accuracy"])
+    table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides={"epsilon": pl.String})
+    assert table.height == len(scores) == 15
+    for row in table.iter_rows(named=True):
+        cell = tuple(row[name] for name in CELL)
+        interval = mean_interval(scores[cell])
+        for name in ("mean", "std", "low", "high"):
+            assert row[name] == pytest.approx(interval[name], abs=1e-12)
+        assert row["n"] == interval["n"] == 3
+
+
+def test_the_records_cover_the_quick_study(repository: Path) -> None:
+    runs = repository / "docs" / "reference" / "quick" / "runs"
+    study = load_study(repository / "config.yaml")
+    assert {str(path.parent.relative_to(runs)) for path in runs.rglob("record.json")} == {
+        key.folder for key in study.keys
+    }
+
+
+def test_gcn_and_mlp_stand_where_the_literature_has_them(repository: Path) -> None:
+    runs = repository / "docs" / "reference" / "baselines" / "runs"
+
+    def mean(dataset: str, entry: str) -> float:
+        paths = sorted(runs.glob(f"{dataset}.*/{entry}/eps=inf/*/record.json"))
+        assert len(paths) == 10
+        accuracy = [read_record(path).metrics["test"]["accuracy"] for path in paths]
+        return 100 * float(mean_interval(accuracy)["mean"] or 0.0)
+
+    assert 80 <= mean("cora", "gcn") <= 83
+    assert 55 <= mean("cora", "mlp") <= 60
+
+
+def test_a_cell_of_the_reference_is_made_again(repository: Path, tmp_path: Path) -> None:
+    run = "chains-s.public/mlp/eps=inf/0"
+    results = tmp_path / "results"
+    study = str(repository / "config.yaml")
+    python = ("python", "-m", "dpgnn")
+    graph = str(results / "graphs" / "chains-s")
+    run_tool(repository, *python, "data", "prepare", "chains-s", "--out", graph)
+    run_tool(
+        repository, *python, "split", "--graph", graph, "--dataset", "chains-s", "--setting", "public",
+        "--repeat", "0", "--root-seed", "2026", "--kind", "public",
+        "--out", str(results / "splits" / "chains-s.public.0.parquet"),
+    )  # fmt: skip
+    run_tool(
+        repository, *python, "train", "--study", study, "--run", run,
+        "--results", str(results), "--work", str(tmp_path / "work"),
+    )  # fmt: skip
+    made = json.loads((results / "studies" / "quick" / "runs" / run / "record.json").read_text())
+    kept = repository / "docs" / "reference" / "quick" / "runs" / run / "record.json"
+    assert made["metrics"] == json.loads(kept.read_text())["metrics"]
