@@ -20,8 +20,14 @@ TEST_OPTIONS = (
 )  # fmt: skip
 
 
+def forget_runs(folder: Path) -> None:
+    """Remove runs and reports; a final page that stands would hide that what it was made from is gone."""
+    shutil.rmtree(folder / "results" / "studies")
+    (folder / "results" / "report.html").unlink()
+
+
 def test_a_dry_run_of_the_profile_plans_the_same_jobs(fresh_toy: Path) -> None:
-    shutil.rmtree(fresh_toy / "results" / "studies")
+    forget_runs(fresh_toy)
     local = planned(fresh_toy)
     assert local == {"train": 3, "report": 1, "joined_report": 1}
     assert planned(fresh_toy, "--workflow-profile", "profiles/slurm") == local
@@ -61,7 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.usefixtures("cluster")
 def test_jobs_sent_through_sbatch_give_the_records_of_a_local_run(fresh_toy: Path) -> None:
     before = records(fresh_toy)
-    shutil.rmtree(fresh_toy / "results" / "studies")
+    forget_runs(fresh_toy)
     arguments = ("--workflow-profile", "profiles/slurm", "--latency-wait", "15", *TEST_OPTIONS)
     text = run_tool(fresh_toy, "snakemake", *arguments).stderr
     assert "SLURM jobid" in text
@@ -73,7 +79,7 @@ def test_jobs_sent_through_sbatch_give_the_records_of_a_local_run(fresh_toy: Pat
 @pytest.mark.slurm
 @pytest.mark.usefixtures("cluster")
 def test_a_failed_job_is_shown_with_its_log(fresh_toy: Path) -> None:
-    shutil.rmtree(fresh_toy / "results" / "studies")
+    forget_runs(fresh_toy)
     split = fresh_toy / "results" / "splits" / "chains-s.public.0.parquet"
     split.write_bytes(split.read_bytes()[:200])
     result = run_tool(
