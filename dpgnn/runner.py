@@ -18,7 +18,15 @@ import numpy as np
 from dpgnn import evaluation, methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.code_hash import code_sha256
-from dpgnn.methods.base import Context, Entry, Fitted, Performance, Prepared, facts_of
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Fitted,
+    Method,
+    Performance,
+    Prepared,
+    facts_of,
+)
 from dpgnn.randomness import Streams
 from dpgnn.results.schema import Record, read_record
 from dpgnn.storage import Store, atomic_write, sha256_json, write_json, write_parquet
@@ -147,7 +155,7 @@ def run_one(
     context = Context(
         ledger=ledger,
         streams=streams,
-        store=Store(work, fingerprint),
+        store=Store(work if _may_go_on(plan, method, inputs.randomness) else None, fingerprint),
         performance=inputs.performance,
         label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
     )
@@ -223,6 +231,15 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "none"
     return found
+
+
+def _may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
+    """Whether a run that was stopped may go on from a checkpoint.
+
+    In a study every stage repeats its draws. In a release it does not: a later stage that goes on from a
+    checkpoint would mix two draws of an earlier stage's noise, unless the method keeps the first.
+    """
+    return randomness == "study" or len(plan.mechanisms) <= 1 or method.restartable
 
 
 def _kept(folder: Path | None, base: Record) -> Record | None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from dpgnn import methods
 from dpgnn.accountants.claims import Claim
-from dpgnn.accountants.plan import Plan
+from dpgnn.accountants.events import GaussianRelease
+from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.datasets import provenance
 from dpgnn.graph import Graph
-from dpgnn.runner import _with_caveats, resolve_delta
+from dpgnn.runner import _may_go_on, _with_caveats, resolve_delta
 
 CLAIM = Claim(
     privacy_unit="node",
@@ -38,3 +40,16 @@ def test_a_graph_made_from_features_marks_methods_that_read_edges() -> None:
     assert provenance("digits")["edge_caveats"] == ["preprocessing"]
     assert provenance("digits")["caveats"] == []
     assert provenance("facebook-Rutgers89")["caveats"] == ["preprocessing"]
+
+
+def test_a_release_of_several_stages_keeps_no_checkpoint_that_would_mix_two_draws() -> None:
+    event = GaussianRelease(relation="add-remove", noise_stddev=1.0, sensitivity=1.0)
+    stages = tuple(
+        Mechanism(name=name, event=event, noise_stddev=1.0, sensitivity=1.0) for name in ("a", "b")
+    )
+    one, two = (Plan(mechanisms=stages[:n], claims=(CLAIM,)) for n in (1, 2))
+    for name in ("gap", "caribou", "dpdgc"):
+        assert _may_go_on(two, methods.get(name), "study")
+        assert _may_go_on(one, methods.get(name), "release")
+        assert not _may_go_on(two, methods.get(name), "release")
+    assert _may_go_on(two, methods.get("dpar"), "release")

@@ -235,6 +235,9 @@ class Method:
         predict: (entry, fitted, graph, node_idx) -> Prediction.
         check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
         example: smallest sensible options; the contract tests run every mode with them.
+        restartable: a restart of a release goes on with the first draw of every stage; where it is False and
+            a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
+            depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
     """
@@ -252,6 +255,7 @@ class Method:
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None
     check: Callable[[Entry, str], None] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
+    restartable: bool = False
     uses_edges: bool = True
     citation: str | None = None
 

@@ -28,6 +28,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    restartable=True,
     check=check,
     example={"width": 4, "batch_size": 8, "num_steps": 5, "num_vectors": 5, "subsample_rate": 0.9},
     citation="zhang2024dpar",

@@ -41,7 +41,7 @@ MinJobAge=600
 MaxArraySize=1001
 KillWait=2
 NodeName=$H NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$mem State=UNKNOWN
-PartitionName=main Nodes=$H Default=YES MaxTime=60 State=UP OverSubscribe=NO
+PartitionName=main Nodes=$H Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 EOF
 export SLURM_CONF="$S/slurm.conf"
 # the job-step plugin strips SLURM_* from a job's environment, so the file must be found without it
