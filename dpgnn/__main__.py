@@ -31,7 +31,12 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         0, or 1 after a wrong input whose one-line message was printed; DPGNN_TRACEBACK=1 shows where.
     """
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    # argparse gives an option's positionals away before it sees "--", so what follows is cut off here
+    cut = words.index("--") if "--" in words and words[0] == "run" else len(words)
+    args = build_parser().parse_args(words[:cut])
+    if args.stage == "run":
+        args.snakemake = words[cut + 1 :]
     try:
         return int(args.func(args) or 0)
     except (ValueError, TypeError, OSError, RuntimeError) as error:

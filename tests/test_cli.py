@@ -49,3 +49,36 @@ def test_an_unknown_run_lists_what_the_study_has(
     for run, message in wrong.items():
         assert main(["train", "--study", study, "--run", run]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_words_after_two_dashes_go_to_snakemake(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def snakemake(path: Path, **rest: object) -> int:
+        seen.update(rest)
+        return 0
+
+    monkeypatch.setattr("dpgnn.driver.run_snakemake", snakemake)
+    assert (
+        main(
+            [
+                "run",
+                "dpar",
+                "--tier",
+                "S",
+                "--target",
+                "x",
+                "--",
+                "--cores",
+                "1",
+                "--until",
+                "a",
+                "b",
+            ]
+        )
+        == 0
+    )
+    assert seen["extra"] == ["--cores", "1", "--until", "a", "b"]
+    assert (seen["tier"], seen["targets"]) == ("S", ["x"])
+    assert main(["run", "dpar"]) == 0
+    assert seen["extra"] == []

@@ -26,8 +26,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--file", action="store_true", help="the path of the study's YAML file")
     parser.add_argument("--target", action="append", default=[], help="a target; all when none")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
-    parser.add_argument("snakemake", nargs="*", help=argparse.SUPPRESS)
-    parser.set_defaults(func=main)
+    parser.set_defaults(func=main, snakemake=[])
 
 
 def main(args: argparse.Namespace) -> int:
