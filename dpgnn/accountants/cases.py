@@ -298,7 +298,11 @@ def aggregation(
         ("gap", "edge"): ("directed-sensitivity",),
         ("dpdgc", "edge"): ("normalization-not-applied",),
         ("gap", "node"): ("degree-bound-unstable", "own-row-uncounted"),
-        ("dpdgc", "node"): ("normalization-not-applied", "degree-bound-unstable"),
+        ("dpdgc", "node"): (
+            "normalization-not-applied",
+            "degree-bound-unstable",
+            "own-row-uncounted",
+        ),
     }[method, "edge" if unit == "edge" else "node"]
     return Case(
         method=method,
@@ -311,8 +315,9 @@ def aggregation(
         ),
         notion=notion,
         assumed_public=("sensitivity of one release", "number of nodes", "all options"),
-        # what the node's own row and the output's shape cost is not settled for sums over neighbours
-        caveats=() if unit == "edge" else ("own-row-uncounted",),
+        # weights trained with a counted head pay nothing for the node's own row (methods/_perturb_node.py);
+        # the rows themselves, released, would: sqrt(D + D^2) in place of sqrt(D)
+        caveats=() if _released(unit, training) == "weights" else ("own-row-uncounted",),
         released=_released(unit, training),
         details={"sensitivity": sensitivity},
     )

@@ -130,6 +130,7 @@ def published_plan(
     with_encoder: bool = True,
     encoder_factor: float = 1.0,
     encoder_changed: int = 1,
+    stated_release: Literal["weights", "weights+predictions"] = "weights",
 ) -> Plan:
     """One noise multiplier for encoder, hops and head, calibrated by Renyi DP, as published.
 
@@ -141,6 +142,7 @@ def published_plan(
         caveats: of the first claim.
         encoder_factor: multiplies the encoder's noise (an encoder that reads edges).
         encoder_changed: roots of the encoder that really change on a side.
+        stated_release: what the publication says its epsilon covers; the second claim is about the weights.
         entry, facts, budget, config, aggregation, with_encoder: as for `sound_plan`.
 
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorem 2; CARIBOU, Theorem 6.
@@ -163,7 +165,7 @@ def published_plan(
         caveats = (*caveats, "fixed-size-as-poisson")
     first = _claim(
         entry, budget, config, aggregation, epsilon=stated, accountant="rdp",
-        status="as-published", caveats=caveats,
+        status="as-published", caveats=caveats, released=stated_release,
     )  # fmt: skip
     proved = _proved_epsilon(entry, budget, mechanisms, aggregation)
     second = _claim(
@@ -205,14 +207,8 @@ def _claim(
     entry: Entry, budget: Budget, config: NodeConfig, aggregation: Aggregation, **words: Any
 ) -> Claim:
     bound = config.max_degree if entry.privacy_unit == "node-bounded" else None
-    return claim_for(
-        entry,
-        budget,
-        assumed_public=NODE_PUBLIC,
-        released=aggregation.released,
-        degree_bound=bound,
-        **words,
-    )
+    common = {"assumed_public": NODE_PUBLIC, "released": aggregation.released}
+    return claim_for(entry, budget, degree_bound=bound, **(common | words))
 
 
 def _plan(facts: Facts, mechanisms: tuple[Mechanism, ...], claims: tuple[Claim, ...]) -> Plan:

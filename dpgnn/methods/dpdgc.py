@@ -1,7 +1,7 @@
 """DPDGC: a linear embedding of adjacency rows, released once with noise, joined to features in a head.
 
-h_i = sum of w_j over the neighbours j of i, each w_j scaled to norm s, plus noise. The embedding weights are
-trained by DP-SGD on the adjacency rows; the head reads no edge. See docs/methods/gap.md.
+h_i = sum of s w_j/||w_j|| over the neighbours j of i, plus noise. The embedding weights are trained by DP-SGD
+on the adjacency rows, through that normalisation; the head reads no edge. See docs/methods/gap.md.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class DPDGCConfig:
     """Options of DPDGC; every value is public.
 
     Attributes:
-        norm_scale: s, the norm each neighbour's embedding is scaled to; the noise is relative to it.
-        normalized: False leaves the scaling out, as the released code does; published mode only.
+        norm_scale: s, the norm of each neighbour's embedding in the forward pass, in training and release
+            alike; the noise is relative to it. Of order one: it is also the scale the training sees.
+        normalized: False leaves the normalisation out, as the released code does; published mode only.
         head: stacks on features and embedding, and their training at edge level.
         node: `encoder` trains the embedding (at edge level too), the rest is for node level.
     """
@@ -130,7 +131,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     )
     if entry.mode == "sound":
         return sound_plan(entry, facts, budget, config.node, aggregation, encoder_changes=rows)
-    caveats = ["batch-sensitivity"]
+    caveats = ["batch-sensitivity", "own-row-uncounted"]
     if config.node.bounding == "sampled":
         caveats.append("degree-bound-unstable")
     if not config.normalized:
@@ -144,6 +145,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         caveats=tuple(caveats),
         encoder_factor=math.sqrt(config.node.max_degree + 1),
         encoder_changed=max(rows),
+        stated_release="weights+predictions",
     )
 
 

@@ -41,8 +41,8 @@ def fit_private(
 ) -> Fitted:
     """Embedding by DP-SGD, one noisy release, and a head that is private at node level only.
 
-    Guarantee: see `dpdgc.plan`. Scaling each neighbour's embedding to norm s is post-processing of the
-    released weights, so it holds exactly what the noise assumes.
+    Guarantee: see `dpdgc.plan`. The forward pass of the training and the release read the same rows of
+    norm s, a function of the released weights, so the release moves by exactly what its noise assumes.
     """
     config: DPDGCConfig = entry.options
     delta, edge_level = plan.claims[0].delta, entry.privacy_unit == "edge"
@@ -73,16 +73,17 @@ def fit_private(
 
 def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
     """The same model without privacy: the embedding is trained full-batch, nothing is noised."""
-    from dpgnn.methods._head_model import Stack
+    from dpgnn.methods.dpdgc_embedding import PlainEmbedding
     from dpgnn.models.inputs import as_input
 
     config: DPDGCConfig = entry.options
     adjacency = sp.csr_array(adjacency_of(graph).astype(np.float32))
     rows = np.concatenate([split.train_idx, split.val_idx])
-    model = Stack(
-        [graph.num_nodes, config.head.hidden, graph.num_classes],
-        batch_norm=False,
-        dropout=0.0,
+    model = PlainEmbedding(
+        graph.num_nodes,
+        config.head.hidden,
+        graph.num_classes,
+        norm_scale=config.norm_scale if config.normalized else None,
         generator=context.streams.torch("weights", stage=ENCODER),
     )
     inputs = as_input(sp.csr_array(adjacency[rows]))
@@ -98,7 +99,7 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
         store=context.store,
         progress=context.progress(config.head.encoder_training.num_epochs, ENCODER),
     )
-    sums = _sums(config, adjacency, state["layers.0.weight"].T)
+    sums = _sums(config, adjacency, state["embedding.weight"].T)
     if config.normalized:
         sums /= config.norm_scale
     head, history = train_head(config.head, [graph.x, sums], graph, split, context)
@@ -114,6 +115,8 @@ def _embedding(
     delta: float,
 ) -> Tensor:
     """Weights (num_nodes, hidden) of the linear embedding, a release of the mechanism `encoder`."""
+    from dpgnn.methods.dpdgc_embedding import train_embedding
+
     network = Network(
         NetworkConfig(
             num_features=graph.num_nodes,
@@ -127,14 +130,16 @@ def _embedding(
         )
     )
     train = split.train_idx
+    rows = sp.csr_array(adjacency[train].astype(np.float32))
+    roots = lone_roots(np.arange(len(train)), graph.y[train])
+    optimizer = config.node.encoder.optimizer
+    if config.normalized:
+        return train_embedding(
+            network, rows, roots, optimizer, context,
+            norm_scale=config.norm_scale, delta=delta, mechanism_name=ENCODER,
+        )  # fmt: skip
     named, _ = run_dp_sgd(
-        network,
-        sp.csr_array(adjacency[train].astype(np.float32)),
-        lone_roots(np.arange(len(train)), graph.y[train]),
-        config.node.encoder.optimizer,
-        context,
-        delta=delta,
-        mechanism_name=ENCODER,
+        network, rows, roots, optimizer, context, delta=delta, mechanism_name=ENCODER
     )
     return named["encoder.0.weight"]
 

@@ -148,10 +148,12 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     with_encoder = config.head.encoder_layers > 0
     if sound:
         return sound_plan(entry, facts, budget, config.node, aggregation, with_encoder=with_encoder)
-    caveats = () if stable else ("degree-bound-unstable",)
+    # the publication answers for every node from the noisy rows, the changed node's own row among them
+    caveats = ("own-row-uncounted",) if stable else ("own-row-uncounted", "degree-bound-unstable")
     return published_plan(
-        entry, facts, budget, config.node, aggregation, caveats=caveats, with_encoder=with_encoder
-    )
+        entry, facts, budget, config.node, aggregation, caveats=caveats, with_encoder=with_encoder,
+        stated_release="weights+predictions",
+    )  # fmt: skip
 
 
 def _edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

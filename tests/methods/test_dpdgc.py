@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,16 +10,26 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from helpers import two_community_graph
+from torch import Tensor
 
 from dpgnn import config as strict
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods import dpdgc
+from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.methods import dpdgc, dpdgc_plan
 from dpgnn.methods._perturb_edges import adjacency_of
-from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.base import Context, Entry, Facts, facts_of
+from dpgnn.methods.dpdgc_embedding import NormalizedGradients
 from dpgnn.methods.dpdgc_fit import _sums
 from dpgnn.methods.gap import node_sensitivity
+from dpgnn.models.network import Network, NetworkConfig
+from dpgnn.models.trees import lone_roots
+from dpgnn.randomness import Streams
+from dpgnn.splits import SplitConfig, make_split
+from dpgnn.storage import Store
+from dpgnn.training.clipping import global_clipping
+from dpgnn.training.gradients import Execution, RootGradients
 
 METHOD = methods.get("dpdgc")
 STAGE = {"batch_size": 256, "num_epochs": 10}
@@ -47,6 +58,93 @@ def test_one_edge_changes_two_rows_and_moves_the_release_by_root_two() -> None:
         assert (adjacency != smaller).any(axis=1).sum() == 2
         change = np.linalg.norm(whole - _sums(config, sp.csr_array(smaller), weights))
         assert change == pytest.approx(0.5 * math.sqrt(2))
+
+
+def embedding_gradients(
+    adjacency: np.ndarray, labels: np.ndarray, clipping_norm: float, norm_scale: float
+) -> tuple[Network, NormalizedGradients]:
+    network = Network(
+        NetworkConfig(num_features=len(adjacency), num_outputs=2, width=4, encoder_layers=1,
+                      num_hops=0, decoder_layers=1, activation="selu")
+    )  # fmt: skip
+    inner = RootGradients(
+        network, sp.csr_array(adjacency.astype(np.float32)),
+        lone_roots(np.arange(len(adjacency)), labels),
+        clipping=global_clipping(clipping_norm), execution=Execution(dtype="float64"),
+    )  # fmt: skip
+    return network, NormalizedGradients(inner, norm_scale)
+
+
+def plain_loss(
+    network: Network, flat: Tensor, row: Tensor, label: int, norm_scale: float
+) -> Tensor:
+    named = network.views(flat)
+    weight = named["encoder.0.weight"]
+    unit = weight / weight.norm(dim=1, keepdim=True)
+    h = F.selu(row @ (norm_scale * unit) + named["encoder.0.bias"])
+    logits = h @ named["decoder.0.weight"] + named["decoder.0.bias"]
+    return F.cross_entropy(logits[None], torch.tensor([label]))
+
+
+@pytest.mark.parametrize("norm_scale", [0.5, 2.0])
+def test_the_gradient_is_the_chain_rule_through_the_normalisation(norm_scale: float) -> None:
+    graph = two_community_graph(20)
+    adjacency = adjacency_of(graph).toarray()
+    network, gradients = embedding_gradients(adjacency, graph.y, 1e6, norm_scale)
+    flat = network.initial(rng=np.random.default_rng(3), dtype=torch.float64)
+    rows = network.views(flat)["encoder.0.weight"]
+    rows.copy_(norm_scale * F.normalize(rows, dim=1))  # at norm s the factor left out is 1
+    wanted = flat.clone().requires_grad_()
+    sum(
+        plain_loss(network, wanted, torch.from_numpy(adjacency[i]), int(graph.y[i]), norm_scale)
+        for i in range(20)
+    ).backward()  # type: ignore[union-attr]
+    assert torch.allclose(gradients(flat, np.arange(20)), wanted.grad, atol=1e-9)
+
+
+def test_every_root_stays_in_the_clipping_norm_and_one_edge_moves_two_of_them() -> None:
+    graph, norm = two_community_graph(20), 0.3
+    adjacency = adjacency_of(graph).toarray()
+    network, gradients = embedding_gradients(adjacency, graph.y, norm, 1.0)
+    flat = 3 * network.initial(rng=np.random.default_rng(4), dtype=torch.float64)
+    everyone = np.arange(20)
+    alone = [gradients(flat, np.array([i])).clone() for i in everyone]
+    sizes = np.array([float(term.norm()) for term in alone])
+    assert sizes.max() <= norm
+    assert sizes.max() > 0.9 * norm  # the bound is nearly attained
+    whole = gradients(flat, everyone).clone()
+    assert torch.allclose(whole, torch.stack(alone).sum(0))
+    for u, v in np.argwhere(np.triu(adjacency)):
+        smaller = adjacency.copy()
+        smaller[u, v] = smaller[v, u] = 0
+        _, without = embedding_gradients(smaller, graph.y, norm, 1.0)
+        changed = [
+            i for i in everyone if not torch.allclose(without(flat, np.array([i])), alone[i])
+        ]
+        assert set(changed) <= {u, v}
+        assert float((whole - without(flat, everyone)).norm()) <= sum(dpdgc_plan.EDGE_ROWS) * norm
+
+
+@pytest.mark.parametrize("norm_scale", [1.0, 4.0])
+def test_an_embedding_trained_with_little_noise_tells_the_communities(norm_scale: float) -> None:
+    graph = two_community_graph(60)
+    graph = dataclasses.replace(
+        graph, x=np.ones_like(graph.x)
+    )  # edges are all there is to learn from
+    split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    stage = {"batch_size": 20, "num_epochs": 30, "optimizer": {"lr": 0.05}}
+    options = {"norm_scale": norm_scale, "node": {"encoder": stage}}
+    entry = Entry(
+        name="dpdgc", method="dpdgc", mode="sound", privacy_unit="edge", relation="add-remove",
+        options=strict.read(METHOD.config, options),
+    )  # fmt: skip
+    plan = METHOD.plan(entry, facts_of(graph, split, None), Budget(epsilon=1e4, delta=1e-3))
+    context = Context(
+        ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"r": 0}), store=Store(None)
+    )
+    fitted = METHOD.fit(entry, graph, split, None, plan, context)
+    logits = METHOD.predict(entry, fitted, graph, split.test_idx).logits
+    assert (logits.argmax(1).numpy() == graph.y[split.test_idx]).mean() > 0.8
 
 
 def test_one_node_changes_its_row_and_those_that_read_it() -> None:
@@ -96,6 +194,14 @@ def test_published_counts_one_row_and_the_release_without_scaling_proves_nothing
     ).claims
     assert "normalization-not-applied" in stated.caveats
     assert proved.epsilon == math.inf
+
+
+@pytest.mark.parametrize("mode", ["published", "sound"])
+def test_only_published_node_claims_leave_the_own_row_uncounted(mode: str) -> None:
+    first, *rest = plan_of(mode, "node-bounded", "null-one").claims
+    assert ("own-row-uncounted" in first.caveats) == (mode == "published")
+    assert first.released == ("weights+predictions" if mode == "published" else "weights")
+    assert all(claim.released == "weights" for claim in rest)
 
 
 def test_the_unscaled_release_moves_far_more_than_its_noise() -> None:

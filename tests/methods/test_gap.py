@@ -94,7 +94,10 @@ def test_each_mechanism_alone_spends_its_share_of_mu_squared() -> None:
 def test_replace_one_as_published_counts_fixed_batches_as_poisson() -> None:
     node = NODE | {"bounding": "sampled"}
     stated, proved = plan_of("published", "node-bounded", "replace-one", node=node).claims
-    assert set(stated.caveats) == {"degree-bound-unstable", "fixed-size-as-poisson"}
+    assert set(stated.caveats) == {
+        "own-row-uncounted", "degree-bound-unstable", "fixed-size-as-poisson",
+    }  # fmt: skip
+    assert (stated.released, proved.released) == ("weights+predictions", "weights")
     assert proved.epsilon == math.inf
     stated, proved = plan_of("published", "node-bounded", "replace-one", node=NODE).claims
     # replacing one of a fixed batch costs about as much as adding one to a Poisson batch at half the noise
