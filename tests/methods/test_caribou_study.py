@@ -1,0 +1,24 @@
+"""What the entries of the CARIBOU study claim."""
+
+from __future__ import annotations
+
+import pytest
+from helpers import ROOT
+
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget
+from dpgnn.methods.base import Facts
+from dpgnn.study import load_study
+
+STUDY = load_study(ROOT / "workflow/studies/caribou.yaml", "M")
+
+
+@pytest.mark.parametrize("name", ["pertgraph-ndp", "pertgraph-ndp-paper"])
+def test_pertgraph_at_node_level_claims_its_weights_and_no_answer(name: str) -> None:
+    """The aggregate that an answer reads has no noise of its own, so no claim may cover answers."""
+    entry = STUDY.entries[name].for_dataset("chains-50")
+    facts = Facts(num_nodes=1500, num_train=250, num_features=5, num_classes=2, task="multiclass")
+    plan = methods.get(entry.method).plan(entry, facts, Budget(epsilon=8.0, delta=1e-5))
+    assert {claim.released for claim in plan.claims} == {"weights"}
+    assert "inference-reads-private-graph" in plan.claims[0].caveats
+    assert [mechanism.name for mechanism in plan.mechanisms] == ["train"]
