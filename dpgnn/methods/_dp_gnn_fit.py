@@ -86,7 +86,7 @@ def train_plain(
     from dpgnn.training.minibatch import PlainRun, train
 
     config: DPGNNConfig = entry.options
-    batch_size = min(config.training.expected_batch_size, trees.num_roots)
+    batch_size = config.training.batch_size(trees.num_roots)
     execution = Execution(device=context.performance.device)
     return train(
         PlainRun(

@@ -70,7 +70,7 @@ class DPGNNConfig:
         counting: sound mode: pld (tight), rdp, or theorem-1 (fixed-size batches counted as in the paper,
             to see what the tight count buys).
         training: noisy gradient descent; in published mode the batch has exactly expected_batch_size
-            roots and clipping_norm is used with public thresholds only.
+            roots (all with `full`) and clipping_norm is used with public thresholds only.
         selection: without privacy: best_validation or last; with privacy always the last step.
     """
 

@@ -185,7 +185,7 @@ def batch_event(
     return FixedSizeRoots(
         relation=relation, noise_stddev=noise_stddev, clipping_norm=training.clipping_norm,
         population=facts.num_train,
-        batch_size=min(training.expected_batch_size, facts.num_train),
+        batch_size=training.batch_size(facts.num_train),
         changed_roots=min(changed, facts.num_train),
     )  # fmt: skip
 

@@ -63,8 +63,13 @@ class FittedGNN(Fitted):
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """The plan of the entry's mode: the paper's plan, the sound one, or none without privacy."""
+    """The plan of the entry's mode: the paper's plan, the sound one, or none without privacy.
+
+    Raises:
+        ValueError: a batch is larger than the training set, or as the mode's plan says.
+    """
     if entry.mode == "nonprivate":
+        entry.options.training.batch_size(facts.num_train)
         return nonprivate_plan(entry, facts, budget)
     return (sound_plan if entry.mode == "sound" else published_plan)(entry, facts, budget)
 

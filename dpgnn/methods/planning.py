@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.accountants.events import Event, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
-from dpgnn.checks import at_least, positive
+from dpgnn.checks import at_least, one_of, positive, require
 from dpgnn.training.options import OptimizerConfig
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ class DPSGDConfig:
     """Noisy gradient descent on Poisson batches of roots; every value is public.
 
     Attributes:
-        expected_batch_size: mean number of roots in a batch; the rate is this over the training nodes.
+        expected_batch_size: mean number of roots in a batch, at most the training nodes; the rate is this
+            over the training nodes. `full` takes all of them at every step.
         num_steps: optimiser steps T when the noise is calibrated; an upper limit when noise is given.
         noise_multiplier: None calibrates the noise to num_steps; a number gives the noise, relative to the
             method's reference sensitivity, and the budget gives the number of steps.
@@ -32,22 +33,44 @@ class DPSGDConfig:
         optimizer: what makes steps of the noisy means; free post-processing, averaging included.
     """
 
-    expected_batch_size: int = 256
+    expected_batch_size: int | Literal["full"] = 256
     num_steps: int = 200
     noise_multiplier: float | None = None
     clipping_norm: float = 1.0
     optimizer: OptimizerConfig = OptimizerConfig(lr=0.01)
 
     def __post_init__(self) -> None:
-        at_least("expected_batch_size", self.expected_batch_size, 1)
+        if isinstance(self.expected_batch_size, str):
+            one_of("expected_batch_size", self.expected_batch_size, ("full",))
+        else:
+            at_least("expected_batch_size", self.expected_batch_size, 1)
         at_least("num_steps", self.num_steps, 1)
         if self.noise_multiplier is not None:
             positive("noise_multiplier", self.noise_multiplier)
         positive("clipping_norm", self.clipping_norm)
 
+    def batch_size(self, num_roots: int) -> int:
+        """Roots in a batch, or their mean number, for a public number of roots.
+
+        Raises:
+            ValueError: there are fewer roots than that.
+        """
+        if isinstance(self.expected_batch_size, str):
+            return num_roots
+        require(
+            self.expected_batch_size <= num_roots, "expected_batch_size",
+            f"be <= the number of training nodes, {num_roots}", self.expected_batch_size,
+            "lower it, or say `full` to take all of them at every step",
+        )  # fmt: skip
+        return self.expected_batch_size
+
     def sampling_probability(self, num_roots: int) -> float:
-        """Poisson rate q for a public number of roots, at most 1."""
-        return min(1.0, self.expected_batch_size / num_roots)
+        """Poisson rate q for a public number of roots.
+
+        Raises:
+            ValueError: as `batch_size`.
+        """
+        return self.batch_size(num_roots) / num_roots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +122,7 @@ def poisson_dp_sgd(
         details: recorded beside the mechanism.
 
     Raises:
-        ValueError: the budget allows no step, or no noise meets it.
+        ValueError: the budget allows no step, no noise meets it, or there are fewer roots than a batch has.
     """
     from dpgnn.accountants.calibration import calibrate_noise, epsilon, max_steps
 

@@ -72,7 +72,7 @@ def test_a_finished_chunk_is_read_and_gives_the_same_scores(tmp_path, monkeypatc
 
 
 def test_one_run_with_many_canaries_bounds_epsilon_from_below_and_stays_below_the_truth():
-    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": 10_000}}
+    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": "full"}}
     case = case_of(request(options=options))
     mechanism = case.plan.mechanisms[0]
     found = training_audit.one_run(

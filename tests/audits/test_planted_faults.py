@@ -20,7 +20,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.audits.entry_audit import AuditRequest, Finding, audit, forget
 from dpgnn.methods.base import Entry
 
-FULL = {"num_steps": 2, "expected_batch_size": 1000}
+FULL = {"num_steps": 2, "expected_batch_size": "full"}
 TRAINING = {"num_steps": 40, "expected_batch_size": 8}
 LEVEL = 0.001
 

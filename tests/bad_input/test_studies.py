@@ -1,0 +1,156 @@
+"""Bad studies and batches larger than what they are drawn from."""
+
+# ruff: noqa: E501  a case of the table is easier to read as one line
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from bad_inputs import Case, check, empty_folder
+
+from dpgnn.__main__ import main
+
+__all__ = ["empty_folder"]
+
+STUDY = {
+    "name": "toy",
+    "repeats": 1,
+    "epsilons": ["1"],
+    "datasets": {"chains-s": {"settings": ["half"]}},
+    "settings": {"half": {"kind": "random", "train_fraction": 0.5, "val_fraction": 0.2}},
+    "entries": {
+        "mlp": {"method": "mlp", "mode": "nonprivate"},
+        "dp_mlp": {
+            "method": "dp_mlp",
+            "mode": "sound",
+            "privacy_unit": "node",
+            "relation": "add-remove",
+            "options": {"width": 4, "training": {"num_steps": 5, "expected_batch_size": 8}},
+        },
+        "dp_gnn": {
+            "method": "dp_gnn",
+            "mode": "sound",
+            "privacy_unit": "node-record",
+            "relation": "add-remove",
+            "options": {"width": 4, "training": {"num_steps": 5, "expected_batch_size": 8}},
+        },
+        "dp_gnn-paper": {"extends": "dp_gnn", "mode": "published", "relation": "replace-one"},
+        "gnn": {
+            "method": "dp_gnn",
+            "mode": "nonprivate",
+            "options": {"width": 4, "training": {"num_steps": 5, "expected_batch_size": 8}},
+        },
+        "drw": {
+            "method": "drw",
+            "mode": "sound",
+            "privacy_unit": "node-features",
+            "relation": "replace-one",
+            "options": {"batch_size": 8},
+        },
+    },
+}
+
+
+def study(**change: object) -> Callable[[], None]:
+    """A study file; `change` maps a path of keys joined by __ to a value."""
+
+    def make() -> None:
+        text = json.loads(json.dumps(STUDY))
+        for path, value in change.items():
+            *parents, last = path.split("__")
+            place = text
+            for key in parents:
+                place = place.setdefault(key, {})
+            place[last] = value
+        Path("study.yaml").write_text(yaml.safe_dump(text))
+
+    return make
+
+
+ESTIMATE = ["run", "study.yaml", "--estimate"]
+
+
+def bad_study(*says: str, **change: object) -> Case:
+    return Case(study(**change), ESTIMATE, says, Path("results"))
+
+
+def batch_of_25(entry: str, option: str) -> Callable[[], None]:
+    """A good graph, split and prepared sample, and a batch of 25 out of 24 training nodes."""
+
+    def make() -> None:
+        from dpgnn import methods
+        from dpgnn.study import load_study
+
+        study(**{f"entries__{entry}__options__{option}": 25})()
+        folder = Path("results/graphs/chains-s")
+        part = Path("results/splits/chains-s.half.0.parquet")
+        axes = ["--dataset", "chains-s", "--setting", "half", "--repeat", "0", "--root-seed", "0"]
+        recipe = ["--train-fraction", "0.5", "--val-fraction", "0.2"]
+        assert main(["data", "prepare", "chains-s", "--out", str(folder)]) == 0
+        assert main(["split", "--graph", str(folder), *axes, *recipe, "--out", str(part)]) == 0
+        inputs = ["--graph", str(folder), "--split", str(part)]
+        resolved = load_study(Path("study.yaml")).entries[entry].for_dataset("chains-s")
+        spec = methods.get(resolved.method).sampler(resolved)
+        if spec is None:
+            return
+        sampler = ["--method", resolved.method, "--sampler", spec.name]
+        sampler += ["--params-json", json.dumps(spec.params)]
+        sample = Path("results/prepared/chains-s.half.0") / f"{spec.label}.parquet"
+        assert main(["prepare", *inputs, *axes, *sampler, "--out", str(sample)]) == 0
+
+    return make
+
+
+def too_large(entry: str, option: str, *says: str, epsilon: str = "1") -> Case:
+    command = ["train", "--study", "study.yaml", "--run", f"chains-s.half/{entry}/eps={epsilon}/0"]
+    return Case(batch_of_25(entry, option), command, says, status=0, marker=": failed plan: ")
+
+
+TOO_LARGE = (
+    "expected_batch_size must be <= the number of training nodes, 24, got 25; lower it, or say `full`",
+)
+
+CASES = {
+    "misspelt key": bad_study("repeets is not a known key; did you mean repeats", repeets=3),
+    "wrong type": bad_study("repeats must be an integer, got 'three'", repeats="three"),
+    "epsilon 0": bad_study("epsilons", "0", epsilons=["0"]),
+    "epsilon in words": bad_study("epsilons", "eight", epsilons=["eight"]),
+    "delta 1": bad_study("delta", "1", delta=1.0),
+    "unknown method": bad_study("entries.mlp", "unknown method 'mlpp'; known:", entries__mlp__method="mlpp"),
+    "unknown entry": bad_study("mpl", "mlp", tiers={"S": {"entries": ["mpl"]}}),
+    "unknown data set setting": bad_study(
+        "unknown setting of datasets.chains-s 'whole'; known: half", **{"datasets__chains-s__settings": ["whole"]}
+    ),
+    "unknown option": bad_study("entries.mlp.options.widht is not a known key", entries__mlp__options={"widht": 3}),
+    "unknown privacy unit": bad_study("entries.dp_mlp", "nodes", entries__dp_mlp__privacy_unit="nodes"),
+    "entry that extends itself": bad_study("entries.mlp", "extends", entries__mlp={"extends": "mlp"}),
+    "impossible fraction": bad_study("settings.half: train_fraction must be in (0, 1), got 2", settings__half__train_fraction=2),
+    "study that is no YAML": Case(
+        lambda: Path("study.yaml").write_text("name: [") and None, ESTIMATE, ("study file study.yaml must be YAML",), Path("results")
+    ),
+    "no study file": Case(lambda: None, ESTIMATE, ("study.yaml",), Path("results")),
+    "batch larger than the training set": too_large("dp_mlp", "training__expected_batch_size", *TOO_LARGE),
+    "the same of subgraphs": too_large("dp_gnn", "training__expected_batch_size", *TOO_LARGE),
+    "the same as published": too_large("dp_gnn-paper", "training__expected_batch_size", *TOO_LARGE),
+    "the same without privacy": too_large("gnn", "training__expected_batch_size", *TOO_LARGE, epsilon="inf"),
+    "batch larger than the number of walks": too_large(
+        "drw", "batch_size", "batch_size must be <= the number of subgraphs", "got 25; lower batch_size"
+    ),
+    "a batch size in words": bad_study(
+        "entries.dp_mlp.options.training.expected_batch_size must be an integer, got 'all'", "or must be one of full",
+        entries__dp_mlp__options__training__expected_batch_size="all",
+    ),
+}  # fmt: skip
+
+
+def test_there_are_many_cases():
+    assert len(CASES) >= 20
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_bad_input_gives_one_clear_error_and_leaves_nothing(name, empty_folder, capsys):
+    check(CASES[name], capsys)
