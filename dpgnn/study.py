@@ -52,12 +52,16 @@ class TierConfig:
         epsilons: overrides the study's list.
         datasets: only these data sets; empty for all.
         entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
+        repeats_for: data set -> its own number of repeats.
+        entries_for: data set -> its own entries, in place of `entries`.
     """
 
     repeats: int | None = None
     epsilons: tuple[str, ...] | None = None
     datasets: tuple[str, ...] = ()
     entries: tuple[str, ...] = ()
+    repeats_for: Mapping[str, int] = field(default_factory=dict)
+    entries_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,8 +280,10 @@ def _check_config(config: StudyConfig) -> None:
             _check_epsilons(f"tiers.{name}.epsilons", tier.epsilons or ())
             if tier.repeats is not None:
                 at_least(f"tiers.{name}.repeats", tier.repeats, 1)
-            for dataset_name in tier.datasets:
+            for dataset_name in (*tier.datasets, *tier.repeats_for, *tier.entries_for):
                 one_of(f"data set of tiers.{name}", dataset_name, config.datasets)
+            for dataset_name, repeats in tier.repeats_for.items():
+                at_least(f"tiers.{name}.repeats_for.{dataset_name}", repeats, 1)
     except ConfigError:
         raise
     except ValueError as error:
@@ -307,20 +313,17 @@ def _check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
 
 def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
     change = config.tiers.get(tier, TierConfig())
-    for name in change.entries:
-        if not any(fnmatchcase(entry, name) for entry in entries):
-            raise ConfigError(
-                f"tiers.{tier}.entries: unknown entry {name!r}; known: {', '.join(sorted(entries))}"
-            )
-    chosen = {
-        name
-        for name in entries
-        if not change.entries or any(fnmatchcase(name, pattern) for pattern in change.entries)
+    general = _chosen(f"tiers.{tier}.entries", change.entries, entries)
+    special = {
+        dataset: _chosen(f"tiers.{tier}.entries_for.{dataset}", patterns, entries)
+        for dataset, patterns in change.entries_for.items()
     }
     keys = []
     for dataset, stated in config.datasets.items():
         if change.datasets and dataset not in change.datasets:
             continue
+        chosen = special.get(dataset, general)
+        repeats = change.repeats_for.get(dataset, change.repeats or config.repeats)
         for name in stated.entries:
             if name not in entries:
                 raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
@@ -334,15 +337,26 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             if not wanted:
                 continue
             epsilons = ("inf",) if entry.mode == "nonprivate" else _epsilons(config, entry, change)
-            for epsilon, repeat in itertools.product(
-                epsilons, range(change.repeats or config.repeats)
-            ):
+            for epsilon, repeat in itertools.product(epsilons, range(repeats)):
                 keys.append(
                     RunKey(
                         dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
                     )
                 )
     return tuple(keys)
+
+
+def _chosen(path: str, patterns: tuple[str, ...], entries: Mapping[str, StudyEntry]) -> set[str]:
+    """Entries that match a pattern; all without patterns."""
+    for pattern in patterns:
+        if not any(fnmatchcase(entry, pattern) for entry in entries):
+            known = ", ".join(sorted(entries))
+            raise ConfigError(f"{path}: unknown entry {pattern!r}; known: {known}")
+    return {
+        name
+        for name in entries
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 def _epsilons(config: StudyConfig, entry: StudyEntry, change: TierConfig) -> tuple[str, ...]:

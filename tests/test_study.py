@@ -62,6 +62,15 @@ def test_a_tier_names_entries_by_pattern() -> None:
     assert {key.entry for key in names.keys} == {"dp~width=4", "dp~width=8", "mlp"}
 
 
+def test_a_tier_gives_a_data_set_its_own_repeats_and_entries() -> None:
+    tier = {"repeats_for": {"digits": 4}, "entries_for": {"digits": ["m*"]}}
+    study = resolve(changed(tiers={"S": tier}))
+    there = [key for key in study.keys if key.dataset == "digits"]
+    assert [(key.entry, key.repeat) for key in there] == [("mlp", repeat) for repeat in range(4)]
+    elsewhere = [key for key in resolve(BASE).keys if key.dataset != "digits"]
+    assert [key for key in study.keys if key.dataset != "digits"] == elsewhere
+
+
 def test_a_tier_changes_only_what_it_names() -> None:
     study = resolve(BASE, "M")
     assert {key.dataset for key in study.keys} == {"digits"}
@@ -167,6 +176,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (changed(tiers={"S": {"entries": ["nope"]}}), r"^tiers\.S\.entries: unknown entry 'nope'"),
     (changed(entries__dp__settings=["rnd"]), r"unknown setting of entries\.dp 'rnd'"),
     (changed(tiers={"S": {"datasets": ["nope"]}}), r"unknown data set of tiers\.S 'nope'"),
+    (changed(tiers={"S": {"repeats_for": {"nope": 2}}}), r"unknown data set of tiers\.S 'nope'"),
+    (changed(tiers={"S": {"repeats_for": {"digits": 0}}}), r"repeats_for\.digits must be >= 1"),
+    (
+        changed(tiers={"S": {"entries_for": {"digits": ["nope"]}}}),
+        r"^tiers\.S\.entries_for\.digits: unknown entry 'nope'",
+    ),
     (changed(baseline="nope"), r"^baseline: unknown entry 'nope'; known: dp, mlp"),
     (changed(name="a/b"), r"^name must match"),
     (changed(settings__random={"train_fraction": 1.5}), r"^settings\.random: "),
