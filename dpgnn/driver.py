@@ -1,29 +1,23 @@
-"""Driving Snakemake: which study file, how much work, how far, and a lock that dies with its holder."""
+"""Driving Snakemake: which study file, one workflow at a time in a folder, clean ends."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import statistics
+import re
+import shutil
+import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from dpgnn import locks, progress
 from dpgnn.checks import fail
-from dpgnn.paths import Paths
-from dpgnn.study import RunKey, Study
 
-# a log that was written this recently belongs to a run that is going on
-RUNNING_SECONDS = 120.0
-
-
-class BusyError(RuntimeError):
-    """Another workflow is at work in this folder."""
+# what `storage.atomic_write` and `save_graph` write before they rename
+UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}")
+_claimed = ExitStack()
 
 
 def study_file(name: str, *, root: Path) -> Path:
@@ -54,128 +48,71 @@ def run_snakemake(
 ) -> int:
     """Run Snakemake on a study; resumes after a kill without asking to unlock by hand.
 
-    The folder is locked by the kernel for this process and its children, so a lock of Snakemake's own that
-    is found while we hold ours was left by a killed run, and is removed.
+    The folder is locked by the kernel for this process and Snakemake, and a Snakemake that is started by
+    hand takes the same lock (`claim`). So a lock of Snakemake's own that is found while we hold ours was
+    left by a killed run, and is removed. When jobs failed, their causes are printed last.
 
     Raises:
         BusyError: another run holds the folder.
     """
     command = [sys.executable, "-m", "snakemake", *extra]
     command += ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--", *targets]
-    with exclusive(root / "work" / "run.lock") as lock:
+    with locks.exclusive(progress.workflow_lock(root)) as lock:
         if any((root / ".snakemake" / "locks").glob("*")):
             print("removing the lock that a killed run left", file=sys.stderr)
             unlock = [sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"]
             subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
-        return subprocess.run(command, cwd=root, pass_fds=(lock,), check=False).returncode
+        started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
+        with _signals_for_child() as children:
+            children.append(subprocess.Popen(command, cwd=root, pass_fds=(lock,)))
+            code = children[0].wait()
+        if code:
+            for line in progress.last_screen(root, since=started):
+                print(line, file=sys.stderr)
+        return code
+
+
+def claim(root: Path) -> None:
+    """Called by Snakemake before its first job: hold the folder's lock until this process ends.
+
+    Where `run_snakemake` started us, it holds the lock for us. Removes what killed jobs left unfinished in
+    results/.
+
+    Raises:
+        BusyError: another run holds the folder.
+    """
+    lock = progress.workflow_lock(root)
+    if locks.holder(lock) != os.getppid():
+        _claimed.enter_context(locks.exclusive(lock))
+    remove_unfinished(root / "results")
+
+
+def remove_unfinished(folder: Path) -> list[Path]:
+    """Remove the temporary files and folders of writes that were killed; returns what was removed."""
+    found = [path for path in folder.rglob(".*") if UNFINISHED.fullmatch(path.name)]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return found
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[int]:
-    """Hold a kernel lock on `path`; it ends with the last process that inherited it, however that dies.
+def _signals_for_child() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Ctrl-C reaches Snakemake by itself: wait until it has cancelled its jobs. SIGTERM is handed on."""
+    children: list[subprocess.Popen[bytes]] = []
 
-    Yields:
-        the file descriptor, to be passed to children.
+    def hand_on(number: int, frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
 
-    Raises:
-        BusyError: another process holds it; names the process.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, hand_on),
+    }
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 100, 0).decode() or "unknown"
-            raise BusyError(
-                f"another run works in this folder (process {holder}); wait for it or stop it"
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield descriptor
+        yield children
     finally:
-        os.close(descriptor)
-
-
-def estimate(study: Study, *, root: Path) -> str:
-    """Runs by entry and the hours they take, from runs of the same entry that were measured here.
-
-    Returns:
-        lines of text; an entry that never ran here counts with the median of all and is marked.
-    """
-    measured = _seconds_by_entry(study, root)
-    all_seconds = [value for values in measured.values() for value in values]
-    counts = Counter(key.entry for key in study.keys)
-    lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
-    total, guessed = 0.0, False
-    for entry, count in counts.items():
-        known = measured.get(entry, [])
-        if known or all_seconds:
-            seconds = statistics.median(known or all_seconds)
-            total += seconds * count
-            guessed |= not known
-            mark = "" if known else " (guessed: this entry never ran here)"
-            lines.append(f"  {entry}: {count} runs x {seconds:.1f} s{mark}")
-        else:
-            guessed = True
-            lines.append(f"  {entry}: {count} runs, no time measured yet")
-    cores = os.cpu_count() or 1
-    hours = total / 3600
-    if total:
-        about = "about " if guessed else ""
-        lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
-    return "\n".join(lines)
-
-
-def status(study: Study, *, root: Path) -> str:
-    """How far a study is: runs done, running, failed and left, and the hours left."""
-    states = {key: run_state(study, key, root=root) for key in study.keys}
-    counts = Counter(states.values())
-    measured = [value for values in _seconds_by_entry(study, root).values() for value in values]
-    left = counts["left"] + counts["running"] + counts["failed"]
-    lines = [
-        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done, "
-        f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
-    ]
-    if measured and left:
-        hours = left * statistics.median(measured) / 3600 / (os.cpu_count() or 1)
-        lines.append(f"about {hours:.2f} hours left on {os.cpu_count()} cores")
-    for key, state in states.items():
-        if state == "failed":
-            log = _log(study, key, root)
-            lines.append(f"failed: {key.folder} ({log}): {_last_line(log)}")
-    return "\n".join(lines)
-
-
-def run_state(study: Study, key: RunKey, *, root: Path) -> str:
-    """ "done", "running", "failed" or "left": from the record and the log of a run."""
-    record = root / Paths().run(study.name, key.folder) / "record.json"
-    if record.exists():
-        return "done"
-    log = _log(study, key, root)
-    if not log.exists():
-        return "left"
-    if "error" in _last_line(log).lower():
-        return "failed"
-    return "running" if time.time() - log.stat().st_mtime < RUNNING_SECONDS else "left"
-
-
-def _log(study: Study, key: RunKey, root: Path) -> Path:
-    return root / "logs" / "train" / study.name / f"{key.folder}.log"
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    return next((line for line in reversed(lines) if line.strip()), "")
-
-
-def _seconds_by_entry(study: Study, root: Path) -> Mapping[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    runs = root / Paths().study(study.name) / "runs"
-    for path in runs.glob("*/*/*/*/resources.json"):
-        try:
-            seconds = float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
-        except (ValueError, KeyError):
-            continue
-        found.setdefault(path.parts[-4], []).append(seconds)
-    return found
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -48,6 +48,28 @@ class Chunk:
     benchmark: str
 
 
+def run_groups(study: Study) -> dict[str, list[RunKey]]:
+    """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job)."""
+    size = study.config.runs_per_job
+    if size == 1:
+        return {f"{study.name}/{key.folder}": [key] for key in study.keys}
+    alike: dict[str, list[RunKey]] = {}
+    for key in study.keys:
+        folder = f"{study.name}/{key.dataset}.{key.setting}/{key.entry}"
+        alike.setdefault(folder, []).append(key)
+    return {
+        f"{folder}/chunk{number}": keys[first : first + size]
+        for folder, keys in alike.items()
+        for number, first in enumerate(range(0, len(keys), size))
+    }
+
+
+def run_logs(study: Study) -> dict[RunKey, Path]:
+    """The log of each run's process."""
+    groups = run_groups(study).items()
+    return {key: Path("logs/train") / f"{stem}.log" for stem, keys in groups for key in keys}
+
+
 class Workflow:
     """A study seen by the Snakefile.
 
@@ -123,16 +145,9 @@ class Workflow:
     @cached_property
     def chunks(self) -> list[Chunk]:
         """Runs by process; [] when every run has a process of its own."""
-        size = self.study.config.runs_per_job
-        groups: dict[tuple[str, str, str], list[RunKey]] = {}
-        if size > 1:
-            for key in self.study.keys:
-                groups.setdefault((key.dataset, key.setting, key.entry), []).append(key)
-        return [
-            self._chunk(number, keys[first : first + size])
-            for keys in groups.values()
-            for number, first in enumerate(range(0, len(keys), size))
-        ]
+        if self.study.config.runs_per_job == 1:
+            return []
+        return [self._chunk(stem, keys) for stem, keys in run_groups(self.study).items()]
 
     @property
     def device_flag(self) -> str:
@@ -245,9 +260,8 @@ class Workflow:
         """A regular expression that matches exactly these names."""
         return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
 
-    def _chunk(self, number: int, keys: list[RunKey]) -> Chunk:
+    def _chunk(self, stem: str, keys: list[RunKey]) -> Chunk:
         first, name = keys[0], self.study.name
-        stem = f"{name}/{first.dataset}.{first.setting}/{first.entry}/chunk{number}"
         splits = {str(self.paths.split(k.dataset, k.setting, k.repeat)) for k in keys}
         prepared = {
             path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "rows", "graph",
+    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "locks", "rows", "graph",
     "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "results",
-    "entries", "study", "runner", "workflow", "driver", "cli", "__main__",
+    "entries", "study", "runner", "workflow", "progress", "driver", "cli", "__main__",
 )  # fmt: skip
 
 

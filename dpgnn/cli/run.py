@@ -31,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Show an estimate or the status, or run Snakemake and return its exit status."""
-    from dpgnn import driver
+    from dpgnn import driver, progress
     from dpgnn.study import load_study
 
     path = driver.study_file(args.study, root=Path())
@@ -40,10 +40,10 @@ def main(args: argparse.Namespace) -> int:
         return 0
     study = load_study(path, args.tier)
     if args.estimate:
-        print(driver.estimate(study, root=Path()))
+        print(progress.estimate(study, root=Path()))
         return 0
     if args.status:
-        print(driver.status(study, root=Path()))
+        print(progress.status(study, root=Path()))
         return 0
     print(f"study {study.name}, tier {study.tier}: {len(study.keys)} runs", file=sys.stderr)
     return driver.run_snakemake(

@@ -31,7 +31,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Make the runs one after the other; each writes its own record."""
+    """Make the runs one after the other; each writes its own record, and a failure loses one run only.
+
+    Raises:
+        ValueError, OSError, RuntimeError: what went wrong in the only run; of many, how many failed.
+    """
+    from dpgnn import progress
+    from dpgnn.locks import exclusive
     from dpgnn.paths import Paths, parse_run
     from dpgnn.study import RunKey, load_study
 
@@ -39,14 +45,26 @@ def main(args: argparse.Namespace) -> int:
     keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
     for key in keys:
         study.check_key(key)
-    # of many runs in one process, finished ones are kept until all are: a failure loses one run only
+    # of many runs in one process, finished ones are kept until all are
     finished = args.work / "finished" / study.name if len(keys) > 1 else None
+    failed: list[str] = []
     for key in keys:
         kept = None if finished is None else finished / key.folder
-        record = train(study, key, paths, work=args.work, device=args.device, finished=kept)
+        lock = progress.run_lock(args.work, study.name, key.folder)
+        try:
+            with exclusive(lock, f"{key.folder} is being made already"):
+                record = train(study, key, paths, work=args.work, device=args.device, finished=kept)
+        except (ValueError, OSError, RuntimeError) as error:
+            if len(keys) == 1:
+                raise
+            failed.append(f"{key.folder}: error: {error}")
+            print(failed[-1], file=sys.stderr)
+            continue
         test = record.metrics.get("test", {}).get("accuracy")
         score = "" if test is None else f", test accuracy {test:.4f}"
         print(f"{key.folder}: {record.status}{score} {record.reason}".rstrip(), file=sys.stderr)
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {len(keys)} runs failed, the first: {failed[0]}")
     if finished is not None:
         for key in keys:
             shutil.rmtree(finished / key.folder, ignore_errors=True)

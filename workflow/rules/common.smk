@@ -9,6 +9,7 @@ sys.path.insert(0, str(workflow.basedir))
 BIN = shlex.quote(str(Path(sys.executable).parent))
 shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
+from dpgnn.driver import claim
 from dpgnn.workflow import Workflow
 
 WORKFLOW = Workflow(
@@ -21,6 +22,11 @@ PREPARED, RECORDS = WORKFLOW.prepared, WORKFLOW.records
 STUDY = WORKFLOW.study.name
 # an out of dvc.yaml even when no entry needs a prepared sample
 Path("results/prepared").mkdir(parents=True, exist_ok=True)
+
+
+# one workflow at a time in a folder, however Snakemake was started
+onstart:
+    claim(Path())
 
 
 wildcard_constraints:

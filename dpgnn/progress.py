@@ -1,0 +1,179 @@
+"""How much work a study is, how far it is, and why a job failed: read from records, locks and logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from dpgnn.locks import is_held
+from dpgnn.paths import Paths
+from dpgnn.study import RunKey, Study
+from dpgnn.workflow import run_logs
+
+# where locks do not reach from node to node, a log that was written this recently tells of a run
+RUNNING_SECONDS = 120.0
+MAX_CAUSES = 20
+
+
+def run_lock(work: Path, study: str, folder: str) -> Path:
+    """The file that is locked while a run is being made."""
+    return work / "locks" / study / f"{folder}.lock"
+
+
+def workflow_lock(root: Path) -> Path:
+    """The file that is locked while a workflow is at work in `root`."""
+    return root / "work" / "run.lock"
+
+
+def estimate(study: Study, *, root: Path) -> str:
+    """Runs by entry and the hours they take, from runs of the same entry that were measured here.
+
+    Returns:
+        lines of text; an entry that never ran here counts with the median of all and is marked.
+    """
+    times = _Times(study, root)
+    counts = Counter(key.entry for key in study.keys)
+    lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
+    for entry, count in counts.items():
+        seconds = times.of(entry)
+        if seconds is None:
+            lines.append(f"  {entry}: {count} runs, no time measured yet")
+        else:
+            mark = "" if times.known(entry) else " (guessed: this entry never ran here)"
+            lines.append(f"  {entry}: {count} runs x {seconds:.1f} s{mark}")
+    total = times.total(counts)
+    cores = os.cpu_count() or 1
+    if total:
+        about = "" if all(times.known(entry) for entry in counts) else "about "
+        hours = total / 3600
+        lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
+    return "\n".join(lines)
+
+
+def status(study: Study, *, root: Path) -> str:
+    """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause."""
+    logs = run_logs(study)
+    states = {key: run_state(study, key, root / logs[key], root=root) for key in study.keys}
+    counts = Counter(states.values())
+    lines = [
+        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done, "
+        f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
+    ]
+    unmade = Counter(key.entry for key, state in states.items() if state != "done")
+    total = _Times(study, root).total(unmade)
+    cores = os.cpu_count() or 1
+    if total:
+        lines.append(f"about {total / 3600 / cores:.2f} hours left on {cores} cores")
+    if unmade and is_held(workflow_lock(root)):
+        lines.append("a run is going on in this folder")
+    elif unmade:
+        lines.append("no run is going on in this folder; the same command without --status goes on")
+    for key, state in states.items():
+        if state == "failed":
+            log = root / logs[key]
+            lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
+    return "\n".join(lines)
+
+
+def run_state(study: Study, key: RunKey, log: Path, *, root: Path) -> str:
+    """ "done", "running", "failed" or "left": from the record, the lock and the log of a run's process."""
+    kept = root / "work" / "finished" / study.name / key.folder
+    for folder in (root / Paths().run(study.name, key.folder), kept):
+        if (folder / "record.json").exists():
+            return "done"
+    if is_held(run_lock(root / "work", study.name, key.folder)):
+        return "running"
+    if _cause(log, key):
+        return "failed"
+    alone = study.config.runs_per_job == 1
+    fresh = log.exists() and time.time() - log.stat().st_mtime < RUNNING_SECONDS
+    return "running" if alone and fresh and is_held(workflow_lock(root)) else "left"
+
+
+def causes(root: Path, *, since: float) -> list[str]:
+    """The last line of each job's log that ends in an error, oldest first.
+
+    Args:
+        root: the folder of the workflow.
+        since: logs that were not written after this time (seconds of the epoch) are left out.
+    """
+    found = []
+    for path in sorted((root / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime):
+        if path.relative_to(root).parts[1] == "slurm" or path.stat().st_mtime < since:
+            continue
+        line = _last_line(path)
+        if _is_error(line):
+            found.append(f"{path.relative_to(root)}: {line}")
+    return found
+
+
+def last_screen(root: Path, *, since: float) -> Iterator[str]:
+    """What a person reads last when jobs failed: each cause, and what to do."""
+    found = causes(root, since=since)
+    for line in found[:MAX_CAUSES]:
+        yield f"failed: {line}"
+    if len(found) > MAX_CAUSES:
+        yield f"and {len(found) - MAX_CAUSES} more; --status lists all runs that failed"
+    if found:
+        yield "after the cause is gone, the same command goes on; what is done stays done"
+
+
+def _cause(log: Path, key: RunKey) -> str:
+    """Why a run failed; "" when the log tells of no failure of it."""
+    lines = _lines(log)
+    own = [line for line in lines if line.startswith(f"{key.folder}: error: ")]
+    if own:
+        return own[-1].removeprefix(f"{key.folder}: ")
+    last = _last_line(log)
+    # a process of many runs ends with their number, after it has named each that failed
+    return last if _is_error(last) and " runs failed" not in last else ""
+
+
+def _is_error(line: str) -> bool:
+    return "error" in line.lower()
+
+
+def _last_line(path: Path) -> str:
+    return next((line for line in reversed(_lines(path)) if line.strip()), "")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+
+
+class _Times:
+    """Seconds of the runs that were measured in this folder."""
+
+    def __init__(self, study: Study, root: Path) -> None:
+        self._runs = root / Paths().study(study.name) / "runs"
+
+    @cached_property
+    def _measured(self) -> Mapping[str, list[float]]:
+        found: dict[str, list[float]] = {}
+        for path in self._runs.glob("*/*/*/*/resources.json"):
+            try:
+                seconds = float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
+            except (ValueError, KeyError, OSError):
+                continue
+            found.setdefault(path.parts[-4], []).append(seconds)
+        return found
+
+    def known(self, entry: str) -> bool:
+        return entry in self._measured
+
+    def of(self, entry: str) -> float | None:
+        """The median of the entry's runs, of all runs where it has none, None where nothing was measured."""
+        values = self._measured.get(entry) or [
+            v for found in self._measured.values() for v in found
+        ]
+        return statistics.median(values) if values else None
+
+    def total(self, counts: Mapping[str, int]) -> float:
+        """Seconds of so many runs of each entry; 0 where nothing was measured."""
+        return sum((self.of(entry) or 0.0) * count for entry, count in counts.items())

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from helpers import TOY
+
+from dpgnn import locks, progress
+from dpgnn.study import Study, resolve
+from dpgnn.workflow import run_logs
+
+STUDY = resolve(TOY)
+GROUPED = resolve({**TOY, "epsilons": ["1", "4", "8"], "runs_per_job": 2})
+
+
+def finish(study: Study, number: int, root: Path, seconds: float) -> None:
+    """Leave the record of a study's run as if it had taken some seconds."""
+    folder = root / "results" / "studies" / study.name / "runs" / study.keys[number].folder
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text("{}")
+    (folder / "resources.json").write_text(json.dumps({"seconds": seconds}))
+
+
+def write_log(study: Study, number: int, root: Path, text: str) -> Path:
+    log = root / run_logs(study)[study.keys[number]]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text)
+    return log
+
+
+def test_an_estimate_takes_each_entrys_own_time(tmp_path: Path) -> None:
+    assert "no time measured yet" in progress.estimate(STUDY, root=tmp_path)
+    finish(STUDY, 0, tmp_path, 7200.0)
+    text = progress.estimate(STUDY, root=tmp_path)
+    assert f"{STUDY.keys[0].entry}: 1 runs x 7200.0 s\n" in text
+    assert "guessed: this entry never ran here" in text
+    assert "about 6.00 hours on one core" in text
+
+
+def test_status_counts_done_running_failed_left_and_hours(tmp_path: Path) -> None:
+    _, failed, left = STUDY.keys
+    finish(STUDY, 0, tmp_path, 7200.0)
+    log = write_log(STUDY, 1, tmp_path, "step 1\ndpgnn train: error: x must be finite\n")
+    text = progress.status(STUDY, root=tmp_path)
+    assert "3 runs, 1 done, 0 running, 1 failed, 1 left" in text
+    assert f"failed: {failed.folder} ({log}): dpgnn train: error: x must be finite" in text
+    assert "hours left on" in text
+    assert "no run is going on in this folder" in text
+    with (
+        locks.exclusive(progress.workflow_lock(tmp_path)),
+        locks.exclusive(progress.run_lock(tmp_path / "work", STUDY.name, left.folder)),
+    ):
+        text = progress.status(STUDY, root=tmp_path)
+        assert "3 runs, 1 done, 1 running, 1 failed, 0 left" in text
+        assert "a run is going on in this folder" in text
+    assert "0 running" in progress.status(STUDY, root=tmp_path)
+
+
+def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:
+    write_log(STUDY, 1, tmp_path, "step 1\n")
+    assert "0 done, 0 running, 0 failed, 3 left" in progress.status(STUDY, root=tmp_path)
+
+
+def test_of_many_runs_in_one_process_the_one_that_failed_is_named(tmp_path: Path) -> None:
+    keys = [key for key in GROUPED.keys if key.entry == "dp_mlp"]
+    assert len({run_logs(GROUPED)[key] for key in keys}) == 2
+    number = GROUPED.keys.index(keys[1])
+    write_log(
+        GROUPED, number, tmp_path,
+        f"{keys[0].folder}: ok\n{keys[1].folder}: error: x must be finite\n"
+        f"dpgnn train: error: 1 of 2 runs failed, the first: {keys[1].folder}: error: x\n",
+    )  # fmt: skip
+    text = progress.status(GROUPED, root=tmp_path)
+    assert "4 runs, 0 done, 0 running, 1 failed, 3 left" in text
+    assert text.count("failed: ") == 1
+    assert "error: x must be finite" in text
+    # the first is kept until all of its process are done
+    kept = tmp_path / "work" / "finished" / "quick" / keys[0].folder
+    kept.mkdir(parents=True)
+    (kept / "record.json").write_text("{}")
+    assert "1 done, 0 running, 1 failed, 2 left" in progress.status(GROUPED, root=tmp_path)
+
+
+def test_the_last_screen_names_causes_since_the_start_only(tmp_path: Path) -> None:
+    assert list(progress.last_screen(tmp_path, since=0.0)) == []
+    log = write_log(STUDY, 0, tmp_path, "dpgnn train: error: x must be finite\n")
+    first, last = progress.last_screen(tmp_path, since=log.stat().st_mtime - 1)
+    assert first == f"failed: {log.relative_to(tmp_path)}: dpgnn train: error: x must be finite"
+    assert "the same command goes on" in last
+    assert list(progress.last_screen(tmp_path, since=log.stat().st_mtime + 1)) == []
