@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
 
 from dpgnn.accountants import gdp
 from dpgnn.methods.caribou_sensitivity import (
@@ -70,6 +74,48 @@ def best_of_coin_flips(num_test: int, num_draws: int) -> float:
     return (num_test - below) / num_test
 
 
+def chain_ceiling(length: int, *, epsilon: float, delta: float) -> tuple[float, int, float, float]:
+    """Largest mean accuracy of a per-node classifier of its own row of X_K on chains of two classes.
+
+    Every node is labelled with its chain's class, which only its first node's feature tells: that node is
+    known, node i has mean s_i in its class's coordinate and the optimal test between the classes is right
+    with probability Phi(s_i/(sqrt(2) sigma)). Optimistic: the noise of the last hop alone is counted, and
+    sigma is the least that is proved without an assumption on degrees, sqrt(2) c sqrt(K_eff)/mu.
+
+    Returns:
+        accuracy, K, c, beta of the best choice of K <= 24, c <= 0.95, a1 = 1, beta in {0, 0.1, 0.5, 1, 10}.
+    """
+    degree = np.full(length, 2.0)
+    degree[[0, -1]] = 1.0
+    operator = np.eye(length) + np.eye(length, k=1) + np.eye(length, k=-1)
+    operator /= np.sqrt(np.outer(degree + 1, degree + 1))
+    first = np.eye(length)[0]
+    mu, best = gdp.mu(epsilon, delta), (0.0, 0, 0.0, 0.0)
+    for step, beta in itertools.product(range(1, 20), (0.0, 0.1, 0.5, 1.0, 10.0)):
+        c, x = 0.05 * step, first
+        for num_hops in range(1, 25):
+            h = c * operator @ x + beta * first
+            noise = (
+                edge_operator_sensitivity(0) * c * math.sqrt(gdp.effective_hops(num_hops, c)) / mu
+            )
+            right = ndtr(h[1:] / (math.sqrt(2) * noise))
+            best = max(best, ((1 + float(right.sum())) / length, num_hops, c, beta))
+            x = np.minimum(h, 1.0)
+    return best
+
+
+def ceiling_table() -> str:
+    """Markdown: `chain_ceiling` at the authors' delta."""
+    chains = {"Chain-S": (8, 1e-2), "Chain-M": (10, 1e-3), "Chain-L and X": (15, 1e-3)}
+    budgets = (1, 4, 8, 32)
+    rows = [
+        [name, f"{100 / length + 50 * (1 - 1 / length):.2f}"]
+        + [f"{100 * chain_ceiling(length, epsilon=e, delta=delta)[0]:.1f}" for e in budgets]
+        for name, (length, delta) in chains.items()
+    ]
+    return _markdown(["chains", "labels alone", *(f"epsilon {e}" for e in budgets)], rows)
+
+
 def coin_table(num_draws: int = 600) -> str:
     """Markdown: expected best of coin flips on the chains' test nodes; 600 draws are 200 options x 3."""
     sizes = {"Chain-S": 32, "Chain-M": 40, "Chain-L": 60, "Chain-X": 100, "50 chains": 1000}
@@ -120,4 +166,5 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n\n".join([depth_table(), far_table(), neighbour_table(), node_table(), coin_table()]))
+    tables = (depth_table, far_table, neighbour_table, node_table, ceiling_table, coin_table)
+    print("\n\n".join(table() for table in tables))
