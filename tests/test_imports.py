@@ -12,7 +12,7 @@ import pytest
 ORDER = (
     "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "locks", "rows", "graph",
     "datasets", "splits",
-    "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "results",
+    "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
     "entries", "study", "runner", "workflow", "progress", "driver", "cli", "__main__",
 )  # fmt: skip
 

@@ -1,0 +1,4 @@
+"""Published attacks on fitted models: LinkTeller on edges, G-MIA on nodes, and attacks made for one leak.
+
+An attack asks how well somebody does; an audit (`dpgnn.audits`) asks whether a claim is false.
+"""

@@ -1,0 +1,107 @@
+"""Many queries in one pass: only what a query changes is computed, exactly and in float64.
+
+A query changes the features of one node. Layer by layer it changes few rows; `Differences` holds them for
+all queries of a pass, and a sparse product moves them over the edges. What is not in it has not changed,
+so nothing is approximated: f(X') - f(X) comes out as from two full passes, without their cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+# (nodes, their rows) -> their rows after a layer that acts on each row by itself
+RowMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Differences:
+    """Rows that differ from the unperturbed ones.
+
+    Attributes:
+        num_nodes: of the graph.
+        key: int64, shape (num_rows,), ascending: query * num_nodes + node.
+        value: float64, shape (num_rows, width): changed row less unchanged row.
+    """
+
+    num_nodes: int
+    key: np.ndarray
+    value: np.ndarray
+
+    @property
+    def node(self) -> np.ndarray:
+        """int64: the row's node."""
+        return self.key % self.num_nodes
+
+    @property
+    def query(self) -> np.ndarray:
+        """int64: the row's query."""
+        return self.key // self.num_nodes
+
+    def times(self, matrix: np.ndarray) -> Differences:
+        """Rows after a linear map: value @ matrix."""
+        return Differences(num_nodes=self.num_nodes, key=self.key, value=self.value @ matrix)
+
+    def scaled(self, factor: float) -> Differences:
+        """Rows times a number."""
+        return Differences(num_nodes=self.num_nodes, key=self.key, value=factor * self.value)
+
+    def plus(self, other: Differences) -> Differences:
+        """The sum of two sets of rows of the same queries."""
+        key, place = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
+        value = np.zeros((len(key), self.value.shape[1]))
+        value[place[: len(self.key)]] = self.value
+        value[place[len(self.key) :]] += other.value
+        return Differences(num_nodes=self.num_nodes, key=key, value=value)
+
+    def spread(self, operator: sp.csc_array, *, keep: np.ndarray | None = None) -> Differences:
+        """operator @ rows, query by query.
+
+        Args:
+            operator: CSC, shape (num_nodes, num_nodes); row v says what v reads.
+            keep: bool, shape (num_nodes,): rows that are wanted; None keeps all.
+        """
+        node, starts = self.node, operator.indptr
+        counts = starts[node + 1] - starts[node]
+        column = np.repeat(np.arange(len(node)), counts)
+        offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        entry = np.repeat(starts[node], counts) + offset
+        reader, weight = operator.indices[entry].astype(np.int64), operator.data[entry]
+        if keep is not None:
+            wanted = keep[reader]
+            column, reader, weight = column[wanted], reader[wanted], weight[wanted]
+        key, row = np.unique(self.query[column] * self.num_nodes + reader, return_inverse=True)
+        moved = sp.csr_array((weight, (row, column)), shape=(len(key), len(node)))
+        return Differences(num_nodes=self.num_nodes, key=key, value=moved @ self.value)
+
+    def through(self, base: np.ndarray, row_map: RowMap) -> Differences:
+        """Rows after a layer that acts on each row by itself; rows that end unchanged are dropped.
+
+        Args:
+            base: float64, shape (num_nodes, width): the unperturbed rows before the layer.
+            row_map: the layer.
+        """
+        node = self.node
+        before = base[node]
+        value = row_map(node, before + self.value) - row_map(node, before)
+        changed = (value != 0).any(axis=1)
+        return Differences(num_nodes=self.num_nodes, key=self.key[changed], value=value[changed])
+
+    def norms(self, num_queries: int, read: np.ndarray) -> np.ndarray:
+        """L2 norms of the rows of some nodes: float64, shape (num_queries, len(read))."""
+        place = np.full(self.num_nodes, -1)
+        place[read] = np.arange(len(read))
+        column = place[self.node]
+        wanted = column >= 0
+        found = np.zeros((num_queries, len(read)))
+        found[self.query[wanted], column[wanted]] = np.linalg.norm(self.value[wanted], axis=1)
+        return found
+
+
+def at_nodes(nodes: np.ndarray, value: np.ndarray, num_nodes: int) -> Differences:
+    """Query q changes the row of nodes[q] by value[q]."""
+    key = np.arange(len(nodes), dtype=np.int64) * num_nodes + nodes
+    return Differences(num_nodes=num_nodes, key=key, value=np.asarray(value, dtype=np.float64))

@@ -1,0 +1,198 @@
+"""How much the answer for node v moves when the features of node u do, for many u at once.
+
+Three ways, the first that fits is taken: by differences (exact, float64: GCN, EdgeRand, LapGraph, PertGraph,
+CARIBOU, GAP, DPDGC), by copies (disjoint copies of the graph in one pass of `predict`: DP-GNN, DRW, DPAR and
+feature-only methods), one by one (everything else, and every fresh draw of noise).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.attacks import layers
+from dpgnn.attacks.queries import Noise, Target, ask, with_features
+from dpgnn.checks import at_least, one_of, positive
+
+if TYPE_CHECKING:
+    from dpgnn.graph import Graph
+
+# scale: u's row times 1 + step, as published; mix: another node's row is added, so that a model which
+# normalises rows sees a change
+Direction = Literal["scale", "mix"]
+DIRECTIONS: tuple[Direction, ...] = ("scale", "mix")
+Path = Literal["differences", "copies", "one by one"]
+STEP = 1e-4
+# rows of all copies in one pass
+COPIED_ROWS = 120_000
+# float64 values of all differences in one pass
+DIFFERENCE_VALUES = 12_000_000
+COPIES = ("dp_gnn", "drw", "dpar", "mlp", "dp_mlp")
+Report = Callable[[int], None]
+
+
+def path_of(target: Target, noise: Noise) -> Path:
+    """How a model's influences are computed."""
+    if noise == "fresh" and (target.has_noise or target.entry.method == "dpdgc"):
+        return "one by one"
+    if layers.has_layers(target):
+        return "differences"
+    return "copies" if target.entry.method in COPIES else "one by one"
+
+
+def influence(
+    target: Target,
+    perturbed: np.ndarray,
+    read: np.ndarray,
+    *,
+    direction: Direction = "scale",
+    noise: Noise = "frozen",
+    step: float = STEP,
+    rng: np.random.Generator,
+    path: Path | None = None,
+    report: Report = lambda done: None,
+) -> np.ndarray:
+    """Norms of (f(X + step d_u e_u) - f(X)) / step at the nodes in `read`.
+
+    Args:
+        target: the model; its answers are logits.
+        perturbed: int64, shape (num_queries,): the nodes u, one query each.
+        read: int64, shape (num_read,): the nodes v whose rows are looked at.
+        direction: d_u is u's own row ("scale") or that of another node drawn by `rng` ("mix").
+        noise: whose noise the answers pass through; with "fresh", every query and the unperturbed one have
+            their own.
+        step: Delta.
+        rng: of "mix" and of the names of fresh draws.
+        path: forces a way; None takes the fastest that is exact.
+        report: told the number of finished queries.
+
+    Returns:
+        float64, shape (num_queries, num_read), >= 0.
+
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 2; step 1e-4.
+    """
+    one_of("direction", direction, DIRECTIONS)
+    positive("step", step)
+    at_least("perturbed", len(perturbed), 1)
+    directions = _directions(target.graph, perturbed, direction, rng)
+    number = int(rng.integers(2**62))
+    chosen = path or path_of(target, noise)
+    if chosen == "differences":
+        return _by_differences(target, perturbed, read, directions, step, report)
+    if chosen == "copies":
+        return _by_copies(target, perturbed, read, directions, step, report)
+    return _one_by_one(target, perturbed, read, directions, step, noise, number, report)
+
+
+def _directions(
+    graph: Graph, nodes: np.ndarray, direction: Direction, rng: np.random.Generator
+) -> Any:
+    """Rows d_u, CSR or dense like x."""
+    if direction == "scale":
+        return graph.x[nodes]
+    others = rng.integers(0, graph.num_nodes - 1, size=len(nodes))
+    return graph.x[others + (others >= nodes)]
+
+
+def _by_differences(
+    target: Target,
+    perturbed: np.ndarray,
+    read: np.ndarray,
+    directions: Any,
+    step: float,
+    report: Report,
+) -> np.ndarray:
+    graph = target.graph
+    stack = layers.stack_of(target)
+    keep = np.zeros(graph.num_nodes, dtype=bool)
+    keep[read] = True
+    found = []
+    size = max(1, min(256, DIFFERENCE_VALUES // (stack.rows_of_a_query * stack.width)))
+    for first in range(0, len(perturbed), size):
+        nodes = perturbed[first : first + size]
+        before = _dense(graph.x[nodes])
+        after = before + step * _dense(directions[first : first + size])
+        changed = stack.run(nodes, before, after, keep)
+        found.append(changed.norms(len(nodes), read) / step)
+        report(first + len(nodes))
+    return np.concatenate(found)
+
+
+def _by_copies(
+    target: Target,
+    perturbed: np.ndarray,
+    read: np.ndarray,
+    directions: Any,
+    step: float,
+    report: Report,
+) -> np.ndarray:
+    """Disjoint copies of the graph, one query each; exact where an answer reads its own component only."""
+    graph = target.graph
+    number = graph.num_nodes
+    copies = max(1, min(len(perturbed), COPIED_ROWS // number))
+    base = ask(target, graph)[read]
+    found = []
+    joined = copies_of(graph, copies)
+    for first in range(0, len(perturbed), copies):
+        nodes = perturbed[first : first + copies]
+        if len(nodes) < copies:
+            joined = copies_of(graph, len(nodes))
+        rows = np.arange(len(nodes)) * number + nodes
+        asked = with_features(
+            joined, rows, _moved(graph, nodes, directions[first : first + copies], step)
+        )
+        answers = ask(target, asked).reshape(len(nodes), number, -1)[:, read]
+        found.append(np.linalg.norm(answers - base, axis=2) / step)
+        report(first + len(nodes))
+    return np.concatenate(found)
+
+
+def _one_by_one(
+    target: Target,
+    perturbed: np.ndarray,
+    read: np.ndarray,
+    directions: Any,
+    step: float,
+    noise: Noise,
+    number: int,
+    report: Report,
+) -> np.ndarray:
+    graph = target.graph
+    base = ask(target, graph, noise=noise, number=number)[read]
+    found = np.zeros((len(perturbed), len(read)))
+    for place, node in enumerate(perturbed.tolist()):
+        rows = np.array([node])
+        values = _moved(graph, rows, directions[place : place + 1], step)
+        answer = ask(
+            target, with_features(graph, rows, values), noise=noise, number=number + place + 1
+        )
+        found[place] = np.linalg.norm(answer[read] - base, axis=1) / step
+        report(place + 1)
+    return found
+
+
+def copies_of(graph: Graph, count: int) -> Graph:
+    """`count` disjoint copies of a graph, one after the other."""
+    if count == 1:
+        return graph
+    starts = np.arange(count) * graph.num_nodes
+    edges = (graph.edge_index[:, None, :] + starts[:, None]).reshape(2, -1)
+    if sp.issparse(graph.x):
+        x = sp.csr_array(sp.vstack([graph.x] * count))
+    else:
+        x = np.tile(graph.x, (count, 1))
+    y = np.concatenate([graph.y] * count)
+    return dataclasses.replace(graph, x=x, y=y, edge_index=edges, splits={})
+
+
+def _moved(graph: Graph, nodes: np.ndarray, directions: Any, step: float) -> Any:
+    moved = graph.x[nodes] + np.float32(step) * directions
+    return sp.csr_array(moved) if sp.issparse(graph.x) else moved
+
+
+def _dense(rows: Any) -> np.ndarray:
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)

@@ -1,0 +1,276 @@
+"""What an attack's scores say: ranking AUC, rates with exact intervals, and the line of a claim.
+
+A larger score says "member" (node or edge). Ties are counted as half, so a model that says nothing has an
+AUC of exactly one half.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpgnn.audits.statistics import rate_bounds
+from dpgnn.checks import non_negative, open_probability, probability, require
+
+# false-positive rates at which a true-positive rate is reported
+LOW_RATES = (0.001, 0.01, 0.1)
+# half-way points of the scores that are tried as thresholds
+_NUM_THRESHOLDS = 64
+_NUM_POINTS = 200
+
+
+def auc(scores: np.ndarray, member: np.ndarray) -> float:
+    """Probability that a member scores above a non-member, ties as half.
+
+    Args:
+        scores: float64, shape (num_trials,); finite.
+        member: bool, shape (num_trials,); at least one of each kind.
+    """
+    from scipy.stats import rankdata
+
+    member = _check(scores, member)
+    ranks = rankdata(scores)
+    num_in, num_out = int(member.sum()), int((~member).sum())
+    above = ranks[member].sum() - num_in * (num_in + 1) / 2
+    return float(above / (num_in * num_out))
+
+
+def average_precision(scores: np.ndarray, member: np.ndarray) -> float:
+    """Sum over distinct thresholds of (recall gained) times precision."""
+    _, accepted, hits = _steps(scores, _check(scores, member))
+    gained = np.diff(hits, prepend=0) / hits[-1]
+    return float((gained * hits / accepted).sum())
+
+
+def curve(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(false-positive rates, true-positive rates) at every distinct threshold, from (0, 0) to (1, 1)."""
+    member = _check(scores, member)
+    _, accepted, hits = _steps(scores, member)
+    wrong = accepted - hits
+    return np.append(0.0, wrong / wrong[-1]), np.append(0.0, hits / hits[-1])
+
+
+def thinned_curve(scores: np.ndarray, member: np.ndarray) -> list[list[float]]:
+    """At most about 200 points (FPR, TPR) of the curve, closer at low rates, for a figure."""
+    false, true = curve(scores, member)
+    smallest = 1.0 / max(int((~member).sum()), 1)
+    wanted = np.geomspace(smallest, 1.0, _NUM_POINTS)
+    places = np.unique(np.searchsorted(false, wanted, side="right") - 1)
+    return [[float(false[place]), float(true[place])] for place in places]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """The largest true-positive rate whose measured false-positive rate is at most `asked`.
+
+    Attributes:
+        asked: the false-positive rate asked for.
+        tpr, tpr_low, tpr_high: measured, and Clopper-Pearson limits at `level` on both sides together.
+        fpr, fpr_low, fpr_high: the same.
+        level: 0.05 for 95 % intervals.
+    """
+
+    asked: float
+    tpr: float
+    tpr_low: float
+    tpr_high: float
+    fpr: float
+    fpr_low: float
+    fpr_high: float
+    level: float
+
+
+def rates_at(scores: np.ndarray, member: np.ndarray, asked: float, *, level: float = 0.05) -> Rates:
+    """True-positive rate at a low false-positive rate.
+
+    The intervals treat trials as independent and the threshold as given.
+    """
+    probability("asked", asked)
+    member = _check(scores, member)
+    _, accepted, hits = _steps(scores, member)
+    num_in, num_out = int(member.sum()), int((~member).sum())
+    wrong = accepted - hits
+    last = int(np.searchsorted(wrong, asked * num_out + 1e-9, side="right")) - 1
+    true, false = (int(hits[last]), int(wrong[last])) if last >= 0 else (0, 0)
+    low_t, high_t = rate_bounds(true, num_in, level / 2)
+    low_f, high_f = rate_bounds(false, num_out, level / 2)
+    return Rates(
+        asked=asked, tpr=true / num_in, tpr_low=low_t, tpr_high=high_t,
+        fpr=false / num_out, fpr_low=low_f, fpr_high=high_f, level=level,
+    )  # fmt: skip
+
+
+def allowed_rate(false_positive_rate: float, epsilon: float, delta: float) -> float:
+    """min(1, e^epsilon FPR + delta): no test of an (epsilon, delta) claim has a larger TPR."""
+    if math.isinf(epsilon):
+        return 1.0
+    return min(1.0, math.exp(min(epsilon, 700.0)) * false_positive_rate + delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineTest:
+    """Whether scores cross TPR = e^epsilon FPR + delta by more than chance.
+
+    Attributes:
+        crossed: true-positive rate above the line, up to an error of `level`.
+        level: probability that a true claim is said to be crossed, at most.
+        tpr_low, fpr_high: limits on fresh trials of the threshold chosen on the others.
+        allowed: the line at fpr_high.
+        epsilon_lower_bound: log((tpr_low - delta) / fpr_high) of the threshold chosen for it, at least 0.
+    """
+
+    crossed: bool
+    level: float
+    tpr_low: float
+    fpr_high: float
+    allowed: float
+    epsilon_lower_bound: float
+
+
+def line_test(
+    scores: np.ndarray,
+    member: np.ndarray,
+    *,
+    epsilon: float,
+    delta: float,
+    level: float,
+    rng: np.random.Generator,
+) -> LineTest:
+    """Choose a threshold on half of the trials, test the line on the other half.
+
+    Guarantee: when trials are independent and each satisfies the line, `crossed` has probability <= level, and
+    so has an `epsilon_lower_bound` above epsilon. Trials of one model share it: that they are members and
+    non-members at random does not make them independent, so what crosses deserves a repetition by
+    `dpgnn audit`, and `one_run.guess` has the bound that holds within one run.
+
+    Args:
+        scores, member: one per trial; both directions are tried (large says member, small says none).
+        epsilon, delta: of the claim.
+        level: in (0, 1).
+        rng: of the halves.
+    """
+    non_negative("delta", delta)
+    open_probability("level", level)
+    member = _check(scores, member)
+    halves: list[list[np.ndarray]] = [[], []]
+    for side in (scores[member], scores[~member]):
+        order = rng.permutation(len(side))
+        halves[0].append(side[order[: len(side) // 2]])
+        halves[1].append(side[order[len(side) // 2 :]])
+    enough = min(len(part) for half in halves for part in half) >= 2
+    require(enough, "trials", "be at least 4 members and 4 others", int(member.sum()))
+    error = level / 2
+    cuts = _cuts(np.concatenate(halves[0]))
+
+    def limits(cut: tuple[int, int, float], half: list[np.ndarray]) -> tuple[float, float]:
+        flipped, sign, threshold = cut
+        right, wrong = (half[1], half[0]) if flipped else (half[0], half[1])
+        taken = [int((sign * part > threshold).sum()) for part in (right, wrong)]
+        return (
+            rate_bounds(taken[0], len(right), error)[0],
+            rate_bounds(taken[1], len(wrong), error)[1],
+        )
+
+    def excess(cut: tuple[int, int, float]) -> float:
+        low, high = limits(cut, halves[0])
+        return low - allowed_rate(high, epsilon, delta)
+
+    def bound(cut: tuple[int, int, float]) -> float:
+        return _epsilon(*limits(cut, halves[0]), delta)
+
+    low, high = limits(max(cuts, key=excess), halves[1])
+    shown = _epsilon(*limits(max(cuts, key=bound), halves[1]), delta)
+    allowed = allowed_rate(high, epsilon, delta)
+    return LineTest(
+        crossed=low > allowed, level=level, tpr_low=low, fpr_high=high, allowed=allowed,
+        epsilon_lower_bound=shown,
+    )  # fmt: skip
+
+
+def best_guesses(
+    scores: np.ndarray, member: np.ndarray, share: float
+) -> dict[str, float | int | None]:
+    """Precision, recall and F1 when the largest `share` of the scores are taken for members.
+
+    Source: LinkTeller, arXiv:2108.06504: share is the attacker's belief of the density.
+    """
+    probability("share", share)
+    member = _check(scores, member)
+    count = math.ceil(share * len(scores))
+    order = np.argsort(-scores, kind="stable")[:count]
+    hits = int(member[order].sum())
+    precision = hits / count if count else None
+    recall = hits / int(member.sum())
+    f1 = 2 * hits / (count + int(member.sum()))
+    return {"guesses": count, "precision": precision, "recall": recall, "f1": f1}
+
+
+def balanced_accuracy_of_batches(
+    guessed: np.ndarray, member: np.ndarray, batch_size: int, *, rng: np.random.Generator
+) -> float:
+    """G-MIA's "AUROC": mean over shuffled batches of the AUC of hard 0/1 guesses, which is balanced accuracy.
+
+    Batches with one kind only have no such number and are left out.
+
+    Source: the published script of arXiv:2101.06570; batches of 64.
+    """
+    order = rng.permutation(len(member))
+    found = []
+    for first in range(0, len(order), batch_size):
+        part = order[first : first + batch_size]
+        truth, guess = member[part], guessed[part]
+        if truth.any() and not truth.all():
+            found.append((guess[truth].mean() + (~guess[~truth]).mean()) / 2)
+    require(bool(found), "batches", "hold members and others", 0)
+    return float(np.mean(found))
+
+
+def summary(scores: np.ndarray, member: np.ndarray) -> dict[str, Any]:
+    """AUC, average precision and rates as an attack's JSON holds them."""
+    import dataclasses
+
+    rates = [dataclasses.asdict(rates_at(scores, member, rate)) for rate in LOW_RATES]
+    return {
+        "auc": auc(scores, member),
+        "average_precision": average_precision(scores, member),
+        "num_members": int(member.sum()),
+        "num_others": int((~member).sum()),
+        "rates": rates,
+        "curve": thinned_curve(scores, member),
+    }
+
+
+def _check(scores: np.ndarray, member: np.ndarray) -> np.ndarray:
+    require(len(scores) == len(member), "scores", "be one per trial", (len(scores), len(member)))
+    require(bool(np.isfinite(scores).all()), "scores", "be finite", "a value that is not")
+    member = np.asarray(member, dtype=bool)
+    both = member.any() and not member.all()
+    require(bool(both), "trials", "hold members and others", int(member.sum()), "ask more pairs")
+    return member
+
+
+def _steps(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct thresholds from above, how many trials are accepted at each, and how many are members."""
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    return ranked[last], last + 1, np.cumsum(member[order])[last]
+
+
+def _cuts(scores: np.ndarray) -> list[tuple[int, int, float]]:
+    """(flipped, sign, threshold): accept where sign * score > threshold; flipped says "no member"."""
+    distinct = np.unique(scores)
+    places = np.unique(np.linspace(0, len(distinct) - 1, _NUM_THRESHOLDS).astype(int))
+    found = []
+    for sign in (1, -1):
+        values = np.sort(sign * distinct)
+        chosen = np.append(values[places], values[0] - 1.0)
+        found += [(flipped, sign, float(value)) for flipped in (0, 1) for value in chosen]
+    return found
+
+
+def _epsilon(low: float, high: float, delta: float) -> float:
+    return math.log((low - delta) / high) if low - delta > high else 0.0

@@ -1,0 +1,61 @@
+"""Small fitted models for the tests of attacks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from helpers import two_community_graph
+
+from dpgnn import config as strict
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.attacks.queries import Target
+from dpgnn.graph import Graph
+from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.randomness import Streams
+from dpgnn.splits import Split, SplitConfig, make_split
+from dpgnn.storage import Store
+
+SHORT = {"training": {"num_epochs": 30}, "encoder_training": {"num_epochs": 10}, "hidden": 8}
+STAGES = {
+    "max_degree": 40,
+    "encoder": {"batch_size": 10, "num_epochs": 3},
+    "head": {"batch_size": 10, "num_epochs": 3},
+}
+
+
+def fitted(
+    method: str,
+    *,
+    mode: str = "nonprivate",
+    unit: str | None = None,
+    relation: str | None = None,
+    epsilon: float = 4.0,
+    options: dict[str, Any] | None = None,
+    graph: Graph | None = None,
+    split: Split | None = None,
+) -> Target:
+    """A method fitted on a small graph."""
+    known = methods.get(method)
+    entry = Entry(
+        name=method, method=method, mode=mode, privacy_unit=unit, relation=relation,  # type: ignore[arg-type]
+        options=strict.read(known.config, options or {}),
+    )  # fmt: skip
+    known.check_entry(entry, method)
+    graph = graph or two_community_graph(60)
+    split = split or make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    spec, prepared = known.sampler(entry), None
+    if spec is not None:
+        assert known.prepare is not None
+        prepared = known.prepare(graph, split, spec, np.random.default_rng(0))
+    budget = Budget(epsilon=epsilon if mode != "nonprivate" else math.inf, delta=1e-3)
+    plan = known.plan(entry, facts_of(graph, split, prepared), budget)
+    streams = Streams(root_seed=1, axes={"test": 0})
+    context = Context(ledger=Ledger(plan), streams=streams, store=Store(None))
+    state = known.fit(entry, graph, split, prepared, plan, context).state
+    return Target(
+        entry=entry, state=state, graph=graph, split=split, prepared=prepared, plan=plan,
+        streams=streams,
+    )  # fmt: skip

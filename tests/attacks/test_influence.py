@@ -1,0 +1,150 @@
+"""Influences in one pass against one query at a time, for every method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from attack_models import SHORT, STAGES, fitted
+
+from dpgnn.attacks.differences import at_nodes
+from dpgnn.attacks.influence import copies_of, influence, path_of
+from dpgnn.attacks.queries import ask, can_ask
+
+EDGE = {"unit": "edge", "relation": "add-remove"}
+BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
+CONTRACT: dict[str, Any] = {"num_hops": 3, "contraction": 0.8, "beta": 0.5, "head": SHORT}
+GCN: dict[str, Any] = {"hidden": [8], "training": {"num_epochs": 20}}
+
+CASES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "gcn": ("gcn", {"options": GCN}, "differences"),
+    "deep gcn": ("gcn", {"options": GCN | {"hidden": [8, 6]}}, "differences"),
+    "gcn on unit rows": ("gcn", {"options": GCN | {"row_norm": "l2"}}, "differences"),
+    "caribou": ("caribou", {"mode": "sound", **EDGE, "options": CONTRACT}, "differences"),
+    "caribou without encoder": (
+        "caribou",
+        {"mode": "sound", **EDGE, "options": CONTRACT | {"head": SHORT | {"encoder_layers": 0}}},
+        "differences",
+    ),
+    "caribou padded": ("caribou", {"mode": "sound", **EDGE, "options": CONTRACT | {"padding": 6}}, "differences"),
+    "caribou without privacy": ("caribou", {"options": CONTRACT}, "differences"),
+    "caribou with a mean": (
+        "caribou", {"mode": "sound", **EDGE, "options": CONTRACT | {"alpha1": 0.9}}, "one by one",
+    ),
+    "caribou as released": (
+        "caribou", {"mode": "published", **EDGE, "options": CONTRACT | {"variant": "as-released"}}, "differences",
+    ),
+    "silent as released": (
+        "caribou",
+        {"mode": "published", **EDGE,
+         "options": CONTRACT | {"variant": "as-released", "noise_free_layer": False}},
+        "differences",
+    ),
+    "caribou at node level": (
+        "caribou", {"mode": "sound", **BOUNDED, "options": CONTRACT | {"node": STAGES}}, "differences",
+    ),
+    "gap": ("gap", {"mode": "sound", **EDGE, "options": {"num_hops": 2, "head": SHORT}}, "differences"),
+    "gap at node level": (
+        "gap", {"mode": "sound", **BOUNDED, "options": {"num_hops": 2, "head": SHORT, "node": STAGES}},
+        "differences",
+    ),
+    "gap of the code": (
+        "gap",
+        {"mode": "published", **EDGE, "options": {"normalization": "columns-l1", "head": SHORT}},
+        "one by one",
+    ),
+    "dpdgc": (
+        "dpdgc", {"mode": "sound", **EDGE, "options": {"head": SHORT, "node": STAGES}}, "differences",
+    ),
+    "edgerand": ("edgerand", {"mode": "sound", **EDGE, "options": {"gcn": GCN}}, "differences"),
+    "lapgraph": ("lapgraph", {"mode": "sound", **EDGE, "options": {"gcn": GCN}}, "differences"),
+    "pertgraph": ("pertgraph", {"mode": "sound", **EDGE, "options": {"head": SHORT}}, "differences"),
+    "pertgraph as published": (
+        "pertgraph", {"mode": "published", **EDGE, "options": {"head": SHORT}}, "differences",
+    ),
+    "dp_gnn": ("dp_gnn", {"options": {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}}, "copies"),
+    "dpar": ("dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5}}, "copies"),
+    "drw": (
+        "drw", {"options": {"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5}},
+        "copies",
+    ),
+    "mlp": ("mlp", {"options": GCN}, "copies"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("direction", ["scale", "mix"])
+def test_one_pass_gives_what_one_query_at_a_time_gives(name: str, direction: Any) -> None:
+    method, arguments, way = CASES[name]
+    target = cached(name, method, arguments)
+    assert can_ask(target) == ""
+    perturbed, read = np.array([3, 17, 17, 41, 0]), np.arange(5, 60)
+    # a step far above float32 rounding; both ways take the same one
+    found, loop = (
+        influence(
+            target, perturbed, read, direction=direction, step=0.05, rng=np.random.default_rng(4),
+            path=path,
+        )
+        for path in (None, "one by one")
+    )  # fmt: skip
+    assert path_of(target, "frozen") == way
+    assert found.shape == (5, 55)
+    assert np.allclose(found, loop, rtol=2e-3, atol=2e-3 * max(loop.max(), 1e-3) + 2e-4)
+
+
+def test_frozen_answers_are_those_of_the_run() -> None:
+    for name in CASES:
+        target = cached(name, *CASES[name][:2])
+        if "logits" in target.state:
+            kept = target.state["logits"].numpy()
+            assert np.allclose(ask(target, target.graph), kept, atol=1e-4), name
+
+
+def test_fresh_answers_differ_from_query_to_query_and_frozen_ones_do_not() -> None:
+    for name in ("caribou", "gap", "edgerand", "pertgraph", "dpdgc"):
+        target = cached(name, *CASES[name][:2])
+        first, second = (ask(target, target.graph, noise="fresh", number=n) for n in (1, 2))
+        assert not np.allclose(first, second), name
+        assert np.array_equal(first, ask(target, target.graph, noise="fresh", number=1)), name
+        frozen = [ask(target, target.graph) for _ in range(2)]
+        assert np.array_equal(*frozen), name
+
+
+def test_copies_do_not_touch() -> None:
+    graph = cached("gcn", *CASES["gcn"][:2]).graph
+    three = copies_of(graph, 3)
+    assert three.num_nodes == 3 * graph.num_nodes
+    assert three.num_edges == 3 * graph.num_edges
+    source, end = three.edge_index // graph.num_nodes
+    assert np.array_equal(source, end)
+
+
+def test_differences_follow_a_product_and_a_row_wise_layer() -> None:
+    rng = np.random.default_rng(0)
+    operator = sp.random_array((12, 12), density=0.3, rng=rng, format="csc")
+    base = rng.standard_normal((12, 3))
+    nodes, moved = np.array([2, 7, 2]), rng.standard_normal((3, 3))
+
+    def layer(node: Any, rows: np.ndarray) -> np.ndarray:
+        return np.maximum(rows + 0.1 * np.asarray(node)[:, None], 0)
+
+    spread = at_nodes(nodes, moved, 12).spread(operator)
+    found = spread.through(operator @ base, layer).norms(3, np.arange(12))
+    for query, node in enumerate(nodes):
+        changed = base.copy()
+        changed[node] += moved[query]
+        everyone = np.arange(12)
+        truth = layer(everyone, operator @ changed) - layer(everyone, operator @ base)
+        assert np.allclose(found[query], np.linalg.norm(truth, axis=1))
+
+
+_CACHE: dict[str, Any] = {}
+
+
+def cached(name: str, method: str, arguments: dict[str, Any]) -> Any:
+    """A model fitted once for all tests of this file."""
+    if name not in _CACHE:
+        _CACHE[name] = fitted(method, **arguments)
+    return _CACHE[name]
