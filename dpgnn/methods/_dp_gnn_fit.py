@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpgnn.models.network import Network
     from dpgnn.models.trees import Trees
     from dpgnn.training.clipping import Clipping
+    from dpgnn.training.gradients import RootGradients
     from dpgnn.training.noise import Noise
 
 Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
@@ -59,17 +60,19 @@ def train_private(
     from dpgnn.training.gradients import Execution, RootGradients
 
     initial = network.initial(rng=context.streams.numpy("weights"))
-    clipping = clipping_of(entry, network, x, trees, initial, context)
+    speed = context.performance
+    execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
+    gradients = RootGradients(network, x, trees, clipping=None, execution=execution)
+    clipping = clipping_of(entry, gradients, initial, context)
+    gradients.clip(clipping)
     mechanism = in_units_of(context.ledger.enter(TRAIN), clipping.total_norm)
     spec = from_mechanism(
         mechanism, num_roots=trees.num_roots, clipping=clipping,
         noise=_noise(entry, clipping, mechanism),
     )  # fmt: skip
-    speed = context.performance
-    execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
     weights, history = train(
-        spec, network, RootGradients(network, x, trees, clipping=clipping, execution=execution),
-        initial, entry.options.training.optimizer, streams=context.streams, store=context.store,
+        spec, network, gradients, initial, entry.options.training.optimizer,
+        streams=context.streams, store=context.store,
         progress=context.progress(mechanism.num_steps), stage=TRAIN,
         epsilon_spent=_spent(entry, mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
     )  # fmt: skip
@@ -101,26 +104,25 @@ def train_plain(
 
 
 def clipping_of(
-    entry: Entry, network: Network, x: Any, trees: Trees, initial: Tensor, context: Context
+    entry: Entry, gradients: RootGradients, initial: Tensor, context: Context
 ) -> Clipping:
-    """The bounds on one root's gradient, by the entry's rule."""
+    """The bounds on one root's gradient, by the entry's rule; `gradients` are measured where it says so."""
     from dpgnn.training.clipping import Clipping, uniform_clipping
 
     config: DPGNNConfig = entry.options
     per, rule = clipped_parts(entry), threshold_rule(entry)
     if rule == "public":
-        return uniform_clipping(network, per, config.training.clipping_norm)
-    names = part_names(entry)
+        return uniform_clipping(gradients.network, per, config.training.clipping_norm)
+    names, num_roots = part_names(entry), gradients.trees.num_roots
+    initial = initial.to(gradients.device)
     if rule == "percentile":
         rng = context.streams.numpy("thresholds")
-        count = min(NUM_MEASURED, trees.num_roots)
-        chosen = np.sort(rng.choice(trees.num_roots, count, replace=False))
-        norms = part_norms(network, per, initial, x, trees, chosen)
+        chosen = np.sort(rng.choice(num_roots, min(NUM_MEASURED, num_roots), replace=False))
+        norms = gradients.part_norms(initial, chosen, per)
         found = np.quantile(norms, config.quantile, axis=1)
         found = np.maximum(found, SMALLEST_NORM)
     else:
-        roots = np.arange(trees.num_roots)
-        norms = part_norms(network, per, initial, x, trees, roots)
+        norms = gradients.part_norms(initial, np.arange(num_roots), per)
         found = np.array(
             [
                 private_quantile(row, context.ledger.enter(threshold_name(name)),
@@ -129,36 +131,6 @@ def clipping_of(
             ]
         )  # fmt: skip
     return Clipping(per=per, norms=dict(zip(names, found.tolist())))
-
-
-def part_norms(
-    network: Network, per: Any, parameters: Tensor, x: Any, trees: Trees, roots: np.ndarray
-) -> np.ndarray:
-    """Norms of the unclipped per-root gradients; float64, shape (num_parts, num_roots); sensitive.
-
-    Parts are in the order of `part_names`.
-    """
-    import torch
-
-    from dpgnn.training.chunks import chunk_layout, chunks_of
-    from dpgnn.training.clipping import uniform_clipping
-    from dpgnn.training.ghost import layer_rows, root_norms
-
-    part_of, bounds = uniform_clipping(network, per, 1.0).parts(network)
-    named, found = network.views(parameters), []
-    for chunk in chunks_of(trees, roots, 4096):
-        layout = chunk_layout(trees, chunk)
-        rows = x[layout.node.numpy()]
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        y = torch.from_numpy(trees.y[chunk])
-        squared = []
-        for op, a, g in layer_rows(network, named, layout, torch.from_numpy(dense), y):
-            weight, _, bias, _ = root_norms(a, g, layout.ptr[network.levels[op.source]])
-            squared += [weight.numpy(), bias.numpy()][: 1 + op.bias]
-        total = np.zeros((len(bounds), len(chunk)))
-        np.add.at(total, part_of, np.stack(squared))
-        found.append(np.sqrt(total))
-    return np.concatenate(found, axis=1)
 
 
 def private_quantile(

@@ -48,6 +48,7 @@ class RunWalks:
         self.config = resolved(entry)
         self.prepared, self.context, self.network = prepared, context, network
         self.clipping: Clipping | None = None
+        self.track_loss = False
         self._drawing = -1
         self._gradients: RootGradients | None = None
         self._space: Adjacency | None = None
@@ -127,6 +128,11 @@ class RunWalks:
         return self.current.trees.num_roots
 
     @property
+    def mean_loss(self) -> float:
+        """Mean loss over the last batch, in nats; sensitive."""
+        return self.current.mean_loss
+
+    @property
     def device(self) -> Any:
         """Device of the sums."""
         return self.current.device
@@ -138,6 +144,7 @@ class RunWalks:
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The clipped sum over some of the current subgraphs."""
+        self.current.track_loss = self.track_loss
         return self.current(parameters, roots)
 
 

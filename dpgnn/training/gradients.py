@@ -16,9 +16,11 @@ from dpgnn.models.network import Linear, Network
 from dpgnn.models.trees import Trees
 from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
-from dpgnn.training.clipping import Clipping
+from dpgnn.training.clipping import Clipping, Per, uniform_clipping
 
 Path = Literal["auto", "compiled", "autograd", "torch"]
+# rows of trees at once when norms are measured; fixed, so that they do not depend on the path
+NORM_ROWS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +86,9 @@ class RootGradients:
     ) -> None:
         execution = execution or Execution()
         _check(network, x, trees)
-        self.network, self.trees, self.clipping = network, trees, clipping
+        self.network, self.trees = network, trees
+        self.clip(clipping)
         self.execution, self.device = execution, torch.device(execution.device)
-        self.parts = None if clipping is None else clipping.parts(network)
         self.dropout = dropout
         self.path = _choose_path(network, execution, with_dropout=dropout is not None)
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
@@ -97,13 +99,12 @@ class RootGradients:
         dtype = execution.torch_dtype
         self._sum = torch.zeros(network.num_parameters, dtype=dtype, device=self.device)
         self._views = network.views(self._sum)
+        self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
+        self._y = torch.from_numpy(trees.y).to(self.device)
         if self.path == "compiled":
             sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
             features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
             self._engine = compiled.CompiledEngine(network, features, trees, dtype)
-        else:
-            self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
-            self._y = torch.from_numpy(trees.y).to(self.device)
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The clipped sum over `roots`.
@@ -143,6 +144,39 @@ class RootGradients:
             if self.track_loss and loss is not None:
                 self._loss += loss
         return self._sum
+
+    def clip(self, clipping: Clipping | None) -> None:
+        """Use these bounds from now on; None sums plain gradients."""
+        self.clipping = clipping
+        self.parts = None if clipping is None else clipping.parts(self.network)
+
+    def part_norms(self, parameters: Tensor, roots: np.ndarray, per: Per) -> np.ndarray:
+        """Norms of the per-root gradients before clipping, part by part.
+
+        Args:
+            parameters: flat, shape (num_parameters,), on the execution's device and dtype.
+            roots: int64 positions among the trees' roots.
+            per: what counts as one part; the order of parts is that of `Clipping.parts`.
+
+        Returns:
+            float64, shape (num_parts, num_roots); upper bounds under rounding; sensitive.
+        """
+        part_of, bounds = uniform_clipping(self.network, per, 1.0).parts(self.network)
+        named, found = self.network.views(parameters.detach()), []
+        for chunk in chunks_of(self.trees, np.ascontiguousarray(roots, np.int64), NORM_ROWS):
+            layout = chunk_layout(self.trees, chunk, self.device)
+            y = self._y[torch.from_numpy(chunk).to(self.device)]
+            squared = []
+            for op, a, g in ghost.layer_rows(
+                self.network, named, layout, self._rows(layout.node), y
+            ):
+                rows = layout.ptr[self.network.levels[op.source]]
+                weight, _, bias, _ = ghost.root_norms(a, g, rows)
+                squared += [weight.cpu().numpy(), bias.cpu().numpy()][: 1 + op.bias]
+            total = np.zeros((len(bounds), len(chunk)))
+            np.add.at(total, part_of, np.stack(squared))
+            found.append(np.sqrt(total))
+        return np.concatenate(found, axis=1) if found else np.zeros((len(bounds), 0))
 
     @property
     def mean_loss(self) -> float:

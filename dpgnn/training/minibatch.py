@@ -105,9 +105,16 @@ def train(
             state.extra["best_score"].fill_(values[metric])
         return values
 
+    shows = streams.randomness == "study" and hasattr(type(gradients), "mean_loss")
+    if shows:
+        gradients.track_loss = True
+
+    def shown(step: int) -> dict[str, str]:
+        return {"loss": f"{gradients.mean_loss:.3f}"} if shows else {}
+
     with torch.no_grad():
         history = run_steps(
             take_step, state, run.num_steps, name=stage, store=store, progress=progress, row=row,
-            num_rows=run.num_rows,
+            shown=shown, num_rows=run.num_rows,
         )  # fmt: skip
     return network.named(state.extra.get("best", state.result())), history

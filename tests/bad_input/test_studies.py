@@ -141,7 +141,7 @@ CASES = {
         "drw", "batch_size", "batch_size must be <= the number of subgraphs", "got 25; lower batch_size"
     ),
     "a batch size in words": bad_study(
-        "entries.dp_mlp.options.training.expected_batch_size must be an integer, got 'all'", "or must be one of full",
+        "entries.dp_mlp.options.training.expected_batch_size must be an integer, got 'all'", "must be one of full",
         entries__dp_mlp__options__training__expected_batch_size="all",
     ),
 }  # fmt: skip

@@ -23,6 +23,7 @@ from dpgnn.randomness import Streams
 from dpgnn.splits import Split
 from dpgnn.storage import Store
 from dpgnn.training.clipping import Clipping, uniform_clipping
+from dpgnn.training.gradients import RootGradients
 from dpgnn.training.reference import root_gradient
 
 METHOD = methods.get("dp_gnn")
@@ -144,7 +145,8 @@ def test_measured_norms_are_those_of_one_root_at_a_time(conv: str, per: str) -> 
     x, trees = sampling.training_input(config, GRAPH.x, GRAPH.y, SPLIT.train_idx, sample)
     initial = network.initial(rng=np.random.default_rng(3), dtype=torch.float64)
     roots = np.arange(trees.num_roots)
-    found = fitting.part_norms(network, per, initial.float(), x, trees, roots)
+    gradients = RootGradients(network, x, trees, clipping=None)
+    found = gradients.part_norms(initial.float(), roots, per)  # type: ignore[arg-type]
     part_of, bounds = uniform_clipping(network, per, 1.0).parts(network)  # type: ignore[arg-type]
     assert found.shape == (len(bounds), trees.num_roots)
     for root in roots[:7]:
@@ -165,7 +167,8 @@ def test_sparse_features_are_measured_as_dense_ones() -> None:
     for x in (GRAPH.x, sp.csr_array(GRAPH.x)):
         rows, trees = sampling.training_input(entry.options, x, GRAPH.y, SPLIT.train_idx, sample)
         roots = np.arange(trees.num_roots)
-        found.append(fitting.part_norms(network, "group", initial, rows, trees, roots))
+        gradients = RootGradients(network, rows, trees, clipping=None)
+        found.append(gradients.part_norms(initial, roots, "group"))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
 
@@ -180,7 +183,8 @@ def test_a_published_run_clips_at_the_75th_percentile_and_noises_each_group_by_i
     x, trees = sampling.training_input(config, GRAPH.x, GRAPH.y, SPLIT.train_idx, sample)
     context = context_of(plan)
     initial = network.initial(rng=context.streams.numpy("weights"))
-    measured = fitting.part_norms(network, "group", initial, x, trees, np.arange(30))
+    gradients = RootGradients(network, x, trees, clipping=None)
+    measured = gradients.part_norms(initial, np.arange(30), "group")
     np.testing.assert_allclose(list(norms.values()), np.quantile(measured, 0.75, axis=1))
 
     clipping = Clipping(per="group", norms=norms)

@@ -63,14 +63,16 @@ def prepared_of(entry: Entry, graph: Graph = GRAPH) -> Prepared | None:
     return METHOD.prepare(graph, SPLIT, spec, seeds.child(0, "sampler", sampler=spec.label))
 
 
-def run(folder: Path, entry: Entry, graph: Graph = GRAPH, work: Path | None = None) -> Any:
+def run(
+    folder: Path, entry: Entry, graph: Graph = GRAPH, work: Path | None = None, **changes: Any
+) -> Any:
     """One run on the toy graph; gives the record."""
     private = entry.mode != "nonprivate"
     key = {"study": "s", "dataset": "two", "setting": "r", "entry": entry.name,
            "epsilon": "8" if private else "inf", "repeat": 0}  # fmt: skip
     inputs = RunInputs(
         key=key, entry=entry, epsilon=8.0 if private else math.inf, delta=1e-3, graph=graph,
-        split=SPLIT, prepared=prepared_of(entry, graph), hashes={},
+        split=SPLIT, prepared=prepared_of(entry, graph), hashes={}, **changes,
     )  # fmt: skip
     run_one(inputs, folder, work=work or folder / "work")
     return json.loads((folder / "record.json").read_text())
@@ -243,6 +245,25 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_walks(tmp_path: Path) -> No
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "again")
     )
     assert first == again
+
+
+@pytest.mark.parametrize("mode", ["nonprivate", "sound", "published"])
+def test_a_study_shows_the_loss_of_every_step_and_a_release_does_not(
+    mode: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "dpgnn.methods.base.Progress.update", lambda self, step, **shown: lines.append(shown)
+    )
+    entry = entry_of(mode, resample_every=2, num_steps=6, noise_multiplier=None)
+    run(tmp_path / "study", entry)
+    assert len(lines) == 6
+    assert all(float(shown["loss"]) > 0 for shown in lines)
+    if mode == "sound":
+        lines.clear()
+        run(tmp_path / "release", entry, randomness="release")
+        assert len(lines) == 6
+        assert not any("loss" in shown for shown in lines)
 
 
 class _Clock:

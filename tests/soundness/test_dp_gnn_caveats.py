@@ -12,11 +12,11 @@ from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.audits.neighbours import examine
 from dpgnn.audits.worlds import make_world
-from dpgnn.methods import _dp_gnn_fit as fitting
 from dpgnn.methods._dp_gnn_options import network_of, sampler_of
 from dpgnn.methods._dp_gnn_sample import training_input
 from dpgnn.methods.base import Entry
 from dpgnn.samplers.own_list import OwnList
+from dpgnn.training.gradients import RootGradients
 
 METHOD = methods.get("dp_gnn")
 
@@ -90,5 +90,6 @@ def _encoder_threshold(
     entry: Entry, network: Any, initial: Any, x: Any, y: Any, sample: Any
 ) -> float:
     rows, trees = training_input(entry.options, x, y, sample.roots, sample)
-    norms = fitting.part_norms(network, "group", initial, rows, trees, np.arange(trees.num_roots))
+    gradients = RootGradients(network, rows, trees, clipping=None)
+    norms = gradients.part_norms(initial, np.arange(trees.num_roots), "group")
     return float(np.quantile(norms[0], 0.75))

@@ -223,7 +223,9 @@ def test_a_root_that_is_not_finite_is_left_out_whole(make_problem, path):
     clipping = uniform_clipping(problem.network, "tensor", 0.4)
     both = run(problem, clipping, path, "float32")
     problem.roots = np.array([0])
-    assert torch.equal(both, run(problem, clipping, path, "float32"))
+    # products of one row and of two are rounded differently on some processors
+    alone = run(problem, clipping, path, "float32")
+    torch.testing.assert_close(both, alone, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -49,6 +49,12 @@ def test_a_step_uses_the_mean_of_the_realised_batch(make_problem, streams, quiet
     torch.testing.assert_close(after, start - gradients(start, roots) / 4)
 
 
+def test_the_loss_of_the_batch_is_shown(make_problem, streams, quiet):
+    problem = make_problem(0)
+    go(problem, PlainRun(num_steps=3, batches=fixed_size_batches(9, 4)), streams, quiet)
+    assert [float(shown["loss"]) > 0 for _, shown in quiet.lines] == [True] * 3
+
+
 def test_the_best_validated_weights_are_kept_also_across_a_restart(
     make_problem, streams, quiet, tmp_path, monkeypatch
 ):
