@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from dpgnn.checks import at_least, fail, one_of, require
 from dpgnn.datasets import recipes
 from dpgnn.datasets.recipes import labelled_nodes
+from dpgnn.datasets.truncation import truncate
 from dpgnn.storage import DamagedFileError, parquet_metadata, read_parquet, write_parquet
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class SplitConfig:
         min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all.
             It looks at private labels: claims carry the caveat `preprocessing`.
         drop_isolated: nodes without an edge leave the graph after the split is drawn.
+        max_degree: edges are cut down to this many a node by a fixed public rule (`datasets.truncation`),
+            so that a declared degree bound is true; 0 keeps all. Claims then speak of the graph after the
+            cut and carry the caveat `preprocessing`.
     """
 
     kind: Kind = "random"
@@ -52,6 +56,7 @@ class SplitConfig:
     num_test: int = 0
     min_class_size: int = 0
     drop_isolated: bool = False
+    max_degree: int = 0
 
     def __post_init__(self) -> None:
         one_of("kind of split", self.kind, KINDS)
@@ -65,6 +70,16 @@ class SplitConfig:
         at_least("num_val", self.num_val, 0)
         at_least("num_test", self.num_test, 0)
         at_least("min_class_size", self.min_class_size, 0)
+        at_least("max_degree", self.max_degree, 0)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The fields as a mapping, less `max_degree` where it cuts nothing.
+
+        Hashes of configurations are taken over this, so the option has not changed those made before it.
+        """
+        fields = asdict(self)
+        return fields if self.max_degree else {k: v for k, v in fields.items() if k != "max_degree"}
 
     @property
     def sizes(self) -> recipes.Sizes:
@@ -75,6 +90,7 @@ class SplitConfig:
     def caveats(self) -> tuple[str, ...]:
         """Caveat ids that claims on such a split carry: recipes that look at private labels or edges."""
         looks = self.kind == "clustered" or self.min_class_size > 0 or self.drop_isolated
+        looks = looks or self.max_degree > 0
         return ("preprocessing",) if looks else ()
 
     @property
@@ -119,6 +135,7 @@ class Split:
         train_idx, val_idx, test_idx: int64, shape (num,), ascending.
         inductive: True when edges between parts are dropped, in training and in evaluation.
         dropped_idx: nodes that the setting takes out of the graph: no part, no edge.
+        max_degree: edges are cut down to this many a node; 0 keeps all.
     """
 
     train_idx: np.ndarray
@@ -126,6 +143,7 @@ class Split:
     test_idx: np.ndarray
     inductive: bool
     dropped_idx: np.ndarray = field(default_factory=lambda: NO_NODES)
+    max_degree: int = 0
 
     def __post_init__(self) -> None:
         parts = np.concatenate([self.train_idx, self.val_idx, self.test_idx, self.dropped_idx])
@@ -202,18 +220,21 @@ def membership_splits(
 def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
     """edge_index seen in the split's setting: all edges, or only those inside one part.
 
-    Edges of nodes that the setting takes out of the graph are left out in both.
+    Edges of nodes that the setting takes out of the graph are left out in both. What is left is cut down to
+    the split's `max_degree`, if it has one.
 
     Returns:
         int64, shape (2, num_kept); node ids are the graph's.
     """
-    if not split.inductive and not len(split.dropped_idx):
-        return graph.edge_index
-    part = split.part_of(graph.num_nodes)
-    source, target = graph.edge_index
-    if not split.inductive:
-        return graph.edge_index[:, (part[source] > -2) & (part[target] > -2)]
-    return graph.edge_index[:, (part[source] == part[target]) & (part[source] >= 0)]
+    edges = graph.edge_index
+    if split.inductive or len(split.dropped_idx):
+        part = split.part_of(graph.num_nodes)
+        source, target = part[edges[0]], part[edges[1]]
+        if split.inductive:
+            edges = edges[:, (source == target) & (source >= 0)]
+        else:
+            edges = edges[:, (source > -2) & (target > -2)]
+    return truncate(edges, graph.num_nodes, split.max_degree) if split.max_degree else edges
 
 
 def write_split(
@@ -234,7 +255,10 @@ def write_split(
     import pyarrow as pa
 
     table = pa.table({"part": pa.array(split.part_of(num_nodes))})
-    write_parquet(path, table, metadata={**(metadata or {}), "inductive": split.inductive})
+    stated: dict[str, Any] = {**(metadata or {}), "inductive": split.inductive}
+    if split.max_degree:
+        stated["max_degree"] = split.max_degree
+    write_parquet(path, table, metadata=stated)
 
 
 def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) -> Split:
@@ -263,6 +287,7 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
         test_idx=test,
         inductive=bool(metadata["inductive"]),
         dropped_idx=dropped,
+        max_degree=int(metadata.get("max_degree", 0)),
     )
 
 
@@ -278,4 +303,5 @@ def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
         test_idx=test,
         inductive=config.inductive,
         dropped_idx=dropped,
+        max_degree=config.max_degree,
     )

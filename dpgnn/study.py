@@ -178,7 +178,7 @@ class Study:
         return {
             "entry": dataclasses.asdict(entry) | {"options": dataclasses.asdict(entry.options)},
             "delta": self.delta_for(key.entry, key.dataset),
-            "setting": dataclasses.asdict(self.config.settings[key.setting]),
+            "setting": self.config.settings[key.setting].stated,
             "root_seed": self.config.root_seed,
             "randomness": self.config.randomness,
             "num_threads": self.config.num_threads,

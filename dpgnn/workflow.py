@@ -191,7 +191,7 @@ class Workflow:
 
     def setting_json(self, setting: str) -> str:
         """A setting's recipe."""
-        return canonical_json(self.study.config.settings[setting])
+        return canonical_json(self.study.config.settings[setting].stated)
 
     def sampler_json(self, label: str) -> str:
         """A sampler's parameters."""

@@ -17,6 +17,7 @@ FLAGS: dict[str, type] = {
     "num_test": int,
     "min_class_size": int,
     "drop_isolated": bool,
+    "max_degree": int,
 }
 
 
@@ -59,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
         "setting": args.setting,
         "repeat": args.repeat,
         "root_seed": args.root_seed,
-        "config": config,
+        "config": config.stated,
         "caveats": config.caveats,
         "graph_sha256": read_meta(args.graph)["content_sha256"],
     }

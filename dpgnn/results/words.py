@@ -76,6 +76,8 @@ def setting_words(split: Mapping[str, Any]) -> str:
         words.append(f"classes below {split['min_class_size']} nodes leave the graph")
     if split.get("drop_isolated"):
         words.append("nodes without an edge leave the graph")
+    if split.get("max_degree"):
+        words.append(f"edges are cut down to {split['max_degree']} a node by a fixed public rule")
     return "; ".join(words)
 
 
