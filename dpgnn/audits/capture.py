@@ -12,7 +12,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -193,6 +193,7 @@ class Case:
         """The release of the first world again in the second."""
 
         def around(real: Any) -> Any:
+            @wraps(real)
             def stand_in(*arguments: Any, **named: Any) -> Any:
                 if place is None:
                     if key not in self.kept:
@@ -257,13 +258,14 @@ def stand_ins() -> Iterator[Callable[[str, str, Callable[[Any], Any]], None]]:
     The yielded function takes module, name and what makes the stand-in of the real function.
     """
     _load_methods()
+    package = [module for name, module in sys.modules.items() if name.startswith("dpgnn.")]
     with contextlib.ExitStack() as stack:
 
         def replace(module: str, name: str, around: Callable[[Any], Any]) -> None:
             real = getattr(importlib.import_module(module), name)
             stand_in = around(real)
-            for loaded in [m for n, m in sys.modules.items() if n.startswith("dpgnn.")]:
-                if getattr(loaded, name, None) is real:
+            for loaded in package:
+                if loaded.__dict__.get(name) is real:
                     stack.enter_context(mock.patch.object(loaded, name, stand_in))
 
         yield replace

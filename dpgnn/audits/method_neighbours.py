@@ -1,0 +1,436 @@
+"""Neighbour test of a whole method: its own `prepare` and `fit` over all neighbours of a small graph.
+
+For every mechanism of the plan, the noise-free values of neighbouring graphs are compared with what the
+mechanism's event says. A clipped sum: every root's example byte for byte, changed roots on both sides, the
+shift of the sum, and gradients that depend on their own example alone. Another release: the measure of its
+point (`release_points`). A mechanism that nothing measures fails, so no method can escape the test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from dpgnn import methods
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.audits.canary import NODE_UNITS
+from dpgnn.audits.capture import CONSUMERS, Case, Training, stand_ins
+from dpgnn.audits.release_points import POINTS, Where, measures_of
+from dpgnn.audits.worlds import World, make_world, neighbours
+from dpgnn.checks import require
+from dpgnn.graph import Graph, is_symmetric
+from dpgnn.methods.base import Entry, facts_of
+from dpgnn.samplers.own_list import OwnList
+from dpgnn.samplers.promise import Owner
+from dpgnn.samplers.published import Published
+from dpgnn.samplers.stable import Stable
+from dpgnn.splits import Split
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SAMPLERS: tuple[type[Any], ...] = (OwnList, Published, Stable)
+NUM_TRAIN, NUM_OTHERS = 10, 2
+NUM_FEATURES, NUM_CLASSES = 6, 3
+# float32 sums of a few clipped rows
+_ROUNDING = 1e-4
+# releases that later trainings read: given to G' as they came out of G
+_HELD = ("private_head", "vectors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismReport:
+    """The worst that neighbours did to one mechanism. Sensitive when the graph is.
+
+    Attributes:
+        mechanism: its name in the plan.
+        num_neighbours: pairs compared.
+        faults: what broke, one line for each kind; empty when everything held.
+        worst: the largest share of what is allowed that was reached, of roots or of a release.
+        found: in words and numbers, for the pair with the largest share.
+    """
+
+    mechanism: str
+    num_neighbours: int
+    faults: tuple[str, ...]
+    worst: float
+    found: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether every neighbour stayed within what the mechanism's event says."""
+        return not self.faults
+
+
+@dataclass(kw_only=True, eq=False)
+class Observed:
+    """What one world's fit handed to its mechanisms; sensitive.
+
+    Attributes:
+        trainings: mechanism -> arguments of the training loop.
+        calls: (module, function) -> arguments of each call.
+        samplers: configured samplers that were used.
+    """
+
+    trainings: dict[str, Training] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[Mapping[str, Any]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    samplers: list[Any] = field(default_factory=list)
+
+
+def small_world(seed: int = 0) -> World:
+    """12 nodes, the first 10 for training: a hub, a clique, a path and random edges; undirected."""
+    size = NUM_TRAIN + NUM_OTHERS
+    adjacency = np.triu(np.random.default_rng(seed).random((size, size)) < 0.12, 1)
+    adjacency[0, 1:8] = True
+    adjacency[4, 5] = adjacency[4, 6] = adjacency[5, 6] = True
+    adjacency[np.arange(7, size - 1), np.arange(8, size)] = True
+    return make_world(np.argwhere(adjacency | adjacency.T).T, size, np.arange(NUM_TRAIN))
+
+
+def examine_method(
+    entry: Entry,
+    budget: Budget,
+    *,
+    world: World | None = None,
+    seed: int = 0,
+    max_neighbours: int | None = None,
+) -> tuple[MechanismReport, ...]:
+    """Compare every mechanism of the entry's plan over neighbours under the entry's unit and relation.
+
+    Args:
+        entry: a private entry.
+        budget: of its plan.
+        world: where neighbours start; None takes `small_world`.
+        seed: of the sampler's key, the weights, and the neighbours when not all are taken.
+        max_neighbours: None takes all (replaced nodes: at most 64 lists each).
+
+    Raises:
+        ValueError: the plan cannot be made, or the fit refuses the graph.
+    """
+    world = small_world() if world is None else world
+    runner = _Runner(entry, budget, world, seed)
+    faults: dict[str, dict[str, str]] = defaultdict(dict)
+    worst: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, "nothing moved"))
+    for name, fault in runner.faults():
+        faults[name][fault] = fault
+    count = 0
+    for offender, first, second in runner.pairs(world, max_neighbours):
+        count += 1
+        try:
+            sides = (runner.observe(first), runner.observe(second))
+        except ValueError as refusal:
+            # the base world runs: whether a neighbour does depends on the data
+            for mechanism in runner.plan.mechanisms:
+                faults[mechanism.name].setdefault(
+                    "refused", f"the fit refuses a neighbour: {refusal} at {offender}"
+                )
+            continue
+        for mechanism in runner.plan.mechanisms:
+            compare = _compare_sums if mechanism.clipping_norm is not None else _compare_release
+            where = runner.where(offender, first, second)
+            share, found, broken = compare(mechanism, *sides, where)
+            if share > worst[mechanism.name][0]:
+                worst[mechanism.name] = (share, f"{found} at {offender}")
+            for kind in broken:
+                faults[mechanism.name].setdefault(kind, f"{kind}: {found} at {offender}")
+    return tuple(
+        MechanismReport(
+            mechanism=mechanism.name,
+            num_neighbours=count,
+            faults=tuple(faults[mechanism.name].values()),
+            worst=worst[mechanism.name][0],
+            found=worst[mechanism.name][1],
+        )
+        for mechanism in runner.plan.mechanisms
+    )
+
+
+class _Runner:
+    """An entry's plan, and what its fit does in any world."""
+
+    def __init__(self, entry: Entry, budget: Budget, world: World, seed: int) -> None:
+        self.entry, self.world, self.seed = entry, world, seed
+        self.method = methods.get(entry.method)
+        self._kept: dict[str, Any] = {}
+        graph, split = self._data(world)
+        plan = Plan()
+        with self._instrumented(world, graph, Observed()):
+            sample = self._prepared(graph, split)
+            plan = self.method.plan(entry, facts_of(graph, split, sample), budget)
+        self.plan = plan
+        self.base = self.observe(world)
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """What is wrong before any neighbour is looked at."""
+        for mechanism in self.plan.mechanisms:
+            if mechanism.clipping_norm is not None:
+                if mechanism.name not in self.base.trainings:
+                    yield mechanism.name, "no clipped sum of this mechanism was seen"
+            elif not any(self.base.calls[key] for key in measures_of(mechanism.name)):
+                yield (
+                    mechanism.name,
+                    "nothing measures this release; give it a point in audits/release_points.py",
+                )
+        if self.entry.privacy_unit == "node-record" and not self.base.samplers:
+            empty = self.world.changed(arcs=self.world.arcs[:, :0])
+            bare = self.observe(empty)
+            for name, training in self.base.trainings.items():
+                if _examples(training) != _examples(bare.trainings[name]):
+                    yield name, "edges are read without a sampler whose lists belong to records"
+
+    def pairs(self, world: World, max_neighbours: int | None) -> Iterator[tuple[Any, World, World]]:
+        """Neighbours under the entry's unit and relation."""
+        owner: Owner = self.base.samplers[0].promise.owner if self.base.samplers else "source"
+        unit, relation = str(self.entry.privacy_unit), str(self.entry.relation)
+        return neighbours(
+            world, unit, relation, owner=owner, rng=np.random.default_rng(self.seed),
+            max_neighbours=max_neighbours, degree_bound=self.plan.claims[0].degree_bound,
+        )  # fmt: skip
+
+    def where(self, offender: tuple[int, ...], first: World, second: World) -> Where:
+        """Whose rows stay in the run: those of a changed node, unless the state is released."""
+        inside = self.plan.claims[0].released != "noisy-state"
+        is_node = self.entry.privacy_unit in NODE_UNITS
+        own = np.array(offender if is_node and inside else (), dtype=np.int64)
+        relation = str(self.entry.relation)
+        return Where(own=own, relation=relation, absent=relation != "replace-one")
+
+    def observe(self, world: World) -> Observed:
+        """Prepare and fit in a world, every training returning its initial weights."""
+        if world is self.world and hasattr(self, "base"):
+            return self.base
+        seen = Observed()
+        graph, split = self._data(world)
+        case = Case(
+            entry=self.entry, recipe=None, plan=self.plan, root_seed=self.seed, kept=self._kept  # type: ignore[arg-type]
+        )  # fmt: skip
+        with self._instrumented(world, graph, seen) as replace:
+            replace("dpgnn.training.dp_sgd", "train", lambda _: _recording(seen))
+            replace("dpgnn.training.nonprivate", "train_full_batch", lambda _: _untrained)
+            for module, name, place in CONSUMERS:
+                if name in _HELD:
+                    replace(module, name, case._replayed(f"{module}.{name}", place))
+            for point in POINTS:
+                spy = _spy(seen.calls[point.module, point.function])
+                replace(point.module, point.function, spy)
+            sample = self._prepared(graph, split)
+            train = split.train_idx[world.present[split.train_idx]]
+            case.fit((graph, _with_train(split, train), sample), self.seed)
+        return seen
+
+    def _prepared(self, graph: Graph, split: Split) -> Any:
+        spec = self.method.sampler(self.entry)
+        if spec is None:
+            return None
+        assert self.method.prepare is not None
+        return self.method.prepare(graph, split, spec, np.random.default_rng([self.seed, 1]))
+
+    def _data(self, world: World) -> tuple[Graph, Split]:
+        """The world as a graph: the training ids stay public, an absent node has no record."""
+        size = world.num_nodes
+        x = np.stack([_features(node, int(world.values[node])) for node in range(size)])
+        y = (np.arange(size) + world.values) % NUM_CLASSES
+        emptied = ~world.present
+        if self.entry.relation == "null-one":
+            emptied = emptied | (world.values != 0)
+        x[emptied], y[emptied] = 0.0, 0
+        graph = Graph(
+            name="small", x=x, edge_index=world.arcs.astype(np.int64), y=y.astype(np.int64),
+            num_classes=NUM_CLASSES, directed=not is_symmetric(world.arcs, size),
+        )  # fmt: skip
+        rest = np.setdiff1d(np.arange(size), world.train_idx)
+        return graph, Split(
+            train_idx=world.train_idx.astype(np.int64), val_idx=rest[: len(rest) // 2],
+            test_idx=rest[len(rest) // 2 :], inductive=False,
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _instrumented(self, world: World, graph: Graph, seen: Observed) -> Iterator[Any]:
+        """Samplers learn who is absent, half edges stay with their owners, engines keep their features."""
+        from dpgnn.training.gradients import RootGradients
+
+        with contextlib.ExitStack() as stack:
+            replace = stack.enter_context(stand_ins())
+            for kind in SAMPLERS:
+                for name in ("lists", "sample"):
+                    spy = _present(getattr(kind, name), world.present, seen)
+                    stack.enter_context(mock.patch.object(kind, name, spy))
+            if self.entry.privacy_unit == "node-record":
+                arcs = graph.edge_index
+                for module, name in (
+                    ("dpgnn.methods._dp_gnn_sample", "arcs_of"),
+                    ("dpgnn.methods._drw_data", "undirected"),
+                ):
+                    replace(module, name, lambda _: lambda *rest, **named: arcs)
+                replace(
+                    "dpgnn.methods._aggregate_bounds", "own_list_edges",
+                    lambda real: lambda both, *rest, **named: real(arcs, *rest, **named),
+                )  # fmt: skip
+            build = RootGradients.__init__
+
+            def keeping(this: Any, network: Any, x: Any, trees: Any, **named: Any) -> None:
+                build(this, network, x, trees, **named)
+                this.given_x = x
+
+            stack.enter_context(mock.patch.object(RootGradients, "__init__", keeping))
+            yield replace
+
+
+def _features(node: int, value: int) -> np.ndarray:
+    row = np.random.default_rng([node, value]).standard_normal(NUM_FEATURES)
+    return (row / np.linalg.norm(row)).astype(np.float32)
+
+
+def _with_train(split: Split, train: np.ndarray) -> Split:
+    return Split(
+        train_idx=train, val_idx=split.val_idx, test_idx=split.test_idx, inductive=split.inductive
+    )
+
+
+def _present(real: Any, present: np.ndarray, seen: Observed) -> Any:
+    def stand_in(self: Any, *arguments: Any, **named: Any) -> Any:
+        seen.samplers.append(self)
+        if named.get("present") is None:
+            named["present"] = present
+        return real(self, *arguments, **named)
+
+    return stand_in
+
+
+def _recording(seen: Observed) -> Any:
+    def train(
+        spec: Any, network: Any, gradients: Any, initial: Tensor, *rest: Any, **named: Any
+    ) -> Any:
+        seen.trainings[named.get("stage", "train")] = Training(
+            spec=spec,
+            network=network,
+            gradients=gradients,
+            initial=initial,
+            before_step=named.get("before_step"),
+        )
+        return network.named(initial), []
+
+    return train
+
+
+def _untrained(model: Any, *rest: Any, **named: Any) -> Any:
+    return dict(model.state_dict()), []
+
+
+def _spy(calls: list[Mapping[str, Any]]) -> Any:
+    def around(real: Any) -> Any:
+        signature = inspect.signature(real)
+
+        def stand_in(*arguments: Any, **named: Any) -> Any:
+            calls.append(dict(signature.bind(*arguments, **named).arguments))
+            return real(*arguments, **named)
+
+        return stand_in
+
+    return around
+
+
+def _engine(training: Training) -> Any:
+    """The engine of the first step, inside whatever a method wraps around it."""
+    from dpgnn.training.gradients import RootGradients
+
+    if training.before_step is not None:
+        training.before_step(1)
+    engine: Any = training.gradients
+    while not isinstance(engine, RootGradients):
+        inside = [
+            v for name in ("current", "inner") if (v := getattr(engine, name, None)) is not None
+        ]
+        require(
+            bool(inside), f"clipped sums {type(engine).__name__}",
+            "be RootGradients or hold them as `inner` or `current`", sorted(vars(engine)),
+        )  # fmt: skip
+        engine = inside[0]
+    return engine
+
+
+def _examples(training: Training) -> list[bytes]:
+    """Each root's example: features and structure of its tree, and its label."""
+    engine = _engine(training)
+    trees, x = engine.trees, engine.given_x
+    dense = x if isinstance(x, np.ndarray) else x.toarray()
+    found = []
+    for root in range(trees.num_roots):
+        first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
+        entries = slice(trees.entry_ptr[first], trees.entry_ptr[last])
+        pieces = (
+            np.ascontiguousarray(dense[trees.node[first:last]], dtype=np.float32),
+            trees.entry_ptr[first : last + 1] - trees.entry_ptr[first],
+            trees.entry_row[entries], trees.entry_weight[entries],
+            trees.level_rows[root], trees.y[root],
+        )  # fmt: skip
+        found.append(b"|".join(np.ascontiguousarray(piece).tobytes() for piece in pieces))
+    return found
+
+
+def _compare_sums(
+    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+) -> tuple[float, str, list[str]]:
+    """Changed roots and the shift of the clipped sum, against the event."""
+    from dpgnn.audits.training_audit import root_rows
+
+    if any(mechanism.name not in seen.trainings for seen in (first, second)):
+        return 0.0, "", []
+    sides = [seen.trainings[mechanism.name] for seen in (first, second)]
+    broken = []
+    examples = [_examples(side) for side in sides]
+    counts = [Counter(side) for side in examples]
+    changed = ((counts[0] - counts[1]).total(), (counts[1] - counts[0]).total())
+    event: Any = parts(mechanism.event)[0][0]
+    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
+    if isinstance(event, PoissonRoots):
+        allowed = (event.d_plus, event.d_minus)
+    else:
+        allowed = (event.changed_roots,) * 2
+        if {len(side) for side in examples} != {event.population}:
+            broken.append("number of roots")
+    if changed[0] > allowed[0] or changed[1] > allowed[1]:
+        broken.append("changed roots")
+    norms = [side.spec.clipping.total_norm for side in sides]
+    if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
+        broken.append("clipping norm or divisor depends on the data")
+    shift, leaks = 0.0, False
+    for scale in (1.0, 25.0):
+        rows = [root_rows(side, side.initial * scale) for side in sides]
+        shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
+        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
+        leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
+    bound = max(norms) * sum(allowed)
+    if shift > bound * (1 + _ROUNDING):
+        broken.append("shift of the clipped sum")
+    if leaks and getattr(_engine(sides[0]), "dropout", None) is None:
+        broken.append("a gradient depends on other roots")
+    share = max(c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
+    return share, f"{changed} of {allowed} roots, shift {shift:.4g} of {bound:.4g}", broken
+
+
+def _compare_release(
+    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+) -> tuple[float, str, list[str]]:
+    """The measure of every point that executed the mechanism."""
+    worst, found, broken = 0.0, "", []
+    for key, measure in measures_of(mechanism.name).items():
+        if not first.calls[key] and not second.calls[key]:
+            continue
+        move = measure(first.calls[key], second.calls[key], mechanism, where)
+        share = move.moved / move.allowed if move.allowed > 0 else float(move.moved > 0) * np.inf
+        if share >= worst:
+            worst, found = share, f"{key[1]} moves {move.moved:.6g} of {move.allowed:.6g}"
+        if move.moved > move.allowed * (1 + 1e-9):
+            broken.append("shift of the release")
+    return worst, found, broken

@@ -1,0 +1,157 @@
+"""The neighbour test of whole methods must see what breaks, and what cannot be measured."""
+
+import dataclasses
+import importlib
+
+import numpy as np
+import pytest
+
+from dpgnn import config as strict
+from dpgnn import methods
+from dpgnn.accountants.events import GaussianRelease
+from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.audits.capture import CONSUMERS
+from dpgnn.audits.method_neighbours import examine_method, small_world
+from dpgnn.audits.release_points import POINTS
+from dpgnn.methods.base import Entry
+
+BUDGET = Budget(epsilon=4.0, delta=1e-3)
+
+
+def entry(method, unit, relation="add-remove", options=None):
+    chosen = methods.get(method)
+    return Entry(
+        name=method, method=method, mode="sound", privacy_unit=unit, relation=relation,
+        options=strict.read(chosen.config, chosen.example if options is None else options),
+    )  # fmt: skip
+
+
+def dp_gnn():
+    training = {"num_steps": 4, "expected_batch_size": 5}
+    return entry(
+        "dp_gnn", "node-record", options={"width": 4, "max_degree": 2, "training": training}
+    )
+
+
+def gap_node():
+    stage = {"batch_size": 5, "num_epochs": 2}
+    head = {"hidden": 4, "encoder_layers": 0}
+    node = {"max_degree": 2, "encoder": stage, "head": stage}
+    return entry("gap", "node-record", options={"num_hops": 1, "head": head, "node": node})
+
+
+def faults_of(chosen):
+    return {report.mechanism: report.faults for report in examine_method(chosen, BUDGET)}
+
+
+@pytest.mark.parametrize("place", [*POINTS, *CONSUMERS], ids=str)
+def test_every_place_that_is_watched_exists(place):
+    module, function = place[:2] if isinstance(place, tuple) else (place.module, place.function)
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_small_world_has_a_hub_and_both_directions():
+    world = small_world()
+    degrees = np.bincount(world.arcs[0], minlength=world.num_nodes)
+    assert degrees.max() >= 7
+    assert degrees.min() >= 1
+
+
+def test_the_bound_of_own_lists_is_reached():
+    (report,) = examine_method(dp_gnn(), BUDGET)
+    assert report.passed
+    assert report.num_neighbours == small_world().num_nodes
+    assert report.worst == 1.0
+
+
+def test_a_mechanism_that_nothing_measures_fails(monkeypatch):
+    gap = methods.get("gap")
+    release = GaussianRelease(relation="add-remove", noise_stddev=1.0, sensitivity=1.0)
+    unknown = Mechanism(name="degrees", event=release, noise_stddev=1.0, sensitivity=1.0)
+
+    def plan(*arguments):
+        made = gap.plan(*arguments)
+        return dataclasses.replace(made, mechanisms=(*made.mechanisms, unknown))
+
+    monkeypatch.setattr("dpgnn.methods.get", lambda name: dataclasses.replace(gap, plan=plan))
+    faults = faults_of(entry("gap", "edge"))
+    assert not faults["aggregate"]
+    assert "nothing measures this release" in faults["degrees"][0]
+
+
+def test_a_method_that_reads_edges_past_its_sampler_fails(monkeypatch):
+    """The perceptron is given each node's degree: nobody's list, so nobody's record."""
+    from dpgnn.methods import dp_mlp
+
+    real = dp_mlp.fit
+
+    def fit(entry, graph, split, prepared, plan, context):
+        x = graph.x * (1 + np.bincount(graph.edge_index[0], minlength=graph.num_nodes)[:, None])
+        wider = dataclasses.replace(graph, x=x.astype(np.float32))
+        return real(entry, wider, split, prepared, plan, context)
+
+    method = dataclasses.replace(methods.get("dp_mlp"), fit=fit)
+    monkeypatch.setattr("dpgnn.methods.get", lambda name: method)
+    options = {
+        "width": 4,
+        "row_norm": "none",
+        "training": {"num_steps": 4, "expected_batch_size": 5},
+    }
+    (fault, *_) = faults_of(entry("dp_mlp", "node-record", options=options))["train"]
+    assert "edges are read without a sampler" in fault
+
+
+def test_a_fault_in_the_occurrence_cap_is_seen_without_any_draw(monkeypatch):
+    from dpgnn.samplers import own_list
+
+    real, called = own_list.top_k_slots, []
+
+    def no_cap(arcs, num_nodes, capacity, **named):
+        called.append(capacity)
+        return real(arcs, num_nodes, 1000, **named)
+
+    monkeypatch.setattr(own_list, "top_k_slots", no_cap)
+    monkeypatch.setattr("dpgnn.samplers.subgraphs.Subgraphs.check", lambda self, size: self)
+    faults = faults_of(dp_gnn())["train"]
+    assert called
+    assert any(fault.startswith("changed roots") for fault in faults)
+    assert any(
+        fault.startswith("shift of the release") for fault in faults_of(gap_node())["aggregate"]
+    )
+
+
+def test_clipping_to_twice_the_norm_is_seen_in_the_sums(monkeypatch):
+    from dpgnn.training.compiled import CompiledEngine
+
+    real, called = CompiledEngine.add_clipped_sum, []
+
+    def twice(self, named, chunk, parts, *rest, **named_rest):
+        called.append(1)
+        return real(self, named, chunk, (parts[0], np.asarray(parts[1]) * 2), *rest, **named_rest)
+
+    monkeypatch.setattr(CompiledEngine, "add_clipped_sum", twice)
+    training = {"num_steps": 4, "expected_batch_size": 5}
+    faults = faults_of(entry("dp_mlp", "node", options={"width": 4, "training": training}))
+    assert called
+    assert any(fault.startswith("shift of the clipped sum") for fault in faults["train"])
+
+
+def test_a_gradient_that_mixes_roots_is_seen(monkeypatch):
+    from dpgnn.training.gradients import RootGradients
+
+    real = RootGradients.__call__
+
+    def mixed(self, parameters, roots):
+        total = real(self, parameters, roots)
+        return total * (1 + 0.01 * float(self.trees.y.sum()))
+
+    monkeypatch.setattr(RootGradients, "__call__", mixed)
+    training = {"num_steps": 4, "expected_batch_size": 5}
+    faults = faults_of(entry("dp_mlp", "node", options={"width": 4, "training": training}))
+    assert any(fault.startswith("a gradient depends on other roots") for fault in faults["train"])
+
+
+def test_too_small_a_sensitivity_of_a_release_is_seen(monkeypatch):
+    monkeypatch.setattr("dpgnn.methods.gap.SQRT2", 1.0)
+    faults = faults_of(entry("gap", "edge"))["aggregate"]
+    assert "moves 1.41421 of 1" in faults[0]
