@@ -56,18 +56,32 @@ def train_private(
     Returns:
         named weights, history, and what the record shall say of the norms ({} where they are sensitive).
     """
-    from dpgnn.training.dp_sgd import from_mechanism, train
-    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.gradients import Execution
+    from dpgnn.training.shared import root_gradients
 
-    initial = network.initial(rng=context.streams.numpy("weights"))
     speed = context.performance
-    execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
-    gradients = RootGradients(network, x, trees, clipping=None, execution=execution)
+    with root_gradients(
+        network, x, trees, clipping=None, num_processes=speed.num_processes,
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+    ) as gradients:  # fmt: skip
+        weights, history, norms = _train(entry, gradients, context, delta, evaluate)
+    shown = threshold_rule(entry) != "percentile" or context.streams.randomness == "study"
+    return weights, history, {"clipping_norms": norms} if shown else {}
+
+
+def _train(
+    entry: Entry, gradients: RootGradients, context: Context, delta: float, evaluate: Evaluate
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, float]]:
+    """Clipping norms first, then the planned steps; also gives the norms."""
+    from dpgnn.training.dp_sgd import from_mechanism, train
+
+    network = gradients.network
+    initial = network.initial(rng=context.streams.numpy("weights"))
     clipping = clipping_of(entry, gradients, initial, context)
     gradients.clip(clipping)
     mechanism = in_units_of(context.ledger.enter(TRAIN), clipping.total_norm)
     spec = from_mechanism(
-        mechanism, num_roots=trees.num_roots, clipping=clipping,
+        mechanism, num_roots=gradients.trees.num_roots, clipping=clipping,
         noise=_noise(entry, clipping, mechanism),
     )  # fmt: skip
     weights, history = train(
@@ -76,8 +90,7 @@ def train_private(
         progress=context.progress(mechanism.num_steps), stage=TRAIN,
         epsilon_spent=_spent(entry, mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
     )  # fmt: skip
-    shown = threshold_rule(entry) != "percentile" or context.streams.randomness == "study"
-    return weights, history, {"clipping_norms": dict(clipping.norms)} if shown else {}
+    return weights, history, dict(clipping.norms)
 
 
 def train_plain(

@@ -140,11 +140,19 @@ def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """What only makes a run faster: never part of the mechanism, the plan or the claims."""
+    """What only makes a run faster: never part of the mechanism, the plan or the claims.
+
+    Attributes:
+        device: cpu or cuda.
+        num_threads: threads of each process.
+        chunk_size: rows of trees handled at once; None chooses from the device.
+        num_processes: processes that share the per-root gradients of one run, where the method can.
+    """
 
     device: str = "cpu"
     num_threads: int = 1
     chunk_size: int | None = None
+    num_processes: int = 1
 
 
 class Progress:

@@ -58,32 +58,30 @@ def run_dp_sgd(
         named parameters and the history.
     """
     from dpgnn.training.dp_sgd import from_mechanism, train
-    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.gradients import Execution
+    from dpgnn.training.shared import root_gradients
 
     mechanism = context.ledger.enter(mechanism_name)
     spec = from_mechanism(mechanism, num_roots=trees.num_roots, clipping=clipping, noise=noise)
     speed = context.performance
-    gradients = RootGradients(
-        network,
-        x,
-        trees,
-        clipping=spec.clipping,
+    with root_gradients(
+        network, x, trees, clipping=spec.clipping, num_processes=speed.num_processes,
         execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
-    )
-    return train(
-        spec,
-        network,
-        gradients,
-        network.initial(rng=context.streams.numpy("weights", stage=mechanism_name)),
-        optimizer,
-        streams=context.streams,
-        store=context.store,
-        progress=context.progress(mechanism.num_steps, mechanism_name),
-        stage=mechanism_name,
-        epsilon_spent=epsilon_after(mechanism, delta),
-        evaluate=evaluate,
-        num_rows=HISTORY_ROWS,
-    )
+    ) as gradients:  # fmt: skip
+        return train(
+            spec,
+            network,
+            gradients,
+            network.initial(rng=context.streams.numpy("weights", stage=mechanism_name)),
+            optimizer,
+            streams=context.streams,
+            store=context.store,
+            progress=context.progress(mechanism.num_steps, mechanism_name),
+            stage=mechanism_name,
+            epsilon_spent=epsilon_after(mechanism, delta),
+            evaluate=evaluate,
+            num_rows=HISTORY_ROWS,
+        )
 
 
 def epsilon_after(mechanism: Mechanism, delta: float) -> Callable[[int], float]:
