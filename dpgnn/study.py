@@ -22,6 +22,7 @@ from dpgnn.checks import at_least, one_of, require
 from dpgnn.config import ConfigError
 from dpgnn.entries import EntryConfig, StudyEntry, expand_entries
 from dpgnn.randomness import Randomness
+from dpgnn.results.info import Comparison
 from dpgnn.splits import SplitConfig
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
@@ -82,10 +83,14 @@ class StudyConfig:
         tier: the tier run when none is asked for.
         randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
         num_threads: threads of one run; results are byte-identical for one value of it.
+        num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or dp_mlp_smooth;
+            other methods use one. Results are byte-identical for one value of it.
         runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
         paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
         baseline: the entry that paired differences are taken against; or empty.
+        comparisons: questions that paired differences answer in the report; no run depends on them.
         audits: test the claim of every private entry and budget; minutes each.
+        attacks: run the published attacks on every run; seconds to minutes each.
     """
 
     name: str
@@ -101,10 +106,13 @@ class StudyConfig:
     tier: Tier = "S"
     randomness: Randomness = "study"
     num_threads: int = 1
+    num_processes: int = 1
     runs_per_job: int = 1
     paper: str = ""
     baseline: str = ""
+    comparisons: tuple[Comparison, ...] = ()
     audits: bool = False
+    attacks: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -175,7 +183,10 @@ class Study:
     def run_params(self, key: RunKey) -> dict[str, Any]:
         """Everything configured that decides the result of `key`, and nothing else."""
         entry = self.entries[key.entry].for_dataset(key.dataset)
+        # only where it is used, so that it is no part of what other runs depend on
+        several = {"num_processes": self.config.num_processes}
         return {
+            **(several if self.config.num_processes > 1 else {}),
             "entry": dataclasses.asdict(entry) | {"options": dataclasses.asdict(entry.options)},
             "delta": self.delta_for(key.entry, key.dataset),
             "setting": self.config.settings[key.setting].stated,
@@ -218,6 +229,11 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
     if config.baseline and config.baseline not in entries:
         known = ", ".join(sorted(entries))
         raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
+    for asked in config.comparisons:
+        for entry in (*asked.entries, *asked.against, *asked.steps):
+            if not any(fnmatchcase(name, entry) for name in entries):
+                known = ", ".join(sorted(entries))
+                raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
     for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):
@@ -260,6 +276,7 @@ def _check_config(config: StudyConfig) -> None:
         at_least("repeats", config.repeats, 1)
         at_least("root_seed", config.root_seed, 0)
         at_least("num_threads", config.num_threads, 1)
+        at_least("num_processes", config.num_processes, 1)
         at_least("runs_per_job", config.runs_per_job, 1)
         _check_delta("delta", config.delta)
         _check_epsilons("epsilons", config.epsilons)

@@ -154,6 +154,11 @@ class Workflow:
         """What is added to the command of a run; nothing on the CPU."""
         return "" if self.device == "cpu" else f" --device {self.device}"
 
+    @property
+    def cores_of_run(self) -> int:
+        """Cores that one run uses."""
+        return self.study.config.num_threads * self.study.config.num_processes
+
     @cached_property
     def labels(self) -> list[str]:
         """Labels of the prepared samples."""
@@ -235,6 +240,7 @@ class Workflow:
             for name in (
                 "title",
                 "baseline",
+                "comparisons",
                 "paper",
                 "settings",
                 "datasets",

@@ -83,6 +83,7 @@ def describe(study: Study, path: Path) -> StudyInfo:
         root_seed=config.root_seed,
         baseline=config.baseline if config.baseline in used else "",
         paper=config.paper,
+        comparisons=config.comparisons,
         settings={name: dataclasses.asdict(split) for name, split in config.settings.items()},
         entries=entries,
         planned=tuple(key.folder for key in study.keys),

@@ -39,11 +39,13 @@ def findings(
     refusals: Sequence[Refusal],
     differences: Sequence[Difference],
     papers: Sequence[Table] = (),
+    asked: Sequence[str] = (),
 ) -> list[Finding]:
     """What stands at the top of a report, the most general first; topics without an answer are left out."""
     found = [
         ("What was run", _runs(info, runs, cells)),
         ("The paper's numbers", _papers(papers)),
+        ("What was asked", list(asked)),
         ("Who leads", _leaders(rankings) + _refused(refusals)),
         ("Without privacy", _without_privacy(differences)),
         ("Price of privacy", _prices(differences, "price of privacy")),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn import config as strict
+from dpgnn.checks import require
 from dpgnn.paths import parse_run
 from dpgnn.storage import DamagedFileError, read_json, write_json
 
@@ -31,6 +32,33 @@ class EntryInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A question of a study that differences between entries answer; no run depends on it.
+
+    Attributes:
+        question: in words; stands above the answer.
+        entries: names or patterns of entries (dp_gcn~*), each set against each of `against`.
+        against: names or patterns of entries.
+        steps: in place of the two: a chain, each entry set against the one before it.
+    """
+
+    question: str
+    entries: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = bool(self.entries) and bool(self.against) and not self.steps
+        chain = len(self.steps) > 1 and not self.entries and not self.against
+        require(
+            pairs or chain,
+            f"comparison {self.question!r}",
+            "state entries and against, or steps of two or more entries",
+            (self.entries, self.against, self.steps),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudyInfo:
     """A study as its report needs it.
 
@@ -47,6 +75,7 @@ class StudyInfo:
         entries: in the order of the study.
         planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
         other_entries: names of entries that only other tiers run; a paper's map may name them.
+        comparisons: the questions that paired differences answer.
     """
 
     name: str
@@ -61,6 +90,7 @@ class StudyInfo:
     entries: tuple[EntryInfo, ...]
     planned: tuple[str, ...]
     other_entries: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
     @cached_property
     def entry_order(self) -> dict[str, int]:

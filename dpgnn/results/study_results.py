@@ -9,7 +9,7 @@ from typing import Any
 
 from dpgnn.checks import require
 from dpgnn.paths import Paths
-from dpgnn.results import figure_data, figures, run_tables, tables
+from dpgnn.results import comparisons, figure_data, figures, run_tables, tables
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.results.claims_table import audits_table, claims_table, read_audits
@@ -84,9 +84,11 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
     cells = build_cells(runs, info)
     ranked, refused = rankings(cells), refusals(cells)
     paired = differences(cells, info)
+    asked = comparisons.compared(cells, info)
     audits = read_audits(folder / "audits")
     made = [
         tables.summary_table(cells, info),
+        comparisons.comparisons_table(asked),
         tables.rankings_table(ranked),
         tables.refusals_table(refused),
         tables.differences_table(paired, info),
@@ -114,6 +116,7 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
                 refusals=refused,
                 differences=paired,
                 papers=papers,
+                asked=comparisons.sentences(asked),
             )
         ),
         protection=tuple(protections(cells)),

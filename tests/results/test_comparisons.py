@@ -1,0 +1,119 @@
+"""The comparisons a study asks for: who meets whom, with what verdict; no run depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dpgnn.config import ConfigError
+from dpgnn.results.cells import build_cells
+from dpgnn.results.comparisons import compared, comparisons_table, sentences
+from dpgnn.results.frame import Run
+from dpgnn.results.info import Comparison, StudyInfo
+from dpgnn.storage import canonical_json
+from dpgnn.study import resolve
+
+ASKED = Comparison(question="Ahead?", entries=("dp_gcn*",), against=("dp_mlp", "mlp"))
+CHAIN = Comparison(question="Adds?", steps=("dp_mlp", "dp_gcn", "gcn"))
+
+
+def asking(info: StudyInfo, *asked: Comparison) -> StudyInfo:
+    return replace(info, comparisons=asked)
+
+
+def test_each_entry_meets_each_reference_at_its_own_budget(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = compared(build_cells(runs, info), asking(info, ASKED))
+    met = {(i.entry.entry, i.reference.entry, i.epsilon) for i in found}
+    assert met == {
+        (entry, reference, epsilon)
+        for entry in ("dp_gcn", "dp_gcn-paper")
+        for reference in ("dp_mlp", "mlp")
+        for epsilon in ("1", "8")
+    }
+    assert {item.family for item in found} == {8}  # on each of two data sets
+
+
+def test_a_chain_sets_each_against_the_one_before(runs: list[Run], info: StudyInfo) -> None:
+    found = compared(build_cells(runs, info), asking(info, CHAIN))
+    assert {(i.entry.entry, i.reference.entry) for i in found} == {
+        ("dp_gcn", "dp_mlp"), ("gcn", "dp_gcn"),
+    }  # fmt: skip
+
+
+def test_difference_interval_and_verdict_are_those_computed_by_hand(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = compared(build_cells(runs, info), asking(info, ASKED))
+    (item,) = [
+        i for i in found
+        if (i.entry.entry, i.reference.entry, i.epsilon) == ("dp_gcn", "dp_mlp", "1")
+        and i.entry.dataset == "alpha"
+    ]  # fmt: skip
+    assert item.test is not None
+    # 0.50 - 0.60 in each repeat; the spread counts as one of 200 test nodes: 4.30265 * 0.005 / sqrt(3)
+    assert item.test.mean == pytest.approx(-0.10)
+    assert item.test.high == pytest.approx(-0.10 + 0.0124207, abs=1e-6)
+    assert (item.words, item.claims) == ("behind", "")
+    assert "behind on 2, −10.0 to −10.0 points" in " ".join(sentences(found))
+
+
+def test_only_what_is_clear_of_the_noise_is_bold(
+    runs: list[Run], info: StudyInfo, with_score: Callable[[Run, float], Run]
+) -> None:
+    noisy = [
+        with_score(run, 0.6 + 0.1 * int(run.record.key["repeat"]))
+        if run.record.key["entry"] == "dp_gcn"
+        else run
+        for run in runs
+    ]
+    table = comparisons_table(compared(build_cells(noisy, info), asking(info, ASKED)))
+    words = {row["verdict"]: row["bold"] for row in table.rows}
+    assert words["inside the noise"] == ()
+    assert all(bool(row["bold"]) == (row["verdict"] in ("ahead", "behind")) for row in table.rows)
+    assert "16 comparisons were made" in table.caption
+
+
+def test_a_row_says_where_claims_differ(runs: list[Run], info: StudyInfo) -> None:
+    rows = comparisons_table(compared(build_cells(runs, info), asking(info, ASKED))).rows
+    reasons = {(row["entry"], row["reference"]): row["claims"] for row in rows}
+    assert reasons["dp_gcn", "dp_mlp"] == ""
+    assert "without privacy" in reasons["dp_gcn", "mlp"]
+    assert "as-published" in reasons["dp_gcn-paper", "dp_mlp"]
+
+
+def test_a_comparison_states_pairs_or_a_chain() -> None:
+    with pytest.raises(ValueError, match="state entries and against, or steps"):
+        Comparison(question="?", entries=("a",))
+    with pytest.raises(ValueError, match="state entries and against, or steps"):
+        Comparison(question="?", steps=("a",))
+
+
+STUDIES = [
+    "config.yaml",
+    *(f"workflow/studies/{n}.yaml" for n in ("dpgnn", "drw", "dpar", "headtohead")),
+]
+
+
+@pytest.mark.parametrize("path", STUDIES)
+def test_no_run_depends_on_what_only_the_report_shows(repository: Path, path: str) -> None:
+    stated = yaml.safe_load((repository / path).read_text(encoding="utf-8"))
+    with_them = resolve(stated, "M")
+    entries = list(with_them.entries)
+    asked = [{"question": "Another?", "entries": [entries[0]], "against": [entries[1]]}]
+    without = resolve({**stated, "comparisons": asked, "baseline": "", "title": "Another"}, "M")
+    assert with_them.keys == without.keys
+    for key in with_them.keys[:: max(1, len(with_them.keys) // 50)]:
+        assert canonical_json(with_them.run_params(key)) == canonical_json(without.run_params(key))
+
+
+def test_an_unknown_entry_is_named(repository: Path) -> None:
+    stated = yaml.safe_load((repository / "config.yaml").read_text(encoding="utf-8"))
+    stated["comparisons"] = [{"question": "?", "entries": ["dp_mpl"], "against": ["mlp"]}]
+    with pytest.raises(ConfigError, match="comparisons: unknown entry 'dp_mpl'"):
+        resolve(stated)
