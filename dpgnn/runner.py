@@ -171,7 +171,7 @@ def run_one(
         budget=_budget(inputs.epsilon, delta, plan.claims[0].epsilon if plan.claims else None),
         metrics=scores if inputs.randomness == "study" else {},
         prediction=prediction,
-        details=dict(fitted.details),
+        details=dict(fitted.details) | _processes(inputs.performance),
     )
     resources = _resources(started, clock, inputs.performance) | {"train_seconds": trained}
     _write(out, record, fitted, {"released": method.name}, resources)
@@ -309,7 +309,13 @@ def _config_of(inputs: RunInputs) -> dict[str, Any]:
         "root_seed": inputs.root_seed,
         "randomness": inputs.randomness,
         "num_threads": inputs.performance.num_threads,
+        **_processes(inputs.performance),
     }
+
+
+def _processes(performance: Performance) -> dict[str, int]:
+    """How many processes, where it is more than one: sums are then added in another order."""
+    return {"num_processes": performance.num_processes} if performance.num_processes > 1 else {}
 
 
 def _budget(epsilon: float, delta: float, spent: float | None) -> dict[str, Any]:

@@ -117,7 +117,11 @@ def train(
         edge_caveats=tuple(meta["provenance"].get("edge_caveats", ())),
         root_seed=study.config.root_seed,
         randomness=study.config.randomness,
-        performance=Performance(device=device, num_threads=study.config.num_threads),
+        performance=Performance(
+            device=device,
+            num_threads=study.config.num_threads,
+            num_processes=study.config.num_processes,
+        ),
     )
     out = paths.run(study.name, key.folder)
     return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)

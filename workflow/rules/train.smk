@@ -17,7 +17,7 @@ rule train:
         "logs/benchmark/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.tsv"
     conda:
         "../../envs/cpu.yaml"
-    threads: WORKFLOW.study.config.num_threads
+    threads: WORKFLOW.cores_of_run
     resources:
         mem_mb=lambda w, attempt: 4000 * attempt,
         runtime=lambda w, attempt: 240 * attempt,
@@ -52,7 +52,7 @@ for chunk in WORKFLOW.chunks:
             chunk.benchmark
         conda:
             "../../envs/cpu.yaml"
-        threads: WORKFLOW.study.config.num_threads
+        threads: WORKFLOW.cores_of_run
         resources:
             mem_mb=lambda w, attempt: 4000 * attempt,
             runtime=lambda w, attempt: 240 * attempt,
