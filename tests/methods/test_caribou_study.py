@@ -22,3 +22,18 @@ def test_pertgraph_at_node_level_claims_its_weights_and_no_answer(name: str) -> 
     assert {claim.released for claim in plan.claims} == {"weights"}
     assert "inference-reads-private-graph" in plan.claims[0].caveats
     assert [mechanism.name for mechanism in plan.mechanisms] == ["train"]
+
+
+def test_no_sweep_is_overridden_by_a_data_sets_own_options() -> None:
+    """`options_for` wins over a sweep: then all its entries would be one configuration."""
+    study = load_study(ROOT / "workflow/studies/caribou.yaml", "L")
+    families: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for dataset, name in sorted({(key.dataset, key.entry) for key in study.keys}):
+        base, *values = name.split("~")
+        if values:
+            family = (dataset, base, tuple(value.split("=")[0] for value in values))
+            families.setdefault(family, []).append(name)
+    assert families
+    for (dataset, *_), names in families.items():
+        options = [str(study.entries[name].for_dataset(dataset).options) for name in names]
+        assert len(set(options)) == len(names), (dataset, names)
