@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.study import Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -25,6 +28,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--status", action="store_true", help="done, running, failed, left, hours")
     parser.add_argument("--file", action="store_true", help="the path of the study's YAML file")
     parser.add_argument("--target", action="append", default=[], help="a target; all when none")
+    parser.add_argument(
+        "--cell",
+        action="append",
+        default=[],
+        help="run these again: DATASET.SETTING/ENTRY/eps=EPSILON, or with /REPEAT",
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
     parser.set_defaults(func=main, snakemake=[])
 
@@ -45,12 +54,30 @@ def main(args: argparse.Namespace) -> int:
     if args.status:
         print(progress.status(study, root=Path()))
         return 0
-    print(f"study {study.name}, tier {study.tier}: {len(study.keys)} runs", file=sys.stderr)
+    cells = [target for cell in args.cell for target in records_of(study, cell)]
+    count = len(cells) or len(study.keys)
+    print(f"study {study.name}, tier {study.tier}: {count} runs", file=sys.stderr)
     return driver.run_snakemake(
         path,
         tier=study.tier,
         device=args.device,
-        targets=args.target,
-        extra=args.snakemake,
+        targets=[*args.target, *cells],
+        extra=[*(["--force"] if cells else []), *args.snakemake],
         root=Path(),
     )
+
+
+def records_of(study: Study, cell: str) -> list[str]:
+    """The record files of one run or of all repeats of a cell.
+
+    Raises:
+        ValueError: the study plans no such run.
+    """
+    from dpgnn.checks import require
+    from dpgnn.paths import Paths
+
+    folders = [key.folder for key in study.keys]
+    chosen = [name for name in folders if cell in (name, name.rsplit("/", 1)[0])]
+    rule = f"be planned by study {study.name}, tier {study.tier}"
+    require(bool(chosen), "cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
+    return [str(Paths().run(study.name, name) / "record.json") for name in chosen]

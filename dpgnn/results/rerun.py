@@ -18,9 +18,10 @@ def rerun_command(study: StudyInfo, key: str) -> str:
     Raises:
         ValueError: the study plans no such run.
     """
-    keys = [name for name in study.planned if name == key or name.rsplit("/", 1)[0] == key]
-    require(bool(keys), "run", f"be planned by study {study.name}, tier {study.tier}", key)
-    targets = [f"results/studies/{study.name}/runs/{name}/record.json" for name in keys]
-    settings = [f"study={study.config_path}", f"tier={study.tier}"]
-    words = [".venv/bin/snakemake", "--force", "--config", *settings, "--", *targets]
-    return " ".join(shlex.quote(word) for word in words)
+    planned = any(key in (name, name.rsplit("/", 1)[0]) for name in study.planned)
+    require(planned, "run", f"be planned by study {study.name}, tier {study.tier}", key)
+    path = study.config_path
+    name = "quick" if path == "config.yaml" else path
+    if path == f"workflow/studies/{study.name}.yaml":
+        name = study.name
+    return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", study.tier, "--cell", key])
