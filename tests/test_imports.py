@@ -13,7 +13,7 @@ ORDER = (
     "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "locks", "rows", "graph",
     "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
-    "entries", "study", "runner", "workflow", "progress", "driver", "cli", "__main__",
+    "entries", "study", "runner", "workflow", "progress", "driver", "sharing", "cli", "__main__",
 )  # fmt: skip
 
 

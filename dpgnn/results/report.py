@@ -23,7 +23,7 @@ from dpgnn.results.rerun import rerun_command
 from dpgnn.results.study_results import StudyResults, gather
 from dpgnn.results.table import Column, Row, Table, epsilon_text, to_csv, write_table
 from dpgnn.results.words import setting_words
-from dpgnn.storage import write_text
+from dpgnn.storage import write_json, write_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +35,7 @@ LARGEST = ("training-curves", "class-accuracy")
 
 
 def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
-    """Make a study's tables/, figures/ and report.html below `out`.
+    """Make a study's tables/, figures/, report.html and metrics.json below `out`.
 
     Raises:
         ValueError: no record, a damaged one, or a page above 15 MB.
@@ -49,7 +49,18 @@ def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
             write_table(out / "tables", table)
     for picture, _ in found.figures:
         write_picture(out / "figures", picture)
+    write_json(out / "metrics.json", metrics_of(found.cells))
     write_text(out / "report.html", page([found]))
+    return found
+
+
+def metrics_of(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Mean test score of every cell, for `dvc metrics diff`: place -> entry -> budget -> score."""
+    found: dict[str, Any] = {}
+    for cell in cells:
+        place = found.setdefault(f"{cell.dataset}.{cell.setting}", {})
+        scores = {cell.metric: cell.interval["mean"], "n": len(cell.scores)}
+        place.setdefault(cell.entry, {})[f"eps={cell.epsilon}"] = scores
     return found
 
 

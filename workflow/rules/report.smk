@@ -7,6 +7,7 @@ rule report:
         audits=AUDITS,
     output:
         page="results/studies/{study}/report.html",
+        metrics="results/studies/{study}/metrics.json",
         tables=directory("results/studies/{study}/tables"),
         figures=directory("results/studies/{study}/figures"),
     log:
@@ -29,9 +30,14 @@ rule report:
         " --results results --out results/studies/{wildcards.study} > {log} 2>&1"
 
 
+# the same pages whichever study is asked for, so that one study's run leaves another's up to date
+PAGES = {f"results/studies/{STUDY}/report.html"}
+PAGES |= {str(path) for path in Path("results/studies").glob("*/report.html")}
+
+
 rule joined_report:
     input:
-        f"results/studies/{STUDY}/report.html",
+        sorted(PAGES),
     output:
         "results/report.html",
     log:

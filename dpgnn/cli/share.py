@@ -1,0 +1,34 @@
+"""`dpgnn share STUDY`: version a finished study in git and DVC, and push it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `share` to the command line."""
+    parser = subparsers.add_parser(
+        "share", help="version a finished study in git and DVC, and push it"
+    )
+    parser.add_argument("study", help="quick, a paper's study, or a YAML file")
+    parser.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    parser.add_argument("--message", default="", help="of the git commit")
+    parser.add_argument("--no-push", action="store_true", help="version and commit only")
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Share the study and say what was done."""
+    from pathlib import Path
+
+    from dpgnn import driver, sharing
+    from dpgnn.study import load_study
+
+    path = driver.study_file(args.study, root=Path())
+    study = load_study(path, args.tier)
+    push, message = not args.no_push, args.message
+    print(sharing.share(study, path, root=Path(), push=push, message=message))
+    return 0
