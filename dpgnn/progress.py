@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import time
 from collections import Counter
@@ -97,20 +98,20 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path) -> str:
 
 
 def causes(root: Path, *, since: float) -> list[str]:
-    """The last line of each job's log that ends in an error, oldest first.
+    """Each job that failed: its log, and the log's last line where it is an error, else what Snakemake says.
 
     Args:
         root: the folder of the workflow.
-        since: logs that were not written after this time (seconds of the epoch) are left out.
+        since: what was not written after this time (seconds of the epoch) is left out.
     """
-    found = []
-    for path in sorted((root / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime):
-        if path.relative_to(root).parts[1] == "slurm" or path.stat().st_mtime < since:
-            continue
-        line = _last_line(path)
-        if _is_error(line):
-            found.append(f"{path.relative_to(root)}: {line}")
-    return found
+    found: dict[str, str] = {}
+    for path in _written(root / ".snakemake" / "log", since):
+        for log, words in _failed_jobs(path, root):
+            found[log] = words or found.get(log, "ended without an error message; was it killed?")
+    for path in _written(root / "logs", since):
+        if path.relative_to(root).parts[1] != "slurm" and _is_error(_last_line(path)):
+            found[str(path.relative_to(root))] = _last_line(path)
+    return [f"{log}: {cause}" for log, cause in found.items()]
 
 
 def last_screen(root: Path, *, since: float) -> Iterator[str]:
@@ -133,6 +134,23 @@ def _cause(log: Path, key: RunKey) -> str:
     last = _last_line(log)
     # a process of many runs ends with their number, after it has named each that failed
     return last if _is_error(last) and " runs failed" not in last else ""
+
+
+def _written(folder: Path, since: float) -> list[Path]:
+    """Logs below `folder` that were written since then, oldest first."""
+    times = {path: path.stat().st_mtime for path in folder.rglob("*.log")}
+    return sorted((path for path, time in times.items() if time >= since), key=times.__getitem__)
+
+
+def _failed_jobs(path: Path, root: Path) -> Iterator[tuple[str, str]]:
+    """Log and message of each job that failed by Snakemake's log and did not come to its end later."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for block in re.findall(r"^Error in rule .*\n((?: {4}.*\n)+)", text, re.MULTILINE):
+        fields = dict(re.findall(r"^ {4}(\w+): (.*)$", block, re.MULTILINE))
+        outputs = [root / name.split(" ")[0] for name in fields.get("output", "").split(", ")]
+        if "log" in fields and not all(output.exists() for output in outputs):
+            message = fields.get("message", "None").split(". ")[0]
+            yield fields["log"].split(" ")[0].rstrip(","), "" if message == "None" else message
 
 
 def _is_error(line: str) -> bool:

@@ -88,3 +88,40 @@ def test_the_last_screen_names_causes_since_the_start_only(tmp_path: Path) -> No
     assert first == f"failed: {log.relative_to(tmp_path)}: dpgnn train: error: x must be finite"
     assert "the same command goes on" in last
     assert list(progress.last_screen(tmp_path, since=log.stat().st_mtime + 1)) == []
+
+
+SNAKEMAKE_SAYS = """
+Error in rule train:
+    message: {message}
+    jobid: 0
+    output: results/{run}/record.json, results/{run}/resources.json
+    log: logs/{run}.log (check log file(s) for error details)
+    shell:
+        python -m dpgnn train
+        (command exited with non-zero exit code)
+"""
+
+
+def test_a_job_that_left_no_error_is_named_with_what_snakemake_says(tmp_path: Path) -> None:
+    stopped = "SLURM-job '1' failed, SLURM status is: 'TIMEOUT'"
+    says = {"late": stopped, "recovered": stopped, "killed": "None", "wrong": "None"}
+    folder = tmp_path / ".snakemake" / "log"
+    folder.mkdir(parents=True)
+    text = [
+        SNAKEMAKE_SAYS.format(run=run, message=f"{words}. For further error details see")
+        if words != "None"
+        else SNAKEMAKE_SAYS.format(run=run, message=words)
+        for run, words in (*says.items(), ("late", "None"))
+    ]
+    (folder / "now.snakemake.log").write_text("Select jobs to execute...\n".join(text))
+    for name in ("record", "resources"):
+        path = tmp_path / "results" / "recovered" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "wrong.log").write_text("dpgnn train: error: x must be finite\n")
+    assert progress.causes(tmp_path, since=0.0) == [
+        f"logs/late.log: {stopped}",
+        "logs/killed.log: ended without an error message; was it killed?",
+        "logs/wrong.log: dpgnn train: error: x must be finite",
+    ]

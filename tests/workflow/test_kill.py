@@ -1,7 +1,8 @@
-"""Killed at any moment, a run goes on where it was and ends with the same bytes."""
+"""Killed at any moment, or in the middle of a write, a study goes on and ends with the same bytes."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -10,41 +11,136 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers import planned, records, run_tool
+import whole
+from helpers import ROOT, copy_repository, planned
+
+# in the order of the stages; each death is met on the way that the one before left open
+DEATHS: dict[str, dict[str, Any]] = {
+    "download": {"at": "download", "file": "cora_ml.npz", "bytes": 1000},
+    "Parquet write": {"at": "write", "file": "nodes.parquet", "bytes": 300},
+    "between the renames of a graph": {"at": "rename", "file": "graph.json"},
+    "checkpoint write": {"at": "write", "file": "train.safetensors", "count": 8},
+    "record rename, of one job": {"at": "rename", "file": "record.json", "whom": "process"},
+    "record rename": {"at": "rename", "file": "record.json"},
+    "after the record": {"at": "renamed", "file": "record.json"},
+    "report write": {"at": "write", "file": "report.html", "bytes": 5000},
+}
 
 
-def kill_after(folder: Path, seconds: float) -> int:
-    """Start `dpgnn run quick`, kill its whole group with SIGKILL after some seconds, give its exit code."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dpgnn", "run", "quick", "--", "--cores", "2"],
-        cwd=folder, env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], float]:
+    """What the study makes when nobody disturbs it, and the seconds that takes."""
+    folder = copy_repository(tmp_path_factory.mktemp("undisturbed"))
+    whole.make_whole(folder)
+    with whole.internet(folder):
+        clock = time.monotonic()
+        whole.finish(folder)
+        seconds = time.monotonic() - clock
+    assert whole.steps_taken(folder) == list(range(1, whole.NUM_STEPS + 1))
+    assert whole.leftovers(folder) == []
+    return whole.outcome(folder), seconds
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the repository with the whole study, not yet run."""
+    folder = copy_repository(tmp_path / "whole")
+    whole.make_whole(folder)
+    return folder
+
+
+def nobody_at_work(folder: Path) -> bool:
+    """No process has `folder` as its working folder; those that were killed get a moment to vanish."""
+    for _ in range(50):
+        found = [path for path in Path("/proc").glob("[0-9]*/cwd") if _target(path) == str(folder)]
+        if not found:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _target(link: Path) -> str:
     try:
-        return process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 @pytest.mark.slow
-def test_ten_kills_of_the_whole_group_change_no_byte(fresh_toy: Path) -> None:
-    before = records(fresh_toy)
-    for name in ("results", "work", ".snakemake"):
-        shutil.rmtree(fresh_toy / name, ignore_errors=True)
-    moments = random.Random(0)
-    kills = 0
-    for _ in range(10):
-        code = kill_after(fresh_toy, moments.uniform(2.0, 12.0))
-        kills += code != 0
-        time.sleep(0.2)
-        for path in (fresh_toy / "results").rglob("*.json"):
-            if not path.name.startswith("."):
-                assert path.read_text().rstrip().endswith(("}", "]")), f"{path} is half written"
-    assert kills > 0
-    run_tool(fresh_toy, sys.executable, "-m", "dpgnn", "run", "quick", "--", "--cores", "2")
-    assert records(fresh_toy) == before
-    assert planned(fresh_toy) == {}
+def test_ten_kills_of_the_whole_group_change_no_byte(
+    folder: Path, undisturbed: tuple[dict[str, str], float]
+) -> None:
+    expected, seconds = undisturbed
+    moments, kills, unlocked = random.Random(0), 0, 0
+    with whole.internet(folder):
+        while kills < 10:
+            process = whole.start(folder)
+            try:
+                text, _ = process.communicate(timeout=moments.uniform(0.05, 0.25) * seconds)
+                assert process.returncode == 0, text[-6000:]
+                shutil.rmtree(folder / "results")  # it came to its end: once more
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                text, _ = process.communicate()
+                kills += 1
+            unlocked += "removing the lock that a killed run left" in text
+            assert nobody_at_work(folder)
+            whole.check_whole_files(folder)
+        whole.finish(folder)
+    assert unlocked > 0
+    assert whole.outcome(folder) == expected
+    assert whole.leftovers(folder) == []
+    assert planned(folder) == {}
+
+
+@pytest.mark.slow
+def test_a_death_inside_every_kind_of_write_changes_no_byte(
+    folder: Path, undisturbed: tuple[dict[str, str], float]
+) -> None:
+    with whole.internet(folder) as server:
+        for name, fault in DEATHS.items():
+            (folder / "fault.json").write_text(json.dumps(fault))
+            process = whole.start(folder)
+            text, _ = process.communicate()
+            assert process.returncode != 0, f"{name}: {text[-6000:]}"
+            assert (folder / "fault.done").exists(), f"{name}: {text[-6000:]}"
+            (folder / "fault.done").unlink()
+            assert nobody_at_work(folder), name
+            whole.check_whole_files(folder)
+        whole.finish(folder)
+        assert server.ranges == ["bytes=0-", "bytes=1000-"]  # type: ignore[attr-defined]
+    assert whole.outcome(folder) == undisturbed[0]
+    assert whole.leftovers(folder) == []
+    assert planned(folder) == {}
+    # no step is lost but the one whose checkpoint was being written
+    steps = whole.steps_taken(folder)
+    assert set(steps) == set(range(1, whole.NUM_STEPS + 1))
+    assert len(steps) <= whole.NUM_STEPS + len(DEATHS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "after"),
+    [
+        ({"at": "write", "file": "x.json", "bytes": 5}, "old"),
+        ({"at": "rename", "file": "x.json"}, "old"),
+        ({"at": "renamed", "file": "x.json"}, "new"),
+    ],
+)
+def test_a_reader_sees_the_old_file_or_the_new_one(
+    tmp_path: Path, fault: dict[str, Any], after: str
+) -> None:
+    code = (
+        "from pathlib import Path; from dpgnn import storage; storage.write_json('x.json', 'new')"
+    )
+    (tmp_path / "x.json").write_text('"old"\n')
+    (tmp_path / "fault.json").write_text(json.dumps(fault | {"whom": "process"}))
+    environment = os.environ | {"PYTHONPATH": f"{whole.FAULTS}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", code]
+    killed = subprocess.run(command, cwd=tmp_path, env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert json.loads((tmp_path / "x.json").read_text()) == after
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    assert json.loads((tmp_path / "x.json").read_text()) == "new"

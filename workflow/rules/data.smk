@@ -10,7 +10,6 @@ rule graph:
         "logs/graph/{dataset}.log",
     benchmark:
         "logs/benchmark/graph/{dataset}.tsv"
-    retries: 1
     conda:
         "../../envs/cpu.yaml"
     threads: 1

@@ -1,0 +1,184 @@
+"""The smallest study that has every stage, from a download to the report, and what its tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import csv
+import hashlib
+import http.server
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from helpers import ROOT, TOY, two_community_graph, write_study
+from safetensors import safe_open
+
+FAULTS = ROOT / "tests" / "workflow" / "faults"
+NUM_STEPS = 20
+# `cora_ml` stands for any data set of one file; the file is a small one of our own
+WHOLE: dict[str, Any] = copy.deepcopy(TOY) | {
+    "datasets": {"cora_ml": {"settings": ["random"]}},
+    "settings": {"random": {"kind": "random", "train_fraction": 0.5, "val_fraction": 0.25}},
+    "epsilons": ["8"],
+    "baseline": "dp_gnn",
+}
+WHOLE["entries"]["dp_gnn"] = {
+    "method": "dp_gnn",
+    "mode": "sound",
+    "privacy_unit": "node-record",
+    "relation": "add-remove",
+    "options": {
+        "conv": "gcn", "num_hops": 1, "max_degree": 3, "width": 4,
+        "training": {"num_steps": NUM_STEPS, "expected_batch_size": 8},
+    },
+}  # fmt: skip
+del WHOLE["entries"]["dp_mlp"], WHOLE["entries"]["mlp"]
+
+
+class RangeHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves the one file `server.content`, from the byte that is asked for."""
+
+    def do_GET(self) -> None:
+        content: bytes = self.server.content  # type: ignore[attr-defined]
+        asked = self.headers.get("Range", "bytes=0-")
+        self.server.ranges.append(asked)  # type: ignore[attr-defined]
+        start = int(asked[6:-1])
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start:])
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def internet(folder: Path) -> Iterator[http.server.ThreadingHTTPServer]:
+    """Make `folder` a place that fetches its only raw file from a server on this machine, while it runs."""
+    content = raw_file()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), RangeHandler)
+    server.content, server.ranges = content, []  # type: ignore[attr-defined]
+    path = folder / "data" / "sources.csv"
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if row["name"] == "cora_ml":
+            row["url"] = f"http://127.0.0.1:{server.server_port}/cora_ml.npz"
+            row["sha256"], row["bytes"] = hashlib.sha256(content).hexdigest(), str(len(content))
+            row["num_nodes"] = row["num_edges"] = row["num_features"] = row["num_classes"] = ""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def raw_file() -> bytes:
+    """A graph of 60 nodes in the format of the data set whose place it takes."""
+    import scipy.sparse as sp
+
+    graph = two_community_graph()
+    ends = graph.edge_index
+    shape = (graph.num_nodes, graph.num_nodes)
+    adjacency = sp.csr_array((np.ones(ends.shape[1], dtype=np.float32), tuple(ends)), shape=shape)
+    arrays: dict[str, Any] = {"labels": graph.y}
+    for prefix, matrix in (("adj", adjacency), ("attr", sp.csr_array(graph.x))):
+        for part in ("data", "indices", "indptr", "shape"):
+            arrays[f"{prefix}_{part}"] = getattr(matrix, part)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def make_whole(folder: Path, study: dict[str, Any] | None = None) -> None:
+    """Write the study, and let each step of training leave a checkpoint and a line in steps.txt."""
+    write_study(folder, study or WHOLE)
+    pace = {"step_seconds": 0.0, "checkpoint_seconds": 0.0}
+    (folder / "pace.json").write_text(json.dumps(pace))
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start `dpgnn run quick` in a process group of its own, with faults and without a mirror folder."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{FAULTS}{os.pathsep}{folder}",
+        "OMP_NUM_THREADS": "1",
+    }
+    environment.pop("DPGNN_MIRROR", None)
+    arguments = arguments or ("--", "--cores", "2")
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpgnn", "run", "quick", *arguments], cwd=folder, env=environment,
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def finish(folder: Path, *arguments: str) -> str:
+    """Run `dpgnn run quick` to its end, which must be good; what it printed."""
+    process = start(folder, *arguments)
+    text, _ = process.communicate()
+    assert process.returncode == 0, text[-6000:]
+    return text
+
+
+def outcome(folder: Path) -> dict[str, str]:
+    """Path -> sha256 of all that a study must make the same each time: all but times, memory and pages."""
+    found = {}
+    for path in sorted((folder / "results").rglob("*")):
+        named_cost = path.name.startswith("cost") or path.name == "resources.json"
+        if path.is_file() and not named_cost and path.suffix != ".html":
+            content = path.read_bytes()
+            found[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def check_whole_files(folder: Path) -> int:
+    """Every visible file below results/ and work/ reads as a whole one; how many there were."""
+    count = 0
+    for path in [*(folder / "results").rglob("*"), *(folder / "work").rglob("*")]:
+        if not path.is_file() or any(
+            part.startswith(".") for part in path.relative_to(folder).parts
+        ):
+            continue
+        count += 1
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        elif path.suffix == ".parquet":
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                file.read()
+        elif path.suffix == ".safetensors":
+            with safe_open(path, framework="numpy") as tensors:
+                for name in tensors.keys():  # noqa: SIM118
+                    tensors.get_tensor(name)
+        elif path.suffix in (".html", ".svg"):
+            assert path.read_text().rstrip().endswith((">",)), f"{path} is half written"
+        elif path.suffix == ".csv":
+            assert path.read_text().endswith("\n"), f"{path} is half written"
+    return count
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Temporary files below results/, and checkpoints of finished runs."""
+    from dpgnn.driver import UNFINISHED
+
+    hidden = [p for p in (folder / "results").rglob(".*") if UNFINISHED.fullmatch(p.name)]
+    return [str(path) for path in (*hidden, *(folder / "work").rglob("*.safetensors*"))]
+
+
+def steps_taken(folder: Path) -> Sequence[int]:
+    """Training steps in the order they were taken."""
+    return [int(line) for line in (folder / "steps.txt").read_text().split()]
