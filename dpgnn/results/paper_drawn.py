@@ -1,0 +1,61 @@
+"""All figures of a study's paper, drawn, and the table that says what is drawn of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpgnn.paths import Paths
+from dpgnn.results.cells import Cell
+from dpgnn.results.charts import Chart
+from dpgnn.results.drawing import Picture
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.paper_charts import chart
+from dpgnn.results.paper_drawing import draw
+from dpgnn.results.paper_embedding import embedding_panels
+from dpgnn.results.paper_figures import FORMS, check_entries, figures_table, load_figures
+from dpgnn.results.paper_panels import missing, panels_of
+from dpgnn.results.table import Table
+
+# why a figure whose cells have records may have no panel
+NOTHING = {
+    "embedding": "model.safetensors, graph and split of the runs are not here",
+    "checkpoints": "the runs kept no history.parquet with a score",
+}
+
+
+def paper_figures(
+    info: StudyInfo, cells: Sequence[Cell], paths: Paths
+) -> tuple[list[tuple[Picture, Chart]], list[Table]]:
+    """Printed and interactive form of each figure that has records, and the table of all of them.
+
+    Raises:
+        ConfigError: the map of the paper's figures is wrong.
+    """
+    stated = load_figures(info.paper) if info.paper else None
+    if stated is None:
+        return [], []
+    check_entries(stated, info)
+    drawn: list[tuple[Picture, Chart]] = []
+    rows: list[dict[str, Any]] = []
+    for name, figure in stated.figures.items():
+        embedded = figure.kind == "embedding"
+        panels = embedding_panels(figure, cells, paths) if embedded else panels_of(figure, cells)
+        present, planned, reason = missing(figure, cells, info)
+        if present and not panels:
+            why = NOTHING.get(figure.kind, "what the figure varies has one value in this tier")
+            reason = "; ".join(filter(None, (why, reason)))
+        rows.append(
+            {
+                "figure": name,
+                "title": figure.title,
+                "form": FORMS[figure.kind],
+                "cells": f"{present} of {planned}",
+                "points": sum(len(line.points) for panel in panels for line in panel.lines),
+                "reason": reason,
+            }
+        )
+        if panels:
+            stem, title = f"paper-{info.paper}-{name}", f"{info.paper} {name}: {figure.title}"
+            drawn.append((draw(stem, title, figure, panels), chart(stem, figure, panels)))
+    return drawn, [figures_table(info.paper, rows)]

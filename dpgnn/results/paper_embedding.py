@@ -1,0 +1,91 @@
+"""t-SNE of the class scores of a run's released weights: the one figure that reads a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn import config as strict
+from dpgnn.paths import Paths
+from dpgnn.results.paper_panels import Line, Panel, PanelPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpgnn.results.cells import Cell
+    from dpgnn.results.frame import Run
+    from dpgnn.results.paper_figures import PaperFigure
+
+MAX_NODES = 600
+
+
+def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -> list[Panel]:
+    """One panel per series: its first run's scores on the test nodes, in two dimensions, one line a class.
+
+    Nothing is drawn of a run whose weights, graph or split are not on disk. Both axes are arbitrary.
+    """
+    from dpgnn.results.paper_figures import matches
+
+    panels = []
+    for place in figure.places:
+        for series in figure.series:
+            chosen = [
+                cell
+                for cell in cells
+                if ".".join(cell.place) == place
+                and cell.epsilon in ("inf", *figure.epsilons)
+                and matches(series.entries, cell.entry, cell.epsilon)
+            ]
+            found = _scores(chosen[0].runs[0], paths) if chosen else None
+            if found is not None:
+                budget = f", ε = {chosen[0].epsilon}" if chosen[0].is_private else ""
+                panels.append(_panel(f"{series.label}{budget}", *found))
+    return panels
+
+
+def _scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
+    """Class scores and labels of the test nodes, made again from released weights; None without files."""
+    from dataclasses import replace
+
+    from safetensors.torch import load_file
+
+    from dpgnn import methods
+    from dpgnn.datasets.graph_files import read_graph
+    from dpgnn.methods.base import Entry, Fitted
+    from dpgnn.splits import edges_in_setting, read_split
+
+    key, stated = run.record.key, run.record.entry
+    weights = None if run.folder is None else run.folder / "model.safetensors"
+    split_path = paths.split(key["dataset"], key["setting"], key["repeat"])
+    graph_path = paths.graph(key["dataset"])
+    if weights is None or not (weights.exists() and split_path.exists() and graph_path.exists()):
+        return None
+    method = methods.get(stated["method"])
+    graph = read_graph(graph_path)
+    split = read_split(split_path, num_nodes=graph.num_nodes)
+    graph = replace(graph, edge_index=edges_in_setting(graph, split))
+    entry = Entry(
+        name=stated["name"], method=stated["method"], mode=stated["mode"],
+        privacy_unit=stated.get("privacy_unit"), relation=stated.get("relation"),
+        options=strict.read(method.config, stated["options"]),
+    )  # fmt: skip
+    idx = split.test_idx[:MAX_NODES]
+    logits = method.predict(entry, Fitted(state=load_file(weights)), graph, idx).logits
+    return logits.numpy().astype(np.float64), graph.y[idx]
+
+
+def _panel(title: str, scores: np.ndarray, y: np.ndarray) -> Panel:
+    from sklearn.manifold import TSNE
+
+    scores = (scores - scores.mean(axis=0)) / max(float(scores.std()), 1e-12)
+    perplexity = min(30.0, (len(scores) - 1) / 3)
+    points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(scores)
+    lines = tuple(
+        Line(
+            label=f"class {label}",
+            points=tuple(PanelPoint(x=float(a), mean=float(b)) for a, b in points[y == label]),
+        )
+        for label in np.unique(y)
+    )
+    return Panel(title=title, x_title="", y_title="", lines=lines)
