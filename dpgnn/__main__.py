@@ -7,7 +7,9 @@ import importlib
 import os
 import sys
 
-STAGES = ("data", "split", "prepare", "account", "train", "audit", "report", "run", "cite")
+STAGES = (
+    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "share", "cite",
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -31,7 +31,7 @@ STEP = 1e-4
 COPIED_ROWS = 120_000
 # float64 values of all differences in one pass
 DIFFERENCE_VALUES = 12_000_000
-COPIES = ("dp_gnn", "drw", "dpar", "mlp", "dp_mlp")
+COPIES = ("dp_gnn", "drw", "dpar", "mlp", "dp_mlp", "dp_mlp_smooth")
 Report = Callable[[int], None]
 
 

@@ -1,0 +1,209 @@
+"""The attack that fits DP-GNN as published: was the hub a member?
+
+The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that reads
+many u changes that probability for all their other readers, so its own record moves far more roots than the
+1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a root's gradient
+when its list changes, watches the noisy sums of the real training loop and looks for the expected shift. The
+sampler's coins are secret and fresh in every run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpgnn.attacks import statistics
+from dpgnn.audits.canary import LOUD
+from dpgnn.audits.capture import Case, Training, caught_plan
+from dpgnn.audits.training_audit import _candidates, _total, watch
+from dpgnn.checks import at_least
+from dpgnn.graph import Graph
+from dpgnn.splits import Split
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Budget
+    from dpgnn.methods.base import Entry
+
+PILOTS = 4
+DESIGNS: tuple[Literal["opposite", "orthogonal"], ...] = ("opposite", "orthogonal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubWorlds:
+    """G: node 0 reads every list node. G' (replace-one): it reads nobody. All else is equal.
+
+    Attributes:
+        num_lists: nodes u that the hub reads.
+        num_readers: training nodes that read one u each, for each u.
+        num_features, num_classes: of the records.
+        design: readers' features stand against ("opposite") or beside ("orthogonal") those of what they read.
+        task: of the labels.
+    """
+
+    num_lists: int = 200
+    num_readers: int = 4
+    num_features: int = 8
+    num_classes: int = 3
+    design: Literal["opposite", "orthogonal"] = "orthogonal"
+    task: Literal["multiclass"] = "multiclass"
+    privacy_unit: str = "node-record"
+    relation: str = "replace-one"
+
+    def __post_init__(self) -> None:
+        at_least("num_lists", self.num_lists, 1)
+        at_least("num_readers", self.num_readers, 1)
+
+    @property
+    def num_nodes(self) -> int:
+        """Hub, list nodes, readers, four nodes to test on."""
+        return 1 + self.num_lists * (1 + self.num_readers) + 4
+
+    @property
+    def canaries(self) -> np.ndarray:
+        """The hub."""
+        return np.zeros(1, dtype=np.int64)
+
+    def world(self, inside: np.ndarray | bool) -> tuple[Graph, Split]:
+        """The graph and split of G, or of G'."""
+        lists = 1 + np.arange(self.num_lists)
+        readers = 1 + self.num_lists + np.arange(self.num_lists * self.num_readers)
+        arcs = [np.stack([np.repeat(lists, self.num_readers), readers])]
+        if bool(np.all(inside)):
+            arcs.append(np.stack([lists, np.zeros_like(lists)]))
+        edges = np.concatenate(arcs, axis=1)
+        x = np.zeros((self.num_nodes, self.num_features), dtype=np.float32)
+        x[lists, 0] = LOUD
+        x[readers, 0 if self.design == "opposite" else 1] = (
+            -1.0 if self.design == "opposite" else 1.0
+        )
+        y = np.zeros(self.num_nodes, dtype=np.int64)
+        y[readers] = 1
+        graph = Graph(
+            name="hub", x=x, y=y, num_classes=self.num_classes,
+            edge_index=np.concatenate([edges, edges[::-1]], axis=1).astype(np.int64),
+        )  # fmt: skip
+        last = self.num_nodes - 4
+        return graph, Split(
+            train_idx=np.append(0, readers), val_idx=np.arange(last, last + 2),
+            test_idx=np.arange(last + 2, last + 4), inductive=False,
+        )  # fmt: skip
+
+
+def applies(entry: Entry) -> str:
+    """Why the attack does not fit; "" when it does."""
+    if entry.method != "dp_gnn" or entry.mode == "nonprivate":
+        return "it is about DP-GNN's sampler"
+    if entry.relation != "replace-one":
+        return "worlds of a replaced hub need the relation replace-one"
+    return "" if entry.options.num_hops == 1 else "it is made for one hop"
+
+
+def public_thresholds(entry: Entry) -> Entry:
+    """The entry with public clipping norms, so that what is seen is the sampler's leak and no other."""
+    options = dataclasses.replace(entry.options, thresholds="public")
+    return dataclasses.replace(entry, options=options)
+
+
+def attack(
+    entry: Entry,
+    budget: Budget,
+    *,
+    num_runs: int,
+    num_steps: int,
+    level: float,
+    rng: np.random.Generator,
+    worlds: HubWorlds = HubWorlds(),
+) -> dict[str, Any]:
+    """Play the game and test the claim; runs are independent, so the test's level is exact.
+
+    Args:
+        entry: a `dp_gnn` entry under replace-one with one hop.
+        budget: epsilon and delta asked for.
+        num_runs: of each world.
+        num_steps: steps that are watched, at most those of the plan.
+        level: probability of accusing a true claim.
+        rng: of everything.
+        worlds: how large the hub is.
+    """
+    started = time.monotonic()
+    base: dict[str, Any] = {"attack": "hub", "hub_degree": worlds.num_lists}
+    reason = applies(entry)
+    if reason:
+        return base | {"status": "not-applicable", "reason": reason}
+    entry = public_thresholds(entry)
+    plan = caught_plan(entry, worlds, None, budget)  # type: ignore[arg-type]
+    mechanism = plan.mechanism("train")
+    steps = min(num_steps, mechanism.num_steps)
+    seeds = [int(seed) for seed in rng.integers(2**31, size=4)]
+    case, initial, direction = _aim(entry, worlds, plan, seeds[0])
+    scores = np.zeros((2, num_runs))
+    for place in (0, 1):
+        for run in range(num_runs):
+            world = _training(case, place == 0, seeds[1 + place] + run)
+            scores[place, run] = _watched(
+                world, initial, direction, steps, seeds[3] + 2 * run + place
+            )
+    joined, member = scores.ravel(), np.arange(2 * num_runs) < num_runs
+    claim = plan.claims[0]
+    line = statistics.line_test(
+        joined, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng
+    )
+    return base | {
+        "status": "ok",
+        "num_trials": 2 * num_runs,
+        "num_steps": steps,
+        **statistics.summary(joined, member),
+        "line": dataclasses.asdict(line),
+        "claimed_epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,
+        "note": "clipping norms are taken as public, to see the sampler alone",
+        "seconds": time.monotonic() - started,
+    }
+
+
+def _training(case: Case, inside: bool, seed: int) -> Training:
+    """The captured training of a world, its sample drawn with coins of its own."""
+    return dataclasses.replace(case, root_seed=seed, kept={}).training(inside, "train")
+
+
+def _aim(entry: Entry, worlds: HubWorlds, plan: Any, seed: int) -> tuple[Case, Tensor, np.ndarray]:
+    """Design and weights whose mean sums differ most between the worlds, and that difference in noise units."""
+    best: tuple[float, Case, Any, np.ndarray] | None = None
+    for design in DESIGNS:
+        recipe: Any = dataclasses.replace(worlds, design=design)
+        case = Case(entry=entry, recipe=recipe, plan=plan, root_seed=seed)
+        sides = [
+            [_training(case, inside, seed + pilot) for pilot in range(PILOTS)]
+            for inside in (True, False)
+        ]
+        for initial in _candidates(sides[0][0], seed):
+            means = [np.mean([_total(world, initial) for world in side], axis=0) for side in sides]
+            world = sides[0][0]
+            deviation = world.spec.noise.per_coordinate(world.network, world.spec.clipping).numpy()
+            difference = means[0] - means[1]
+            size = float(np.linalg.norm(difference / deviation))
+            if best is None or size > best[0]:
+                best = (size, case, initial, difference / deviation**2 / max(size, 1e-300))
+    assert best is not None
+    return best[1], best[2], best[3]
+
+
+def _watched(
+    world: Training, initial: Tensor, direction: np.ndarray, num_steps: int, seed: int
+) -> float:
+    """Sum over the steps of one run of the noisy sums along the direction."""
+    found: list[float] = []
+    scale = direction * world.spec.divisor
+
+    def look(gradient: Tensor) -> None:
+        found.append(float(gradient.double().numpy() @ scale))
+
+    watch(world, initial, num_steps, seed, look, stage="train")
+    return float(np.sum(found))

@@ -1,0 +1,262 @@
+"""All attacks on one run, from what the run read and left."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn import methods, seeds
+from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.attacks import hub, linkteller, membership, noise_free_layer
+from dpgnn.attacks.influence import DIRECTIONS, Direction
+from dpgnn.attacks.linkteller import SETS, PairSet, Variant
+from dpgnn.attacks.queries import Target
+from dpgnn.checks import at_least, one_of, open_probability
+from dpgnn.methods.base import Context, Entry, Performance, Prepared, Progress, facts_of
+from dpgnn.randomness import Streams
+from dpgnn.storage import Store
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.graph import Graph
+    from dpgnn.splits import Split
+
+Results = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How hard the attacks try.
+
+    Attributes:
+        sets: LinkTeller's pair sets.
+        directions: how LinkTeller moves features.
+        num_nodes: nodes of the sets of nodes.
+        num_pairs: edges (and gaps) of "balanced", edges of "held-out".
+        num_fresh_pairs: edges of "balanced" with fresh noise, one full pass a query; 0 leaves it out.
+        num_runs: of each world, for attacks that run a mechanism many times.
+        num_steps: training steps that such a run watches, at most.
+        level: of the tests of a claim.
+    """
+
+    sets: tuple[PairSet, ...] = ("unbalanced", "balanced", "held-out")
+    directions: tuple[Direction, ...] = DIRECTIONS
+    num_nodes: int = 500
+    num_pairs: int = 400
+    num_fresh_pairs: int = 40
+    num_runs: int = 200
+    num_steps: int = 64
+    level: float = 0.001
+
+    def __post_init__(self) -> None:
+        for name in self.sets:
+            one_of("set", name, SETS)
+        for name in self.directions:
+            one_of("direction", name, DIRECTIONS)
+        at_least("num_nodes", self.num_nodes, 2)
+        at_least("num_pairs", self.num_pairs, 4)
+        at_least("num_fresh_pairs", self.num_fresh_pairs, 0)
+        open_probability("level", self.level)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackRequest:
+    """One run under attack.
+
+    Attributes:
+        entry: the entry for its data set.
+        budget: epsilon and delta asked for.
+        graph: the graph with the edges of the setting.
+        full_graph: the graph with all edges, which G-MIA draws its own subgraphs from.
+        split: of the run.
+        prepared: the prepared sample, or None.
+        state: tensors of the run's `model.safetensors`; None fits the entry again, which gives the same.
+        axes: dataset, setting, entry, epsilon, repeat.
+        root_seed, randomness: of the study.
+        sizes: how hard.
+    """
+
+    entry: Entry
+    budget: Budget
+    graph: Graph
+    full_graph: Graph
+    split: Split
+    prepared: Prepared | None
+    state: Mapping[str, Tensor] | None
+    axes: Mapping[str, str | int]
+    root_seed: int = 0
+    randomness: Any = "study"
+    sizes: Sizes = Sizes()
+
+    @cached_property
+    def streams(self) -> Streams:
+        """The streams of the run."""
+        return Streams(root_seed=self.root_seed, axes=self.axes, randomness=self.randomness)
+
+    @property
+    def label(self) -> str:
+        """Stands before progress lines."""
+        return "/".join(str(self.axes[name]) for name in ("dataset", "entry", "epsilon", "repeat"))
+
+    def rng(self, what: str, *, paired: bool = True, **axes: str | int) -> np.random.Generator:
+        """A generator of the attack; paired ones are the same for all entries and budgets."""
+        names = ("dataset", "setting", "repeat") if paired else tuple(self.axes)
+        named = {name: self.axes[name] for name in names}
+        return seeds.child(self.root_seed, f"attack/{what}", **named, **axes)
+
+    @cached_property
+    def target(self) -> Target:
+        """The run's model."""
+        return self._target(self.graph, self.prepared, self.state, self.streams)
+
+    def refitted(self, graph: Graph) -> Target:
+        """The entry fitted on another graph of the same nodes, with draws of its own."""
+        method = methods.get(self.entry.method)
+        streams = dataclasses.replace(self.streams, axes={**self.axes, "attack": "held-out"})
+        spec, prepared = method.sampler(self.entry), None
+        if spec is not None:
+            assert method.prepare is not None
+            prepared = method.prepare(graph, self.split, spec, streams.numpy("sampler"))
+        return self._target(graph, prepared, None, streams)
+
+    def _target(
+        self, graph: Graph, prepared: Prepared | None, state: Any, streams: Streams
+    ) -> Target:
+        method = methods.get(self.entry.method)
+        plan: Plan = method.plan(self.entry, facts_of(graph, self.split, prepared), self.budget)
+        if state is None:
+            context = Context(
+                ledger=Ledger(plan), streams=streams, store=Store(None),
+                performance=Performance(), label=self.label,
+            )  # fmt: skip
+            state = method.fit(self.entry, graph, self.split, prepared, plan, context).state
+        return Target(
+            entry=self.entry, state=state, graph=graph, split=self.split, prepared=prepared,
+            plan=plan, streams=streams,
+        )  # fmt: skip
+
+
+def run_linkteller(request: AttackRequest) -> Results:
+    """LinkTeller on every set and direction; what cannot be asked says why."""
+    sizes, found = request.sizes, []
+    present = np.concatenate(
+        [request.split.train_idx, request.split.val_idx, request.split.test_idx]
+    )
+    for kind in sizes.sets:
+        size = sizes.num_pairs if kind in ("balanced", "held-out") else sizes.num_nodes
+        found += _set(request, kind, size, present)
+    if sizes.num_fresh_pairs and request.target.has_noise:
+        pairs = linkteller.pairs_of(
+            request.graph,
+            "balanced",
+            sizes.num_fresh_pairs,
+            rng=request.rng("fresh"),
+            present=present,
+        )
+        variant = Variant(
+            pair_set="balanced", size=sizes.num_fresh_pairs, direction="scale", noise="fresh"
+        )
+        found.append(_variant(request, request.target, pairs, variant))
+    return found
+
+
+def run_gmia(request: AttackRequest) -> Results:
+    """G-MIA with a target and a shadow of its own."""
+    streams = [
+        dataclasses.replace(request.streams, axes={**request.axes, "attack": side})
+        for side in ("gmia-target", "gmia-shadow")
+    ]
+    result = membership.attack(
+        request.entry, request.full_graph, request.budget, (streams[0], streams[1]),
+        rng=request.rng("gmia"), level=request.sizes.level, label=request.label,
+    )  # fmt: skip
+    return [result]
+
+
+def run_leak(request: AttackRequest) -> Results:
+    """The attacks made for one known leak, where they fit the entry."""
+    sizes, entry = request.sizes, request.entry
+    found: Results = []
+    if entry.mode != "nonprivate" and not hub.applies(entry):
+        result = hub.attack(
+            entry, request.budget, num_runs=sizes.num_runs, num_steps=sizes.num_steps,
+            level=sizes.level, rng=request.rng("hub", paired=False),
+        )  # fmt: skip
+        found.append(result)
+    if entry.method == "caribou" and entry.privacy_unit == "edge":
+        result = noise_free_layer.attack(
+            request.target, num_runs=sizes.num_runs, level=sizes.level,
+            rng=request.rng("noise-free-layer", paired=False),
+        )  # fmt: skip
+        found.append(result)
+    return found or [
+        {"attack": "leak", "status": "not-applicable", "reason": "no attack is made for this entry"}
+    ]
+
+
+def claim_of(request: AttackRequest) -> dict[str, Any]:
+    """What the run claims, for a reader of the attack's results."""
+    claims = request.target.plan.claims
+    if not claims:
+        return {}
+    epsilon = claims[0].epsilon
+    return {
+        "privacy_unit": claims[0].privacy_unit,
+        "relation": claims[0].relation,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": claims[0].delta,
+        "status": claims[0].status,
+    }
+
+
+def _set(request: AttackRequest, kind: PairSet, size: int, present: np.ndarray) -> Results:
+    found = []
+    variants = [Variant(pair_set=kind, size=size, direction=d) for d in request.sizes.directions]
+    try:
+        if kind == "held-out":
+            variants = variants[-1:]
+            graph, pairs = linkteller.hold_out(request.graph, size, rng=request.rng(kind))
+            target = request.refitted(graph)
+        else:
+            target = request.target
+            pairs = linkteller.pairs_of(
+                request.graph, kind, size, rng=request.rng(kind), present=present
+            )
+        for variant in variants:
+            found.append(_variant(request, target, pairs, variant))
+    except ValueError as error:
+        base = {"attack": "linkteller", **dataclasses.asdict(variants[0])}
+        found.append(base | {"status": "not-available", "reason": str(error)})
+    return found
+
+
+def _variant(
+    request: AttackRequest, target: Target, pairs: linkteller.Pairs, variant: Variant
+) -> dict[str, Any]:
+    name = f"{request.label} linkteller {variant.pair_set} {variant.direction} {variant.noise}"
+    lines: list[Progress] = []
+
+    def report(done: int, total: int) -> None:
+        if not lines:
+            lines.append(Progress(name, total))
+        lines[0].update(done)
+
+    return linkteller.attack(
+        target, pairs, variant, level=request.sizes.level, report=report,
+        rng=request.rng("queries", paired=False, set=variant.pair_set, direction=variant.direction,
+                        noise=variant.noise),
+    )  # fmt: skip
+
+
+ATTACKS: Mapping[str, Callable[[AttackRequest], Results]] = {
+    "linkteller": run_linkteller,
+    "gmia": run_gmia,
+    "leak": run_leak,
+}

@@ -1,0 +1,209 @@
+"""`dpgnn attack`: LinkTeller, G-MIA and the attacks made for one leak, on runs of a study."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.attacks.request import AttackRequest, Sizes
+    from dpgnn.paths import Paths
+    from dpgnn.study import RunKey, Study
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `attack` to the command line."""
+    parser = subparsers.add_parser("attack", help="attack runs of a study: edges and membership")
+    parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
+    parser.add_argument(
+        "--tier", choices=("S", "M", "L"), help="whose runs; the study's own if not given"
+    )
+    parser.add_argument(
+        "--run", action="append", default=[],
+        help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; may be given many times; all of the tier if not given",
+    )  # fmt: skip
+    parser.add_argument("--dataset", action="append", default=[], help="only runs on this data set")
+    parser.add_argument("--entry", action="append", default=[], help="only runs of this entry")
+    parser.add_argument("--attacks", default="linkteller,gmia,leak", help="which, with commas")
+    parser.add_argument("--sets", default="", help="LinkTeller's pair sets, with commas")
+    parser.add_argument("--nodes", type=int, help="nodes of LinkTeller's node sets")
+    parser.add_argument(
+        "--pairs", type=int, help="edges of LinkTeller's balanced and held-out sets"
+    )
+    parser.add_argument("--fresh-pairs", type=int, help="edges asked with fresh noise; 0 for none")
+    parser.add_argument(
+        "--runs", type=int, help="runs of each world, for attacks made for one leak"
+    )
+    parser.add_argument("--level", type=float, help="false-alarm rate of the tests of a claim")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    parser.add_argument(
+        "--out", type=Path, help="folder; results/studies/STUDY/attacks if not given"
+    )
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Attack every run and write one JSON file for each run and attack; what stands there is kept."""
+    from dpgnn.attacks.request import ATTACKS
+    from dpgnn.checks import one_of
+    from dpgnn.paths import Paths, parse_run
+    from dpgnn.study import RunKey, load_study
+
+    study, paths = load_study(args.study, args.tier), Paths(results=args.results)
+    keys = [RunKey(**parse_run(run)) for run in args.run] or list(study.keys)  # type: ignore[arg-type]
+    keys = [
+        key
+        for key in keys
+        if (not args.dataset or key.dataset in args.dataset)
+        and (not args.entry or key.entry in args.entry)
+    ]
+    names = [one_of("attack", name, ATTACKS) for name in args.attacks.split(",")]
+    sizes, folder = sizes_of(args), args.out or paths.study(study.name) / "attacks"
+    started = time.monotonic()
+    for number, key in enumerate(keys, start=1):
+        study.check_key(key)
+        for name in names:
+            attack_one(study, key, name, paths, folder, sizes)
+        elapsed = time.monotonic() - started
+        print(
+            f"attacked {number} of {len(keys)} runs, {elapsed:.0f} s", file=sys.stderr, flush=True
+        )
+    return 0
+
+
+def sizes_of(args: argparse.Namespace) -> Sizes:
+    """How hard to try, from the flags that were given."""
+    from dpgnn.attacks.request import Sizes
+
+    given: dict[str, Any] = {
+        "num_nodes": args.nodes,
+        "num_pairs": args.pairs,
+        "num_fresh_pairs": args.fresh_pairs,
+        "num_runs": args.runs,
+        "level": args.level,
+        "sets": tuple(args.sets.split(",")) if args.sets else None,
+    }
+    return Sizes(**{name: value for name, value in given.items() if value is not None})
+
+
+def attack_one(
+    study: Study, key: RunKey, name: str, paths: Paths, folder: Path, sizes: Sizes
+) -> dict[str, Any]:
+    """One attack on one run: made, written and returned, or read where it stands already."""
+    import dataclasses
+
+    from dpgnn import methods
+    from dpgnn.attacks.request import ATTACKS, claim_of
+    from dpgnn.code_hash import code_sha256
+    from dpgnn.storage import read_json, sha256_json, write_json
+
+    path = (
+        folder
+        / f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}.{name}.json"
+    )
+    fingerprint = sha256_json({
+        "run": study.run_params(key), "axes": key.axes, "attack": name,
+        "sizes": dataclasses.asdict(sizes),
+        "code": code_sha256(methods.TABLE[study.entries[key.entry].method], "dpgnn.attacks.request"),
+    })  # fmt: skip
+    if path.exists():
+        kept: dict[str, Any] = read_json(path)
+        if kept.get("fingerprint") == fingerprint:
+            print(f"{path.name}: kept", file=sys.stderr, flush=True)
+            return kept
+    entry = study.entries[key.entry]
+    content: dict[str, Any] = {
+        "key": key.axes,
+        "fingerprint": fingerprint,
+        "title": entry.title or methods.get(entry.method).title,
+        "method": entry.method,
+        "mode": entry.mode,
+    }
+    try:
+        request = request_of(study, key, paths, sizes)
+        content |= {"claim": claim_of(request), "results": ATTACKS[name](request)}
+    except ValueError as error:
+        reason = {"attack": name, "status": "not-available", "reason": str(error)}
+        content |= {"claim": {}, "results": [reason]}
+    write_json(path, content)
+    for result in content["results"]:
+        print(f"{path.name}: {words(result)}", file=sys.stderr, flush=True)
+    return content
+
+
+def request_of(study: Study, key: RunKey, paths: Paths, sizes: Sizes) -> AttackRequest:
+    """Load what the run read, and its model where it stands on disk."""
+    import dataclasses
+
+    from dpgnn import methods, seeds
+    from dpgnn.accountants.plan import Budget
+    from dpgnn.attacks.request import AttackRequest
+    from dpgnn.cli.train import read_prepared
+    from dpgnn.datasets.graph_files import read_graph
+    from dpgnn.runner import resolve_delta
+    from dpgnn.splits import edges_in_setting, read_split
+    from dpgnn.study import epsilon_value
+
+    entry = study.entries[key.entry].for_dataset(key.dataset)
+    full = read_graph(paths.graph(key.dataset))
+    split = read_split(paths.split(key.dataset, key.setting, key.repeat), num_nodes=full.num_nodes)
+    graph = dataclasses.replace(full, edge_index=edges_in_setting(full, split))
+    method = methods.get(entry.method)
+    spec, prepared = method.sampler(entry), None
+    if (
+        spec is not None
+        and paths.prepared(key.dataset, key.setting, key.repeat, spec.label).exists()
+    ):
+        prepared, _ = read_prepared(entry, key, paths)
+    elif spec is not None:
+        assert method.prepare is not None
+        axes = {"dataset": key.dataset, "setting": key.setting, "repeat": key.repeat}
+        rng = seeds.child(study.config.root_seed, "sampler", **axes, sampler=spec.label)
+        prepared = method.prepare(graph, split, spec, rng)
+    delta = resolve_delta(study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph)
+    return AttackRequest(
+        entry=entry,
+        budget=Budget(epsilon=epsilon_value(key.epsilon), delta=delta),
+        graph=graph,
+        full_graph=full,
+        split=split,
+        prepared=prepared,
+        state=read_state(paths.run(study.name, key.folder)),
+        axes=key.axes,
+        root_seed=study.config.root_seed,
+        randomness=study.config.randomness,
+        sizes=sizes,
+    )
+
+
+def read_state(folder: Path) -> Any:
+    """The released tensors of a finished run, or None."""
+    from safetensors.torch import load_file
+
+    from dpgnn.results.schema import read_record
+
+    if not (folder / "record.json").exists() or read_record(folder / "record.json").status != "ok":
+        return None
+    return load_file(folder / "model.safetensors")
+
+
+def words(result: dict[str, Any]) -> str:
+    """One line of a result."""
+    if result["status"] != "ok":
+        return f"{result['attack']} {result['status']}: {result['reason']}"
+    if result["attack"] == "gmia":
+        numbers = ", ".join(
+            f"{name} AUC {found['auc']:.3f} (script's {found['script_auroc']:.3f})"
+            for name, found in result["variants"].items()
+        )
+        return f"gmia {numbers}, {result['seconds']:.0f} s"
+    parts = [str(result[name]) for name in ("pair_set", "direction", "noise") if name in result]
+    text = " ".join([result["attack"], *parts, f"AUC {result['auc']:.3f}"])
+    if "line" in result and "one_run" not in result:
+        text += f", epsilon >= {result['line']['epsilon_lower_bound']:.2f}"
+    if result.get("exceeds_claim"):
+        text += ", EXCEEDS THE CLAIM"
+    return f"{text}, {result['seconds']:.1f} s"
