@@ -9,7 +9,7 @@ from typing import Any
 
 from dpgnn.checks import require
 from dpgnn.paths import Paths
-from dpgnn.results import comparisons, figure_data, figures, run_tables, tables
+from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.results.claims_table import audits_table, claims_table, read_audits
@@ -103,6 +103,8 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
     if info.paper:
         mapping = load_map(info.paper)
         papers = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+    drawn, listed = paper_drawn.paper_figures(info, cells, paths)
+    made += [*listed, *paper_drawn.further_tables(info, cells)]
     return StudyResults(
         info=info,
         runs=tuple(runs),
@@ -122,7 +124,7 @@ def gather(info: StudyInfo, results: Path) -> StudyResults:
         protection=tuple(protections(cells)),
         tables={table.name: table for table in made},
         papers=tuple(papers),
-        figures=tuple(_figures(cells, ranked, info)),
+        figures=(*_figures(cells, ranked, info), *drawn),
     )
 
 
