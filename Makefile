@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test test-slow lint format reproduce estimate rerun clean env-files bench
+.PHONY: help setup demo test test-slow lint format reproduce results estimate rerun clean env-files bench
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
@@ -54,6 +54,9 @@ format: setup  ## format code and rules
 
 reproduce: setup  ## a paper's study: make reproduce STUDY=drw TIER=M
 	$(BIN)/dpgnn run $(STUDY) $(if $(TIER),--tier $(TIER))
+
+results: setup  ## docs/results.md, its pages and figures from the records in docs/reference
+	$(BIN)/dpgnn report --docs
 
 estimate: setup  ## runs and hours of a study: make estimate STUDY=drw TIER=M
 	$(BIN)/dpgnn run $(STUDY) $(if $(TIER),--tier $(TIER)) --estimate

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import statistics
 from pathlib import Path
 
 import polars as pl
@@ -38,6 +40,71 @@ def test_the_records_cover_the_quick_study(repository: Path) -> None:
     assert {str(path.parent.relative_to(runs)) for path in runs.rglob("record.json")} == {
         key.folder for key in study.keys
     }
+
+
+def _rounded(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _studies(repository: Path) -> list[Path]:
+    return sorted(path.parent for path in (repository / "docs" / "reference").glob("*/runs"))
+
+
+def test_a_sample_of_cells_is_rebuilt_from_the_records(repository: Path) -> None:
+    """Mean and deviation by hand from record.json, against the tables that the pages are made with."""
+    rng = random.Random(14)
+    for folder in _studies(repository):
+        schema = {"epsilon": pl.String, "setting": pl.String}
+        table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides=schema)
+        rows = list(table.iter_rows(named=True))
+        assert rows, folder
+        for row in rng.sample(rows, min(12, len(rows))):
+            cell = f"{row['dataset']}.{row['setting']}/{row['entry']}/eps={row['epsilon']}"
+            texts = [p.read_text() for p in (folder / "runs" / cell).glob("*/record.json")]
+            records = [json.loads(text) for text in texts]
+            scores = [r["metrics"]["test"][row["metric"]] for r in records if r["status"] == "ok"]
+            assert row["n"] == len(scores), cell
+            assert row["mean"] == pytest.approx(statistics.fmean(scores), abs=1e-12), cell
+            if len(scores) > 1:
+                assert row["std"] == pytest.approx(statistics.stdev(scores), abs=1e-12), cell
+
+
+def test_a_sample_of_differences_on_the_pages_is_rebuilt_from_the_records(repository: Path) -> None:
+    rng = random.Random(41)
+    for folder in _studies(repository):
+        page = (repository / "docs" / "results" / f"{folder.name}.md").read_text(encoding="utf-8")
+        path = folder / "tables" / "comparisons.csv"
+        schema = {"epsilon": pl.String, "setting": pl.String}
+        rows = list(pl.read_csv(path, schema_overrides=schema).iter_rows(named=True))
+        for row in rng.sample(rows, min(8, len(rows))):
+            scores = []
+            for name in (row["entry"], row["reference"]):
+                found = {}
+                pattern = f"{row['dataset']}.{row['setting']}/{name}/eps=*/*/record.json"
+                for record in map(read_record, (folder / "runs").glob(pattern)):
+                    if record.key["epsilon"] in (row["epsilon"], "inf") and record.status == "ok":
+                        found[record.key["repeat"]] = record.metrics["test"]
+                scores.append(found)
+            shared = sorted(set(scores[0]) & set(scores[1]))
+            metric = "micro_f1" if "ppi" in row["dataset"] else "accuracy"
+            mean = statistics.fmean(scores[0][i][metric] - scores[1][i][metric] for i in shared)
+            assert row["n"] == len(shared)
+            assert row["mean"] == pytest.approx(mean, abs=1e-12)
+            sign = "" if _rounded(abs(mean)) == "0.0" else "+" if mean > 0 else "−"
+            assert f"{sign}{_rounded(abs(mean))}" in page
+
+
+def test_the_pages_are_those_of_the_records(repository: Path, tmp_path: Path) -> None:
+    """The page of the smallest study is made again, byte for byte."""
+    from dpgnn.cli.report import describe
+    from dpgnn.results.docs_page import study_page
+    from dpgnn.results.study_results import gather
+
+    path = Path("config.yaml")
+    info = describe(load_study(repository / path), path, repository)
+    found = gather(info, tmp_path, repository / "docs" / "reference" / "quick")
+    kept = (repository / "docs" / "results" / "quick.md").read_text(encoding="utf-8")
+    assert study_page(found) == kept
 
 
 def test_gcn_and_mlp_stand_where_the_literature_has_them(repository: Path) -> None:

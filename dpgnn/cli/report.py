@@ -18,6 +18,10 @@ def add_parser(subparsers: Any) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--study", type=Path, help="the study's YAML file")
     what.add_argument("--join", action="store_true", help="join the reports of all studies present")
+    what.add_argument(
+        "--docs", action="store_true", help="docs/results.md and its tables from docs/reference"
+    )
+    parser.add_argument("--root", type=Path, default=Path(), help="with --docs: the repository")
     parser.add_argument("--tier", choices=("S", "M", "L"), default=None, help="tier of the study")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument(
@@ -34,6 +38,10 @@ def main(args: argparse.Namespace) -> int:
     """Write a study's report, or the page that joins them."""
     from dpgnn.results.report import write_joined, write_study
 
+    if args.docs:
+        for page in write_pages(args.root):
+            print(page, file=sys.stderr)
+        return 0
     if args.join:
         out = args.out or args.results / "report.html"
         names = write_joined(args.results, out)
@@ -50,12 +58,38 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def describe(study: Study, path: Path) -> StudyInfo:
+def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
+    """Write docs/results.md and docs/results/STUDY.md from the committed records.
+
+    Args:
+        root: the repository.
+        docs: where pages go; None is ROOT/docs.
+
+    Raises:
+        ValueError: there is no committed record, or a damaged one.
+    """
+    from dpgnn.checks import require
+    from dpgnn.results.docs_page import write_docs
+    from dpgnn.results.study_results import gather
+    from dpgnn.study import load_study
+
+    stated = sorted((root / "workflow" / "studies").glob("*.yaml"))
+    files = [Path("config.yaml"), *(path.relative_to(root) for path in stated)]
+    infos = [describe(load_study(root / path), path, root) for path in files]
+    reference = root / "docs" / "reference"
+    present = [info for info in infos if (reference / info.name / "runs").is_dir()]
+    require(bool(present), str(reference), "hold STUDY/runs of a study", 0)
+    found = [gather(info, root / "results", reference / info.name) for info in present]
+    return write_docs(found, infos, docs or root / "docs")
+
+
+def describe(study: Study, path: Path, root: Path = Path()) -> StudyInfo:
     """What the report needs of a study.
 
     Args:
         study: of the tier that is reported.
         path: its file; stands in rerun commands as it was given.
+        root: folder that `path` starts from.
     """
     import dataclasses
 
@@ -79,7 +113,7 @@ def describe(study: Study, path: Path) -> StudyInfo:
         title=config.title,
         tier=study.tier,
         config_path=path.as_posix(),
-        config_text=path.read_text(encoding="utf-8"),
+        config_text=(root / path).read_text(encoding="utf-8"),
         root_seed=config.root_seed,
         baseline=config.baseline if config.baseline in used else "",
         paper=config.paper,

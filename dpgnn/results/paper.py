@@ -197,7 +197,7 @@ def _row(
         made["candidates"] = candidates
     entry = rule.entry or (cell.entry if cell is not None else rule.select[0])
     key = (*place, entry, epsilon)
-    made |= {"entry": entry, "our_dataset": key[0], "our_epsilon": key[3]}
+    made |= {"entry": entry, "our_dataset": key[0], "our_setting": key[1], "our_epsilon": key[3]}
     if rule.entry:
         cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
     if cell is None:
@@ -254,6 +254,7 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             Column(key="entry", header="Our entry"),
             Column(key="candidates", header="chosen on validation among", form="csv"),
             Column(key="our_dataset", header="our_dataset", form="csv"),
+            Column(key="our_setting", header="our_setting", form="csv"),
             Column(key="our_epsilon", header="our_epsilon", form="csv"),
         ),
         rows=rows,

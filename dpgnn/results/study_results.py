@@ -66,18 +66,19 @@ class StudyResults:
         return (times[0], times[-1]) if times else None
 
 
-def gather(info: StudyInfo, results: Path) -> StudyResults:
+def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyResults:
     """Read a study's records and make all its tables and figures.
 
     Args:
         info: the study; its planned runs are read, others on disk are left alone.
         results: the root of results.
+        folder: where the study's runs/ and audits/ lie; None is its folder below `results`.
 
     Raises:
         ValueError: there is no record at all, or a record or an audit is damaged.
     """
     paths = Paths(results=results)
-    folder = paths.study(info.name)
+    folder = folder or paths.study(info.name)
     runs = load_runs(folder / "runs", info.planned)
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)

@@ -14,7 +14,7 @@ import pytest
 
 from dpgnn.accountants.claims import Claim, in_words
 from dpgnn.results.frame import Run
-from dpgnn.results.info import EntryInfo, StudyInfo
+from dpgnn.results.info import Comparison, EntryInfo, StudyInfo
 from dpgnn.results.schema import Record
 from dpgnn.splits import SplitConfig
 from dpgnn.storage import write_json, write_parquet
@@ -233,3 +233,22 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_study(make_info(renamed, name=name), results, folder)
     write_joined(results, results / "report.html")
     return results
+
+
+@pytest.fixture(scope="session")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The synthetic study, asking two questions, with the folder docs written from it."""
+    from dpgnn.results.docs_page import write_docs
+    from dpgnn.results.study_results import gather
+
+    docs = tmp_path_factory.mktemp("docs")
+    runs = make_runs()
+    asked = (
+        Comparison(question="Does DP-GCN beat DP-MLP?", entries=("dp_gcn",), against=("dp_mlp",)),
+        Comparison(question="What does soundness cost?", steps=("dp_gcn-paper", "dp_gcn")),
+    )
+    info = make_info(runs, comparisons=asked)
+    write_runs(docs / "reference" / "toy", runs)
+    found = gather(info, docs / "no-results", docs / "reference" / "toy")
+    write_docs([found], [info], docs)
+    return found, docs

@@ -77,10 +77,10 @@ def test_the_page_has_landmarks_captions_and_alternative_texts(text: str) -> Non
 
 
 def test_every_cell_has_its_row_and_its_rerun_command(text: str, info: StudyInfo) -> None:
-    commands = re.findall(r"<pre tabindex=\"0\"><code>(\.venv/bin/snakemake[^<]*)</code>", text)
+    commands = re.findall(r"<pre tabindex=\"0\"><code>(\.venv/bin/dpgnn run [^<]*)</code>", text)
     assert len(commands) == 20
     for folder in info.planned:
-        assert any(f"runs/{folder}/record.json" in command for command in commands)
+        assert any(command.endswith(f"--cell {folder.rsplit('/', 1)[0]}") for command in commands)
 
 
 def test_the_page_states_claims_versions_data_and_the_studys_file(text: str) -> None:

@@ -1,0 +1,198 @@
+"""Tables of comparisons, rankings and claims folded for a page of Markdown: a column for each budget.
+
+They read the rows of the full tables, so a folded number is a number of the CSV beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dpgnn.results.table import Row, Table, epsilon_text, format_value, signed
+
+CLEAR = ("ahead", "behind")
+MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
+
+
+def comparison_lines(table: Table) -> list[str]:
+    """Each question with a table of differences: bold where larger than the noise."""
+    lines: list[str] = []
+    for question in dict.fromkeys(row["question"] for row in table.rows):
+        rows = [row for row in table.rows if row["question"] == question]
+        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+        made = _fold(
+            rows,
+            ("label", "reference_label", "dataset", "setting"),
+            budgets,
+            _difference_text,
+        )
+        head = ["Entry", "Against", "Data set", *(_budget_head(text) for text in budgets)]
+        body = [[key[0], key[1], f"{key[2]} ({key[3]})", *cells] for key, cells in made]
+        tested = sum(row["p"] is not None for row in rows)
+        clear = sum(row["verdict"] in CLEAR for row in rows)
+        lines += [f"**{question}**", "", *markdown(head, body, numbers=len(budgets)), ""]
+        lines += [
+            f"{tested} comparisons, {clear} larger than the noise after Holm's correction within each data "
+            "set and setting.",
+            "",
+        ]
+    return lines
+
+
+def comparison_summary(rows: Sequence[Row]) -> list[str]:
+    """Pairs of a question over all places: ahead, behind, inside, and the range of differences."""
+    budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+    made = _fold(rows, ("label", "reference_label"), budgets, _spread_text)
+    head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
+    return markdown(head, [[*key, *cells] for key, cells in made])
+
+
+def ranking_lines(table: Table) -> list[str]:
+    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold."""
+    lines: list[str] = []
+    for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
+        rows = [row for row in table.rows if row["guarantee"] == guarantee]
+        body = []
+        for key in dict.fromkeys((r["dataset"], r["setting"], r["epsilon"]) for r in rows):
+            here = [r for r in rows if (r["dataset"], r["setting"], r["epsilon"]) == key]
+            body.append([f"{key[0]} ({key[1]})", epsilon_text(key[2]), _places(here), _close(here)])
+        head = [
+            "Data set",
+            "ε",
+            "Mean score in percent, best first",
+            "Not told apart from the first",
+        ]
+        lines += [f"**{guarantee}**", "", *markdown(head, body), ""]
+    return lines
+
+
+def leaders(table: Table) -> list[str]:
+    """Who leads under each guarantee at the smallest and the largest budget, in one table."""
+    body = []
+    for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
+        rows = [row for row in table.rows if row["guarantee"] == guarantee]
+        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+        for budget in dict.fromkeys((budgets[0], budgets[-1])):
+            first = [r for r in rows if str(r["epsilon"]) == budget and r["position"] == 1]
+            clear = [row for row in first if row["bold"]]
+            counts: dict[str, list[str]] = {}
+            for row in first:
+                counts.setdefault(row["label"], []).append(row["dataset"])
+            names = "; ".join(
+                f"{label} ({len(where)}: {', '.join(where)})"
+                for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
+            )
+            where = ", ".join(f"{row['label']} on {row['dataset']}" for row in clear) or "nowhere"
+            body.append([guarantee, epsilon_text(budget), names, where])
+    return markdown(
+        ["Guarantee", "ε", "Largest mean on", "Ahead of all by more than the noise"], body
+    )
+
+
+def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """As-published claims: what is claimed and what can be proved for what was run.
+
+    Args:
+        rows: of claims tables, with `study` and `method` added.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["study"], row["method"], row["unit"], row["voiding"])
+        groups.setdefault(key, []).append(row)
+    body = []
+    for (study, method, unit, voiding), here in groups.items():
+        links = ", ".join(f"[{name}](soundness.md#{name})" for name in voiding) or "none"
+        body.append(
+            [
+                study, method, unit, str(len(here)), _range([row["claimed"] for row in here]),
+                _range([row["proved"] for row in here]), links,
+            ]
+        )  # fmt: skip
+    head = [
+        "Study",
+        "Method",
+        "Protects",
+        "Cells",
+        "Claimed ε",
+        "Proved ε",
+        "Breaks the stated guarantee",
+    ]
+    return markdown(head, body)
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]], *, numbers: int = 0) -> list[str]:
+    """A Markdown table; the last `numbers` columns are set flush right."""
+    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
+    rows = [head, rule, *body]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def _fold(
+    rows: Sequence[Row],
+    key: Sequence[str],
+    budgets: Sequence[str],
+    text: Callable[[Sequence[Row]], str],
+) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Rows with one key as one line with a cell for each budget."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row[name]) for name in key), []).append(row)
+    made = []
+    for name, members in groups.items():
+        cells = [[row for row in members if str(row["epsilon"]) == budget] for budget in budgets]
+        made.append((name, [text(found) if found else "–" for found in cells]))
+    return made
+
+
+def _difference_text(rows: Sequence[Row]) -> str:
+    row = rows[0]
+    if row["mean"] is None:
+        return "–"
+    number = signed(100 * row["mean"])
+    if row["bold"]:
+        number = f"**{number}**"
+    if row["low"] is None:
+        return f"{number}{MARKS.get(row['verdict'], '')}"
+    low, high = (format_value(row[name], "points") for name in ("low", "high"))
+    return f"{number} ({low} to {high}){MARKS.get(row['verdict'], '')}"
+
+
+def _spread_text(rows: Sequence[Row]) -> str:
+    means = [100 * row["mean"] for row in rows if row["mean"] is not None]
+    if not means:
+        return "–"
+    words = [row["verdict"] for row in rows]
+    parts = [f"{words.count(w)} {w}" for w in ("ahead", "behind") if w in words]
+    rest = len(words) - sum(words.count(word) for word in CLEAR)
+    parts += [f"{rest} in the noise"] if rest else []
+    return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"
+
+
+def _places(rows: Sequence[Row]) -> str:
+    texts = []
+    for row in sorted(rows, key=lambda row: int(row["position"])):
+        text = f"{row['label']} {format_value(row['mean'], 'percent')}"
+        texts.append(f"**{text}**" if row["bold"] else text)
+    return " · ".join(texts)
+
+
+def _close(rows: Sequence[Row]) -> str:
+    """Entries behind the first that are not clear of the noise."""
+    names = [
+        row["label"]
+        for row in sorted(rows, key=lambda row: int(row["position"]))
+        if row["position"] > 1 and row["verdict"] != "larger than the noise"
+    ]
+    return ", ".join(names) or "none"
+
+
+def _budget_head(text: str) -> str:
+    return "no privacy" if text == "inf" else f"ε = {epsilon_text(text)}"
+
+
+def _range(values: Sequence[Any]) -> str:
+    if all(value is None for value in values):
+        return "nothing"
+    known = sorted(float(value) for value in values if value is not None)
+    ends = dict.fromkeys((epsilon_text(known[0]), epsilon_text(known[-1])))
+    return " to ".join(ends)

@@ -1,0 +1,79 @@
+"""Where each table and figure of each paper stands, and the command that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import yaml
+
+from dpgnn.datasets.sources import data_folder
+from dpgnn.results import paper_figures, pivots
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.paper import PaperTable, load_map
+
+PAPERS = {
+    "dpgnn": "DP-GNN (Daigavane et al., 2021)",
+    "drw": "DRW (Ayle et al., 2023)",
+    "dpar": "DPAR (Zhang et al., 2024)",
+    "caribou": "CARIBOU (convergent privacy)",
+}
+NOTE = (
+    "A page gives, for every number, the paper's value, ours, the difference, a verdict or the reason why it "
+    "is not there, and the command that makes the cell again. Words after the number (T1-fixed, F2-here) are "
+    "ours: the same question with one fixed configuration, or on graphs at hand. Tier L is the paper's whole "
+    "grid, on data sets that have to be fetched."
+)
+
+
+def target_lines(infos: Sequence[StudyInfo], texts: Mapping[str, str]) -> list[str]:
+    """A table of all targets: paper, table or figure with its link, what it shows, command.
+
+    Args:
+        infos: all studies.
+        texts: pages by study, which links must lead into.
+    """
+    body = []
+    for info in infos:
+        if not info.paper:
+            continue
+        name = PAPERS.get(info.paper, info.paper)
+        for label, title, tier in _with_results(info):
+            anchor = f"paper-{info.paper}-{label}"
+            there = f'id="{anchor}"' in texts.get(info.name, "")
+            link = (
+                f"[{label}](results/{info.name}.md#{anchor})"
+                if there
+                else f"{label} (no records yet)"
+            )
+            body.append([name, link, title, f"`dpgnn run {info.name} --tier {tier}`"])
+        for label, stated in _without_results().get(info.paper, {}).items():
+            page = stated["page"].removeprefix("docs/")
+            body.append([name, f"[{label}]({page})", stated["title"], f"`{stated['command']}`"])
+    return [NOTE, "", *pivots.markdown(["Paper", "Table or figure", "Shows", "Command"], body), ""]
+
+
+def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
+    """(name, title, tier): the study's own tier where it plans a cell of it, else L."""
+    for name, table in load_map(info.paper).tables.items():
+        yield name, table.title, info.tier if _plans_cells(info, table) else "L"
+    drawn = paper_figures.load_figures(info.paper)
+    for name, figure in (drawn.figures if drawn else {}).items():
+        planned = paper_figures.planned_of(figure, info)
+        yield name, figure.title, info.tier if any(planned.values()) else "L"
+
+
+def _plans_cells(info: StudyInfo, table: PaperTable) -> bool:
+    return any(
+        setting == (rule.setting or table.setting)
+        and any(fnmatchcase(entry, name) for name in (rule.entry, *rule.select) if name)
+        for _, setting, entry, _ in info.cell_order
+        for rule in table.rules
+    )
+
+
+def _without_results() -> dict[str, dict[str, dict[str, str]]]:
+    """Tables of data sets and options: paper -> table -> title, page, command."""
+    path = data_folder() / "papers" / "other_tables.yaml"
+    stated: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return stated

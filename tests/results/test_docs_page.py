@@ -1,0 +1,60 @@
+"""Pages of docs from records: numbers, anchors, commands, and the same bytes a second time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dpgnn.results import pivots
+from dpgnn.results.docs_page import write_docs
+from dpgnn.results.study_results import StudyResults
+
+
+def test_the_study_page_folds_differences_by_budget(documented: tuple[StudyResults, Path]) -> None:
+    text = (documented[1] / "results" / "toy.md").read_text(encoding="utf-8")
+    assert "**Does DP-GCN beat DP-MLP?**" in text
+    # 0.50 - 0.60 and 0.72 - 0.70; half a width of 4.30265 * 0.005 / sqrt(3) = 1.24 points
+    assert (
+        "| DP-GCN | DP-MLP | alpha (random) | **−10.0** (−11.2 to −8.8) | **+2.0** (+0.8 to +3.2) |"
+        in text
+    )
+    assert "2 comparisons, 2 larger than the noise" not in text
+    assert "4 comparisons, 4 larger than the noise" in text
+
+
+def test_the_index_says_which_guarantees_hold_and_what_soundness_costs(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    text = (documented[1] / "results.md").read_text(encoding="utf-8")
+    assert "Of 4 cells run as published, 0 state an ε that we can prove" in text
+    assert "for 4 no finite ε is known" in text
+    assert "[sampler-ripple](soundness.md#sampler-ripple)" in text
+    assert "| DP-GCN | dp_gcn-paper | −15.0 to −15.0 (2 behind) | −6.0 to −6.0 (2 behind) |" in text
+    assert "![" in text
+    assert (documented[1] / "figures" / "front.png").stat().st_size > 10_000
+
+
+def test_every_link_between_the_pages_has_its_anchor(documented: tuple[StudyResults, Path]) -> None:
+    docs = documented[1]
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    for name, anchor in re.findall(r"\((results/\w+\.md)#([^)]+)\)", text):
+        assert f'id="{anchor}"' in (docs / name).read_text(encoding="utf-8")
+    page = (docs / "results" / "toy.md").read_text(encoding="utf-8")
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
+        assert (docs / "results" / picture).exists()
+
+
+def test_the_same_records_give_the_same_pages(documented: tuple[StudyResults, Path]) -> None:
+    found, docs = documented
+    before = {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
+    write_docs([found], [found.info], docs)
+    assert before == {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
+
+
+def test_rankings_list_best_first_and_name_who_is_not_told_apart(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    lines = pivots.ranking_lines(documented[0].tables["rankings"])
+    (line,) = [line for line in lines if line.startswith("| alpha (random) | 8 |")]
+    assert "**DP-GCN 72.0** · DP-MLP 70.0" in line
+    assert line.endswith("| none |")

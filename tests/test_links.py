@@ -1,0 +1,80 @@
+"""Every link of the README and of docs leads somewhere: files, folders, anchors, pictures."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def pages(repository: Path) -> list[Path]:
+    found = [repository / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    kept = [p for p in (repository / "docs").rglob("*.md") if "tables" not in p.parts]
+    return [*found, *sorted(kept)]
+
+
+def slug(heading: str) -> str:
+    """The anchor a heading gets on code hosts."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip()).lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    text = path.read_text(encoding="utf-8")
+    found = set(re.findall(r'id="([^"]+)"', text))
+    seen: dict[str, int] = {}
+    for heading in re.findall(
+        r"^#{1,6} (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M
+    ):
+        name = slug(heading)
+        count = seen[name] = seen.get(name, -1) + 1
+        found.add(f"{name}-{count}" if count else name)
+    return frozenset(found)
+
+
+def broken(path: Path) -> list[str]:
+    text = CODE.sub("", path.read_text(encoding="utf-8"))
+    wrong = []
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            wrong.append(target)
+    return wrong
+
+
+def test_every_link_leads_somewhere(repository: Path) -> None:
+    wrong = {
+        str(p.relative_to(repository)): found for p in pages(repository) if (found := broken(p))
+    }
+    assert not wrong
+
+
+def test_a_broken_link_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A heading\n[a](#a-heading) [b](#b) [c](other.md) `[d](x.md)`\n", encoding="utf-8"
+    )
+    assert broken(page) == ["#b", "other.md"]
+
+
+@pytest.mark.parametrize("paper", ["dpgnn", "drw", "dpar", "caribou"])
+def test_a_table_is_three_clicks_from_the_readme(repository: Path, paper: str) -> None:
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    assert "(docs/results.md)" in readme  # first click
+    text = (repository / "docs" / "results.md").read_text(encoding="utf-8")
+    assert f"`dpgnn run {paper} --tier M`" in text
+    targets = re.findall(rf"\]\((results/{paper}\.md#paper-{paper}-[^)]+)\)", text)  # second click
+    for target in targets:
+        name, _, anchor = target.partition("#")
+        page = repository / "docs" / name
+        assert anchor in anchors(page)
+        assert f".venv/bin/dpgnn run {paper} --tier M" in page.read_text(encoding="utf-8")
