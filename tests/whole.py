@@ -48,9 +48,9 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
     """Serves the one file `server.content`, from the byte that is asked for."""
 
     def do_GET(self) -> None:
-        content: bytes = self.server.content  # type: ignore[attr-defined]
-        asked = self.headers.get("Range", "bytes=0-")
-        self.server.ranges.append(asked)  # type: ignore[attr-defined]
+        assert isinstance(self.server, Server)
+        content, asked = self.server.content, self.headers.get("Range", "bytes=0-")
+        self.server.ranges.append(asked)
         start = int(asked[6:-1])
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
@@ -61,24 +61,34 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """An internet of one file: the raw one of the study."""
+
+    content: bytes
+    ranges: list[str]
+
+    def connect(self, folder: Path) -> None:
+        """Make `folder` a place that fetches its raw file from here."""
+        path = folder / "data" / "sources.csv"
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if row["name"] == "cora_ml":
+                row["url"] = f"http://127.0.0.1:{self.server_port}/cora_ml.npz"
+                row["sha256"] = hashlib.sha256(self.content).hexdigest()
+                row["bytes"] = str(len(self.content))
+                row |= dict.fromkeys(("num_nodes", "num_edges", "num_features", "num_classes"), "")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
 @contextlib.contextmanager
-def internet(folder: Path) -> Iterator[http.server.ThreadingHTTPServer]:
-    """Make `folder` a place that fetches its only raw file from a server on this machine, while it runs."""
-    content = raw_file()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), RangeHandler)
-    server.content, server.ranges = content, []  # type: ignore[attr-defined]
-    path = folder / "data" / "sources.csv"
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        if row["name"] == "cora_ml":
-            row["url"] = f"http://127.0.0.1:{server.server_port}/cora_ml.npz"
-            row["sha256"], row["bytes"] = hashlib.sha256(content).hexdigest(), str(len(content))
-            row["num_nodes"] = row["num_edges"] = row["num_features"] = row["num_classes"] = ""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+def internet() -> Iterator[Server]:
+    """A server on this machine, while the block runs."""
+    server = Server(("127.0.0.1", 0), RangeHandler)
+    server.content, server.ranges = raw_file(), []
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,34 @@ DEATHS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], float]:
+def server() -> Iterator[whole.Server]:
+    """The internet of all tests here: its address stands in what the study makes."""
+    with whole.internet() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, server: whole.Server
+) -> tuple[dict[str, str], float]:
     """What the study makes when nobody disturbs it, and the seconds that takes."""
     folder = copy_repository(tmp_path_factory.mktemp("undisturbed"))
     whole.make_whole(folder)
-    with whole.internet(folder):
-        clock = time.monotonic()
-        whole.finish(folder)
-        seconds = time.monotonic() - clock
+    server.connect(folder)
+    clock = time.monotonic()
+    whole.finish(folder)
     assert whole.steps_taken(folder) == list(range(1, whole.NUM_STEPS + 1))
     assert whole.leftovers(folder) == []
-    return whole.outcome(folder), seconds
+    return whole.outcome(folder), time.monotonic() - clock
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, server: whole.Server) -> Path:
     """A copy of the repository with the whole study, not yet run."""
     folder = copy_repository(tmp_path / "whole")
     whole.make_whole(folder)
+    server.connect(folder)
+    server.ranges.clear()
     return folder
 
 
@@ -75,21 +86,20 @@ def test_ten_kills_of_the_whole_group_change_no_byte(
 ) -> None:
     expected, seconds = undisturbed
     moments, kills, unlocked = random.Random(0), 0, 0
-    with whole.internet(folder):
-        while kills < 10:
-            process = whole.start(folder)
-            try:
-                text, _ = process.communicate(timeout=moments.uniform(0.05, 0.25) * seconds)
-                assert process.returncode == 0, text[-6000:]
-                shutil.rmtree(folder / "results")  # it came to its end: once more
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                text, _ = process.communicate()
-                kills += 1
-            unlocked += "removing the lock that a killed run left" in text
-            assert nobody_at_work(folder)
-            whole.check_whole_files(folder)
-        whole.finish(folder)
+    while kills < 10:
+        process = whole.start(folder)
+        try:
+            text, _ = process.communicate(timeout=moments.uniform(0.05, 0.25) * seconds)
+            assert process.returncode == 0, text[-6000:]
+            shutil.rmtree(folder / "results")  # it came to its end: once more
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            text, _ = process.communicate()
+            kills += 1
+        unlocked += "removing the lock that a killed run left" in text
+        assert nobody_at_work(folder)
+        whole.check_whole_files(folder)
+    whole.finish(folder)
     assert unlocked > 0
     assert whole.outcome(folder) == expected
     assert whole.leftovers(folder) == []
@@ -98,20 +108,19 @@ def test_ten_kills_of_the_whole_group_change_no_byte(
 
 @pytest.mark.slow
 def test_a_death_inside_every_kind_of_write_changes_no_byte(
-    folder: Path, undisturbed: tuple[dict[str, str], float]
+    folder: Path, undisturbed: tuple[dict[str, str], float], server: whole.Server
 ) -> None:
-    with whole.internet(folder) as server:
-        for name, fault in DEATHS.items():
-            (folder / "fault.json").write_text(json.dumps(fault))
-            process = whole.start(folder)
-            text, _ = process.communicate()
-            assert process.returncode != 0, f"{name}: {text[-6000:]}"
-            assert (folder / "fault.done").exists(), f"{name}: {text[-6000:]}"
-            (folder / "fault.done").unlink()
-            assert nobody_at_work(folder), name
-            whole.check_whole_files(folder)
-        whole.finish(folder)
-        assert server.ranges == ["bytes=0-", "bytes=1000-"]  # type: ignore[attr-defined]
+    for name, fault in DEATHS.items():
+        (folder / "fault.json").write_text(json.dumps(fault))
+        process = whole.start(folder)
+        text, _ = process.communicate()
+        assert process.returncode != 0, f"{name}: {text[-6000:]}"
+        assert (folder / "fault.done").exists(), f"{name}: {text[-6000:]}"
+        (folder / "fault.done").unlink()
+        assert nobody_at_work(folder), name
+        whole.check_whole_files(folder)
+    whole.finish(folder)
+    assert server.ranges == ["bytes=0-", "bytes=1000-"]
     assert whole.outcome(folder) == undisturbed[0]
     assert whole.leftovers(folder) == []
     assert planned(folder) == {}

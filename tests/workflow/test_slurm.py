@@ -172,9 +172,10 @@ def test_the_documented_commands_give_a_local_runs_records_on_nodes_without_inte
     folder = copy_repository(tmp_path / "whole")
     study = whole.WHOLE | {"epsilons": ["1", "2", "4", "8"], "runs_per_job": 3}
     write_study(folder, study)
-    with whole.internet(folder) as server:
+    with whole.internet() as server:
+        server.connect(folder)
         whole.finish(folder, *on_login_node)
-        assert len(server.ranges) == 1  # type: ignore[attr-defined]
+        assert len(server.ranges) == 1
     shutil.rmtree(folder / "data" / "raw")
     printed = whole.finish(folder, *on_nodes, *TEST_OPTIONS[2:])
     # split, prepared sample, two processes for four runs, report; the joined page is made at once
