@@ -106,7 +106,8 @@ def node_logits(target: Target, graph: Graph, prepared: Prepared, draw: Draw) ->
         )
         channels = [x0, last]
     joined = np.concatenate(channels, axis=1)
-    logits = head_map(target, graph, [c.shape[1] for c in channels])(None, joined)
+    everyone = np.arange(graph.num_nodes)
+    logits = head_map(target, graph, [c.shape[1] for c in channels])(everyone, joined)
     return torch.from_numpy(logits)
 
 

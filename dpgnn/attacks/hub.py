@@ -1,8 +1,8 @@
 """The attack that fits DP-GNN as published: was the hub a member?
 
-The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that reads
-many u changes that probability for all their other readers, so its own record moves far more roots than the
-1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a root's gradient
+The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that
+reads many u changes that probability for all their other readers, so its own record moves far more roots
+than the 1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a root's gradient
 when its list changes, watches the noisy sums of the real training loop and looks for the expected shift. The
 sampler's coins are secret and fresh in every run.
 """
@@ -174,7 +174,7 @@ def _training(case: Case, inside: bool, seed: int) -> Training:
 
 
 def _aim(entry: Entry, worlds: HubWorlds, plan: Any, seed: int) -> tuple[Case, Tensor, np.ndarray]:
-    """Design and weights whose mean sums differ most between the worlds, and that difference in noise units."""
+    """Design and weights whose mean sums differ most, and that difference in units of the noise."""
     best: tuple[float, Case, Any, np.ndarray] | None = None
     for design in DESIGNS:
         recipe: Any = dataclasses.replace(worlds, design=design)

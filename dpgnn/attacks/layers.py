@@ -1,4 +1,4 @@
-"""Models as stacks of sparse products and row-wise layers, so that `differences` can follow a query through them."""
+"""Models as sparse products and row-wise layers, so that `differences` can follow a query through them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def _gcn(target: Target) -> Stack:
         config, operator = entry.options, _gcn_operator(target)
     else:
         config, operator = entry.options.gcn, symmetric_operator(target.frozen_pairs)
-    weights, biases = [], []
+    weights: list[np.ndarray] = []
+    biases: list[np.ndarray] = []
     while f"layers.{len(weights)}.weight" in target.state:
         name = f"layers.{len(weights)}"
         weights.append(target.state[f"{name}.weight"].double().numpy().T)
@@ -216,14 +217,12 @@ def _sage(target: Target) -> Stack:
         return run
 
     encode = mapped(lambda rows: model._between(0, model.base(rows), None))
-    finish = [
-        mapped(
-            lambda rows, hop=hop: model._between(
-                hop, torch.nn.functional.normalize(rows, dim=1), None
-            )
-        )
-        for hop in range(1, len(model.own) + 1)
-    ]
+    normalize = torch.nn.functional.normalize
+
+    def finisher(hop: int) -> RowMap:
+        return mapped(lambda rows: model._between(hop, normalize(rows, dim=1), None))
+
+    finish = [finisher(hop) for hop in range(1, len(model.own) + 1)]
     head = mapped(lambda rows: model.head(rows))
     everyone = np.arange(graph.num_nodes)
     h = encode(everyone, graph.dense_x().astype(np.float64))

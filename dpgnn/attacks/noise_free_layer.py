@@ -1,8 +1,8 @@
 """The attack that fits CARIBOU as released: is this node's only edge there?
 
 The released code ends with a layer on the private edges that no noise follows, and its operator has no
-self-loops. Without its only edge a node's row of the operator is zero, so its row of the release less the public
-residual is constant over the columns, for every noise. With the edge it is not. The game runs the real
+self-loops. Without its only edge a node's row of the operator is zero, so its row of the release less the
+public residual is constant over the columns, for every noise. With the edge it is not. The game runs the real
 iteration in both worlds with the planned noise; other variants of CARIBOU play it too, as controls.
 """
 

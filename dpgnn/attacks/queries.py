@@ -1,8 +1,8 @@
 """Asking a fitted model: about the graph it was fitted on, about other features, or about another graph.
 
-Where a model's answers pass through noise, a query says whose: `frozen` repeats the draws of the run, as if one
-noisy object answered every query (that is what a deployed model of this kind does, and what a fixed seed
-shows); `fresh` draws again, which is a new release and costs what the run's mechanism cost.
+Where a model's answers pass through noise, a query says whose: `frozen` repeats the draws of the run, as if
+one noisy object answered every query (a perturbed graph does; an aggregation with a fixed seed would);
+`fresh` draws again, which is a new release and costs what the run's mechanism cost.
 """
 
 from __future__ import annotations

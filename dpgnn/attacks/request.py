@@ -13,7 +13,7 @@ import numpy as np
 
 from dpgnn import methods, seeds
 from dpgnn.accountants.plan import Budget, Ledger, Plan
-from dpgnn.attacks import hub, linkteller, membership, noise_free_layer
+from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, released_state
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
 from dpgnn.attacks.queries import Target
@@ -58,8 +58,8 @@ class Sizes:
     def __post_init__(self) -> None:
         for name in self.sets:
             one_of("set", name, SETS)
-        for name in self.directions:
-            one_of("direction", name, DIRECTIONS)
+        for direction in self.directions:
+            one_of("direction", direction, DIRECTIONS)
         at_least("num_nodes", self.num_nodes, 2)
         at_least("num_pairs", self.num_pairs, 4)
         at_least("num_fresh_pairs", self.num_fresh_pairs, 0)
@@ -194,6 +194,15 @@ def run_leak(request: AttackRequest) -> Results:
         result = noise_free_layer.attack(
             request.target, num_runs=sizes.num_runs, level=sizes.level,
             rng=request.rng("noise-free-layer", paired=False),
+        )  # fmt: skip
+        found.append(result)
+    if not released_state.applies(entry):
+        graph, pairs = linkteller.hold_out(
+            request.graph, sizes.num_pairs, rng=request.rng("held-out")
+        )
+        result = released_state.attack(
+            request.refitted(graph), pairs, level=sizes.level,
+            rng=request.rng("released-state", paired=False),
         )  # fmt: skip
         found.append(result)
     return found or [

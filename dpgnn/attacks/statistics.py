@@ -141,8 +141,8 @@ def line_test(
 ) -> LineTest:
     """Choose a threshold on half of the trials, test the line on the other half.
 
-    Guarantee: when trials are independent and each satisfies the line, `crossed` has probability <= level, and
-    so has an `epsilon_lower_bound` above epsilon. Trials of one model share it: that they are members and
+    Guarantee: when trials are independent and each satisfies the line, `crossed` has probability <= level,
+    and so has an `epsilon_lower_bound` above epsilon. Trials of one model share it: that they are members and
     non-members at random does not make them independent, so what crosses deserves a repetition by
     `dpgnn audit`, and `one_run.guess` has the bound that holds within one run.
 

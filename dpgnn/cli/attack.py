@@ -23,7 +23,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--run", action="append", default=[],
-        help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; may be given many times; all of the tier if not given",
+        help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT, many times; all of the tier if not given",
     )  # fmt: skip
     parser.add_argument("--dataset", action="append", default=[], help="only runs on this data set")
     parser.add_argument("--entry", action="append", default=[], help="only runs of this entry")
@@ -160,8 +160,10 @@ def request_of(study: Study, key: RunKey, paths: Paths, sizes: Sizes) -> AttackR
         prepared, _ = read_prepared(entry, key, paths)
     elif spec is not None:
         assert method.prepare is not None
-        axes = {"dataset": key.dataset, "setting": key.setting, "repeat": key.repeat}
-        rng = seeds.child(study.config.root_seed, "sampler", **axes, sampler=spec.label)
+        rng = seeds.child(
+            study.config.root_seed, "sampler", dataset=key.dataset, setting=key.setting,
+            repeat=key.repeat, sampler=spec.label,
+        )  # fmt: skip
         prepared = method.prepare(graph, split, spec, rng)
     delta = resolve_delta(study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph)
     return AttackRequest(

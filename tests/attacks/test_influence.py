@@ -28,13 +28,17 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"mode": "sound", **EDGE, "options": CONTRACT | {"head": SHORT | {"encoder_layers": 0}}},
         "differences",
     ),
-    "caribou padded": ("caribou", {"mode": "sound", **EDGE, "options": CONTRACT | {"padding": 6}}, "differences"),
+    "caribou padded": (
+        "caribou", {"mode": "sound", **EDGE, "options": CONTRACT | {"padding": 6}}, "differences",
+    ),
     "caribou without privacy": ("caribou", {"options": CONTRACT}, "differences"),
     "caribou with a mean": (
         "caribou", {"mode": "sound", **EDGE, "options": CONTRACT | {"alpha1": 0.9}}, "one by one",
     ),
     "caribou as released": (
-        "caribou", {"mode": "published", **EDGE, "options": CONTRACT | {"variant": "as-released"}}, "differences",
+        "caribou",
+        {"mode": "published", **EDGE, "options": CONTRACT | {"variant": "as-released"}},
+        "differences",
     ),
     "silent as released": (
         "caribou",
@@ -64,7 +68,11 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "pertgraph as published": (
         "pertgraph", {"mode": "published", **EDGE, "options": {"head": SHORT}}, "differences",
     ),
-    "dp_gnn": ("dp_gnn", {"options": {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}}, "copies"),
+    "dp_gnn": (
+        "dp_gnn",
+        {"options": {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}},
+        "copies",
+    ),
     "dpar": ("dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5}}, "copies"),
     "drw": (
         "drw", {"options": {"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5}},

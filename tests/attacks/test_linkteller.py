@@ -1,0 +1,152 @@
+"""Pair sets, held-out edges, and what LinkTeller finds where there is something or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from attack_models import SHORT, fitted
+from helpers import two_community_graph
+
+from dpgnn.attacks import linkteller, released_state
+from dpgnn.attacks.linkteller import Variant
+from dpgnn.attacks.request import AttackRequest, Sizes, run_linkteller
+from dpgnn.methods._perturb_edges import undirected_pairs
+
+EVERYONE = np.arange(60)
+
+
+def edges_of(graph: object) -> set[tuple[int, int]]:
+    """Undirected edges."""
+    return {tuple(pair) for pair in undirected_pairs(graph.edge_index, 60).T.tolist()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["unbalanced", "low", "high", "balanced"])
+def test_pairs_know_which_of_them_are_edges(kind: linkteller.PairSet) -> None:
+    graph = two_community_graph(60)
+    rng = np.random.default_rng(0)
+    if kind == "high":
+        linkteller_high = pytest.raises(ValueError, match="nodes of set high must be at least 2")
+        with linkteller_high:
+            linkteller.pairs_of(graph, kind, 20, rng=rng, present=EVERYONE)
+        return
+    pairs = linkteller.pairs_of(graph, kind, 20, rng=rng, present=EVERYONE)
+    edges = edges_of(graph)
+    ends = np.sort(np.stack([pairs.perturbed, pairs.looked_at]), axis=0)
+    truth = [tuple(pair) in edges for pair in ends.T.tolist()]
+    assert pairs.member.tolist() == truth
+    assert len({tuple(pair) for pair in ends.T.tolist()}) == len(truth)
+    assert len(truth) == (40 if kind == "balanced" else 190)
+    if kind == "balanced":
+        assert pairs.member.sum() == 20
+
+
+def test_held_out_edges_are_taken_from_the_graph_by_fair_coins() -> None:
+    graph = two_community_graph(60)
+    shares = []
+    for seed in range(30):
+        changed, pairs = linkteller.hold_out(graph, 80, rng=np.random.default_rng(seed))
+        before, after = edges_of(graph), edges_of(changed)
+        ends = np.sort(np.stack([pairs.perturbed, pairs.looked_at]), axis=0).T.tolist()
+        assert [tuple(pair) in after for pair in ends] == pairs.member.tolist()
+        gone = {tuple(pair) for pair, kept in zip(ends, pairs.member) if not kept}
+        assert before - after == gone
+        shares.append(pairs.member.mean())
+    assert abs(np.mean(shares) - 0.5) < 4 * 0.5 / np.sqrt(30 * 80)
+
+
+@pytest.mark.parametrize("kind", ["unbalanced", "balanced"])
+@pytest.mark.parametrize("method", ["mlp", "dpdgc"])
+def test_a_model_that_reads_no_neighbour_gives_one_half(
+    method: str, kind: linkteller.PairSet
+) -> None:
+    if method == "mlp":
+        target = fitted("mlp", options={"training": {"num_epochs": 5}})
+    else:
+        target = fitted(
+            "dpdgc", mode="sound", unit="edge", relation="add-remove",
+            options={"head": SHORT, "node": {"encoder": {"batch_size": 10, "num_epochs": 2}}},
+        )  # fmt: skip
+    rng = np.random.default_rng(0)
+    pairs = linkteller.pairs_of(target.graph, kind, 40, rng=rng, present=EVERYONE)
+    variant = Variant(pair_set=kind, size=40)
+    found = linkteller.attack(target, pairs, variant, level=0.01, rng=rng)
+    assert found["auc"] == 0.5
+
+
+def test_a_plain_gcn_gives_its_edges_away_also_the_held_out_ones() -> None:
+    graph = two_community_graph(60)
+    rng = np.random.default_rng(0)
+    changed, pairs = linkteller.hold_out(graph, 80, rng=rng)
+    target = fitted("gcn", options={"hidden": [8], "training": {"num_epochs": 30}}, graph=changed)
+    variant = Variant(pair_set="held-out", size=80, direction="mix")
+    found = linkteller.attack(target, pairs, variant, level=0.01, rng=rng)
+    assert found["auc"] > 0.85
+    assert found["one_run"]["epsilon_lower_bound"] > 1.0
+
+
+EDGE = {"mode": "sound", "unit": "edge", "relation": "add-remove", "epsilon": 0.5}
+
+
+def test_a_planted_leak_behind_a_claim_is_found_and_the_sound_releases_pass() -> None:
+    graph = two_community_graph(60)
+    changed, pairs = linkteller.hold_out(graph, 80, rng=np.random.default_rng(1))
+    options = {"gcn": {"hidden": [8], "training": {"num_epochs": 5}}}
+    honest = fitted("edgerand", **EDGE, graph=changed, options=options)
+    # the graph without noise in the place of the perturbed one
+    planted = dataclasses.replace(honest)
+    planted.__dict__["frozen_pairs"] = changed.adjacency().astype(np.float64)
+    gap = fitted("gap", **EDGE, graph=changed, options={"num_hops": 1, "head": SHORT})
+    verdicts = [
+        released_state.attack(target, pairs, level=0.01, rng=np.random.default_rng(2))
+        for target in (honest, gap, planted)
+    ]
+    assert [found["exceeds_claim"] for found in verdicts] == [False, False, True]
+    assert verdicts[2]["auc"] == 1.0
+
+
+def test_noise_that_is_repeated_cancels_and_no_claim_covers_that() -> None:
+    graph = two_community_graph(60)
+    changed, pairs = linkteller.hold_out(graph, 80, rng=np.random.default_rng(1))
+    target = fitted(
+        "caribou", **EDGE, graph=changed,
+        options={"num_hops": 1, "contraction": 0.8, "head": SHORT},
+    )  # fmt: skip
+    found = linkteller.attack(
+        target, pairs, Variant(pair_set="held-out", size=80, direction="mix"), level=0.01,
+        rng=np.random.default_rng(2),
+    )  # fmt: skip
+    assert found["auc"] > 0.95
+    assert (found["claim_covers_answers"], found["exceeds_claim"]) == (False, False)
+
+
+def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
+    target = fitted(
+        "gap", mode="sound", unit="edge", relation="add-remove",
+        options={"num_hops": 1, "head": SHORT},
+    )  # fmt: skip
+    request = AttackRequest(
+        entry=target.entry, budget=_budget(), graph=target.graph, full_graph=target.graph,
+        split=target.split, prepared=None, state=target.state,
+        axes={"dataset": "two", "setting": "s", "entry": "gap", "epsilon": "4", "repeat": 0},
+        sizes=Sizes(sets=("unbalanced", "high", "held-out"), num_nodes=20, num_pairs=40, num_fresh_pairs=6),
+    )  # fmt: skip
+    found = run_linkteller(request)
+    kinds = [(r["pair_set"], r["direction"], r["noise"], r["status"]) for r in found]
+    assert kinds == [
+        ("unbalanced", "scale", "frozen", "ok"),
+        ("unbalanced", "mix", "frozen", "ok"),
+        ("high", "scale", "frozen", "not-available"),
+        ("held-out", "mix", "frozen", "ok"),
+        ("balanced", "scale", "fresh", "ok"),
+    ]
+    again = run_linkteller(request)
+    strip = [{k: v for k, v in r.items() if k != "seconds"} for r in found]
+    assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again]
+
+
+def _budget() -> object:
+    from dpgnn.accountants.plan import Budget
+
+    return Budget(epsilon=4.0, delta=1e-3)
