@@ -213,3 +213,17 @@ def test_every_study_file_resolves_and_fits_the_schema(repository: Path) -> None
         tiers = [None, *load_study(path).config.tiers]
         for tier in tiers:
             assert load_study(path, tier).keys
+
+
+def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(repository: Path) -> None:
+    """results/splits/DATASET.SETTING.REPEAT stands for one recipe and one seed, whichever study made it."""
+    files = [repository / "config.yaml", *(repository / "workflow" / "studies").glob("*.yaml")]
+    recipes: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for path in files:
+        raw = yaml.safe_load(path.read_text())
+        for dataset, options in raw["datasets"].items():
+            for setting in options["settings"]:
+                recipe = raw["settings"][setting]
+                seed = None if recipe["kind"] == "public" else raw["root_seed"]
+                known = recipes.setdefault((dataset, setting), (recipe, seed))
+                assert known == (recipe, seed), (path.name, dataset, setting)
