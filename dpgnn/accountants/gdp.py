@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dpgnn import checks
@@ -50,6 +49,8 @@ def epsilon(mu: float, delta_target: float) -> float:
     Raises:
         ValueError: delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.open_probability("delta", delta_target)
     checks.require(mu >= 0, "mu", "be >= 0", mu)
     if mu == 0 or delta(0.0, mu) <= delta_target:
@@ -71,6 +72,8 @@ def mu(epsilon_target: float, delta_target: float) -> float:
     Raises:
         ValueError: epsilon_target is negative or not finite, or delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.non_negative("epsilon", epsilon_target)
     checks.open_probability("delta", delta_target)
     low, high = 1e-12, 1.0

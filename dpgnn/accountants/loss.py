@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.signal import lfilter
 
 from dpgnn import checks
+from dpgnn.accountants._kernels import discounted_sums
 
 Floats = NDArray[np.floating[Any]]
 
@@ -89,7 +89,7 @@ class DiscreteLoss:
         losses, mass = self.losses[first:], self.mass[first:]
         above = np.cumsum(mass[::-1])[::-1]
         # tilted[k] = mass[k] + exp(-step) tilted[k + 1]: a recursion that neither over- nor underflows
-        tilted = lfilter([1.0], [1.0, -math.exp(-self.step)], mass[::-1])[::-1]
+        tilted = discounted_sums(mass[::-1], math.exp(-self.step))[::-1]
         return losses, above, tilted
 
     def self_compose(self, count: int) -> DiscreteLoss:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 from dpgnn.accountants import loss as losses
+from dpgnn.accountants._kernels import discounted_sums
 from dpgnn.accountants.loss import DiscreteLoss, everything, from_atoms, from_cells, nothing
 
 probabilities = st.lists(st.floats(1e-6, 1), min_size=2, max_size=12)
@@ -135,3 +137,14 @@ def test_the_window_of_a_sum_holds_all_but_the_tails():
     mean = 500 * float(once.mass @ once.losses)
     assert float(total.mass @ total.losses) == pytest.approx(mean, abs=1e-9)
     assert losses.TAIL_MASS <= 1e-14
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    values=st.lists(st.floats(0, 1), min_size=1, max_size=200),
+    factor=st.one_of(st.just(0.0), st.floats(0.5, 1.0)),
+)
+def test_the_compiled_recursion_has_the_bits_of_scipys_filter(values, factor):
+    mass = np.array(values)
+    expected = lfilter([1.0], [1.0, -factor], mass[::-1])
+    assert discounted_sums(mass[::-1], factor).tobytes() == expected.tobytes()
