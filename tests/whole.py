@@ -125,15 +125,20 @@ def make_whole(folder: Path, study: dict[str, Any] | None = None) -> None:
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start `dpgnn run quick` in a process group of its own, with faults and without a mirror folder."""
+    arguments = arguments or ("--", "--cores", "2")
+    return start_module(folder, "dpgnn", "run", "quick", *arguments)
+
+
+def start_module(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a module of this environment in the same way."""
     environment = os.environ | {
         "PYTHONPATH": f"{FAULTS}{os.pathsep}{folder}",
         "OMP_NUM_THREADS": "1",
     }
     environment.pop("DPGNN_MIRROR", None)
-    arguments = arguments or ("--", "--cores", "2")
     return subprocess.Popen(
-        [sys.executable, "-m", "dpgnn", "run", "quick", *arguments], cwd=folder, env=environment,
-        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "-m", *arguments], cwd=folder, env=environment, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 

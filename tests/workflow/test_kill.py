@@ -18,6 +18,9 @@ import pytest
 import whole
 from helpers import ROOT, copy_repository, planned
 
+from dpgnn.locks import is_held
+from dpgnn.progress import workflow_lock
+
 # in the order of the stages; each death is met on the way that the one before left open
 DEATHS: dict[str, dict[str, Any]] = {
     "download": {"at": "download", "file": "cora_ml.npz", "bytes": 1000},
@@ -128,6 +131,26 @@ def test_a_death_inside_every_kind_of_write_changes_no_byte(
     steps = whole.steps_taken(folder)
     assert set(steps) == set(range(1, whole.NUM_STEPS + 1))
     assert len(steps) <= whole.NUM_STEPS + len(DEATHS)
+
+
+@pytest.mark.slow
+def test_a_snakemake_started_by_hand_is_unlocked_only_after_its_death(folder: Path) -> None:
+    (folder / "pace.json").write_text(json.dumps({"step_seconds": 60, "checkpoint_seconds": 0}))
+    by_hand = whole.start_module(folder, "snakemake", "--cores", "1", "--", "runs")
+    lock = workflow_lock(folder)
+    while not is_held(lock):
+        assert by_hand.poll() is None, by_hand.communicate()[0]
+        time.sleep(0.1)
+    refused = whole.start(folder)
+    text, _ = refused.communicate()
+    assert refused.returncode == 1
+    assert f"another run works in this folder (process {by_hand.pid} on" in text
+    assert by_hand.poll() is None
+    assert list((folder / ".snakemake" / "locks").iterdir())
+    os.killpg(by_hand.pid, signal.SIGKILL)
+    by_hand.communicate()
+    text = whole.finish(folder, "--target", "splits")
+    assert "removing the lock that a killed run left" in text
 
 
 @pytest.mark.parametrize(
