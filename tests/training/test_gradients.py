@@ -327,10 +327,43 @@ def test_clipping_must_name_the_networks_parts(make_problem):
         run(problem, clipping)
 
 
-@pytest.mark.gpu
-def test_cpu_and_gpu_agree(make_problem):
+@pytest.fixture
+def cuda():
+    """A CUDA device, or a skip that says why."""
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device: torch.cuda.is_available() is False")
+    return torch.device("cuda")
+
+
+@pytest.mark.gpu
+def test_several_runs_share_one_gpu(make_problem, cuda):
+    problem = make_problem(11, num_roots=200)
+    given = (problem.network, problem.x, problem.trees)
+    clipping, execution = uniform_clipping(problem.network, "group", 0.3), Execution(device="cuda")
+    four = [RootGradients(*given, clipping=clipping, execution=execution) for _ in range(4)]
+    parameters = problem.parameters.float().to(cuda)
+    sums = [gradients(parameters, problem.roots).clone() for gradients in four]
+    assert all(float((found - sums[0]).norm()) <= 1e-5 for found in sums)
+
+
+def test_a_run_takes_a_fifth_of_the_gpu_memory_that_is_free(make_problem, monkeypatch):
+    from dpgnn.training import gradients
+
+    network = make_problem(11).network
+    rows = []
+    for free in (8e9, 4e9):
+        monkeypatch.setattr(
+            torch.cuda, "mem_get_info", lambda device, free=free: (int(free), 16 << 30)
+        )
+        rows.append(gradients._default_chunk_rows("torch", network, torch.device("cuda")))
+    # 24 bytes for each value and gradient of a row and their float64 copies
+    widths = sum(op.num_in + op.num_out for op in network.linears)
+    assert rows[0] == pytest.approx(0.2 * 8e9 / (24 * widths), rel=1e-3)
+    assert rows[1] == pytest.approx(rows[0] / 2, rel=1e-3)
+
+
+@pytest.mark.gpu
+def test_cpu_and_gpu_agree(make_problem, cuda):
     for conv in CONVS:
         problem = make_problem(11, num_roots=200, conv=conv)
         clipping = uniform_clipping(problem.network, "group", 0.3)
