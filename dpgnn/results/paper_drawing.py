@@ -134,6 +134,8 @@ def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         axis.minorticks_off()
     elif not values:
         axis.set_xticks([])
+    elif all(value.is_integer() for value in values):
+        axis.locator_params(axis="x", integer=True)
     axis.margins(y=0.08)
 
 

@@ -54,7 +54,9 @@ def paper_figures(
         panels = embedding_panels(figure, cells, paths) if embedded else panels_of(figure, cells)
         present, planned, reason = missing(figure, cells, info)
         if present and not panels:
-            why = NOTHING.get(figure.kind, "what the figure varies has one value in this tier")
+            why = NOTHING.get(
+                figure.kind, "what the figure varies has one value among these records"
+            )
             reason = "; ".join(filter(None, (why, reason)))
         rows.append(
             {

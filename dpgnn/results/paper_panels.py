@@ -99,7 +99,7 @@ def _spread(figure: PaperFigure, panel: Panel) -> bool:
     if figure.kind == "heat":
         return len({p.x for p in points}) > 1 and len({p.row for p in points}) > 1
     swept = figure.kind == "lines" and figure.x != "epsilon"
-    return not swept or len({p.x for p in points}) > 1
+    return not swept or any(len(line.points) > 1 for line in panel.lines)
 
 
 def _fits(figure: PaperFigure, cell: Cell) -> bool:

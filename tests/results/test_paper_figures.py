@@ -81,9 +81,9 @@ def test_maps_name_entries_and_places_of_their_study(paper: str) -> None:
     stated = load_figures(paper)
     assert stated is not None
     assert stated.paper == paper
-    study = load_study(ROOT / f"workflow/studies/{paper}.yaml", "L")
+    study = load_study(ROOT / f"workflow/studies/{paper}.yaml", "S")
     info = StudyInfo(
-        name=paper, tier="L", config_path="", planned=(),
+        name=paper, tier="S", config_path="", planned=(),
         entries=tuple(
             EntryInfo(name=name, method=entry.method, mode=entry.mode)
             for name, entry in study.entries.items()
