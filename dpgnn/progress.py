@@ -62,8 +62,12 @@ def status(study: Study, *, root: Path) -> str:
     logs = run_logs(study)
     states = {key: run_state(study, key, root / logs[key], root=root) for key in study.keys}
     counts = Counter(states.values())
+    empty = sum(
+        _has_no_result(study, key, root) for key, state in states.items() if state == "done"
+    )
+    note = f" ({empty} without a result; the report says why)" if empty else ""
     lines = [
-        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done, "
+        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, "
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
     ]
     unmade = Counter(key.entry for key, state in states.items() if state != "done")
@@ -123,6 +127,15 @@ def last_screen(root: Path, *, since: float) -> Iterator[str]:
         yield f"and {len(found) - MAX_CAUSES} more; --status lists all runs that failed"
     if found:
         yield "after the cause is gone, the same command goes on; what is done stays done"
+
+
+def _has_no_result(study: Study, key: RunKey, root: Path) -> bool:
+    """Whether the record says that the run could not be made, as where no plan meets the budget."""
+    path = root / Paths().run(study.name, key.folder) / "record.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get("status", "ok") != "ok"
+    except (OSError, ValueError):
+        return False
 
 
 def _cause(log: Path, key: RunKey) -> str:

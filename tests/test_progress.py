@@ -56,6 +56,15 @@ def test_status_counts_done_running_failed_left_and_hours(tmp_path: Path) -> Non
     assert "0 running" in progress.status(STUDY, root=tmp_path)
 
 
+def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
+    finish(STUDY, 0, tmp_path, 1.0)
+    finish(STUDY, 1, tmp_path, 1.0)
+    folder = tmp_path / "results" / "studies" / "quick" / "runs" / STUDY.keys[1].folder
+    (folder / "record.json").write_text('{"status": "failed", "reason": "plan: too small"}')
+    text = progress.status(STUDY, root=tmp_path)
+    assert "2 done (1 without a result; the report says why), 0 running, 0 failed, 1 left" in text
+
+
 def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:
     write_log(STUDY, 1, tmp_path, "step 1\n")
     assert "0 done, 0 running, 0 failed, 3 left" in progress.status(STUDY, root=tmp_path)
