@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from helpers import ROOT
+from helpers import ROOT, two_community_graph
 
+from dpgnn import config as strict
+from dpgnn import methods
 from dpgnn.config import ConfigError
+from dpgnn.datasets.graph_files import save_graph
 from dpgnn.datasets.sources import data_folder
+from dpgnn.methods.base import Entry
 from dpgnn.paths import Paths
 from dpgnn.results import paper_drawn
 from dpgnn.results.cells import Cell, build_cells
@@ -22,6 +27,8 @@ from dpgnn.results.frame import Run
 from dpgnn.results.info import EntryInfo, StudyInfo
 from dpgnn.results.paper_charts import chart
 from dpgnn.results.paper_drawing import draw
+from dpgnn.results.paper_embedding import _panel as _embedded
+from dpgnn.results.paper_embedding import _scores, embedding_panels
 from dpgnn.results.paper_figures import (
     FigureSeries,
     PaperFigure,
@@ -31,6 +38,8 @@ from dpgnn.results.paper_figures import (
     value_of,
 )
 from dpgnn.results.paper_panels import missing, panels_of
+from dpgnn.runner import RunInputs, run_one
+from dpgnn.splits import SplitConfig, make_split, write_split
 from dpgnn.storage import write_parquet
 from dpgnn.study import load_study
 
@@ -280,17 +289,42 @@ def test_maps_are_files_of_the_package() -> None:
     assert found == set(PAPERS)
 
 
-def test_scores_of_an_embedding_come_from_released_weights(
+def test_scores_made_again_from_released_weights_are_those_of_the_run(tmp_path: Path) -> None:
+    graph = two_community_graph(60)
+    split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    paths = Paths(results=tmp_path)
+    save_graph(graph, paths.graph("two"))
+    write_split(paths.split("two", "random", 0), split, num_nodes=graph.num_nodes)
+    method = methods.get("mlp")
+    entry = Entry(
+        name="mlp", method="mlp", mode="nonprivate", privacy_unit=None, relation=None,
+        options=strict.read(method.config, {"training": {"num_epochs": 20}}),
+    )  # fmt: skip
+    key = {
+        "study": "toy", "dataset": "two", "setting": "random", "entry": "mlp", "epsilon": "inf",
+        "repeat": 0,
+    }  # fmt: skip
+    inputs = RunInputs(
+        key=key, entry=entry, epsilon=math.inf, delta=1e-3, graph=graph, split=split,
+        prepared=None, hashes={},
+    )  # fmt: skip
+    record = run_one(inputs, tmp_path / "run", work=None)
+    found = _scores(Run(record=record, folder=tmp_path / "run"), paths)
+    assert found is not None
+    logits, y = found
+    right = float((logits.argmax(axis=1) == y).mean())
+    assert right == pytest.approx(record.metrics["test"]["accuracy"])
+
+
+def test_an_embedding_keeps_the_classes_apart(
     runs: list[Run], info: StudyInfo, tmp_path: Path
 ) -> None:
-    from dpgnn.results.paper_embedding import _panel, embedding_panels
-
     shown = figure(kind="embedding", epsilons=("8",), x_log=False)
     cells: list[Cell] = build_cells(runs, info)
     assert embedding_panels(shown, cells, Paths(results=tmp_path)) == []  # no weights on disk
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 20)
-    panel = _panel("scores", np.eye(3)[y] * 9 + rng.normal(0, 0.3, (60, 3)), y)
+    panel = _embedded("scores", np.eye(3)[y] * 9 + rng.normal(0, 0.3, (60, 3)), y)
     assert [line.label for line in panel.lines] == ["class 0", "class 1", "class 2"]
     spots = [np.array([(p.x, p.mean) for p in line.points]) for line in panel.lines]
     middles = np.array([spot.mean(axis=0) for spot in spots])
