@@ -16,6 +16,7 @@ include: "workflow/rules/splits.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/audit.smk"
+include: "workflow/rules/attack.smk"
 include: "workflow/rules/report.smk"
 
 

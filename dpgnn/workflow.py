@@ -22,6 +22,8 @@ from dpgnn.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.study import RunKey, Study, load_study
 
 REPORT_MODULES = ("dpgnn.cli.report",)
+# as dpgnn.attacks.request.ATTACKS has them, which needs torch
+ATTACKS = ("linkteller", "gmia", "leak")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,20 @@ class Workflow:
         return [str(folder / name) for name in sorted(names)]
 
     @cached_property
+    def attacks(self) -> list[str]:
+        """The attacks on every run; [] where none are asked for."""
+        if not self.study.config.attacks:
+            return []
+        folder = self.paths.study(self.study.name) / "attacks"
+        return [
+            str(
+                folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
+            )
+            for k in self.study.keys
+            for name in ATTACKS
+        ]
+
+    @cached_property
     def chunks(self) -> list[Chunk]:
         """Runs by process; [] when every run has a process of its own."""
         if self.study.config.runs_per_job == 1:
@@ -230,6 +246,10 @@ class Workflow:
     def audit_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's audits."""
         return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.audit")
+
+    def attack_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's attacks."""
+        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.attack")
 
     @cached_property
     def presentation_json(self) -> str:

@@ -2,9 +2,9 @@
 
 The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that
 reads many u changes that probability for all their other readers, so its own record moves far more roots
-than the 1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a root's gradient
-when its list changes, watches the noisy sums of the real training loop and looks for the expected shift. The
-sampler's coins are secret and fresh in every run.
+than the 1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a
+root's gradient when its list changes, watches the noisy sums of the real training loop and looks for the
+expected shift. The sampler's coins are secret and fresh in every run.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, released_state
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
-from dpgnn.attacks.queries import Target
+from dpgnn.attacks.queries import PERTURBED_GRAPH, Target
 from dpgnn.checks import at_least, one_of, open_probability
 from dpgnn.methods.base import Context, Entry, Performance, Prepared, Progress, facts_of
 from dpgnn.randomness import Streams
@@ -116,7 +116,12 @@ class AttackRequest:
         """The run's model."""
         return self._target(self.graph, self.prepared, self.state, self.streams)
 
-    def refitted(self, graph: Graph) -> Target:
+    @property
+    def unfitted(self) -> Target:
+        """The run's plan and draws without a model, for attacks that read none."""
+        return self._target(self.graph, self.prepared, {}, self.streams)
+
+    def refitted(self, graph: Graph, *, fit: bool = True) -> Target:
         """The entry fitted on another graph of the same nodes, with draws of its own."""
         method = methods.get(self.entry.method)
         streams = dataclasses.replace(self.streams, axes={**self.axes, "attack": "held-out"})
@@ -124,7 +129,7 @@ class AttackRequest:
         if spec is not None:
             assert method.prepare is not None
             prepared = method.prepare(graph, self.split, spec, streams.numpy("sampler"))
-        return self._target(graph, prepared, None, streams)
+        return self._target(graph, prepared, None if fit else {}, streams)
 
     def _target(
         self, graph: Graph, prepared: Prepared | None, state: Any, streams: Streams
@@ -192,7 +197,7 @@ def run_leak(request: AttackRequest) -> Results:
         found.append(result)
     if entry.method == "caribou" and entry.privacy_unit == "edge":
         result = noise_free_layer.attack(
-            request.target, num_runs=sizes.num_runs, level=sizes.level,
+            request.unfitted, num_runs=sizes.num_runs, level=sizes.level,
             rng=request.rng("noise-free-layer", paired=False),
         )  # fmt: skip
         found.append(result)
@@ -200,8 +205,9 @@ def run_leak(request: AttackRequest) -> Results:
         graph, pairs = linkteller.hold_out(
             request.graph, sizes.num_pairs, rng=request.rng("held-out")
         )
+        fit = entry.method not in PERTURBED_GRAPH
         result = released_state.attack(
-            request.refitted(graph), pairs, level=sizes.level,
+            request.refitted(graph, fit=fit), pairs, level=sizes.level,
             rng=request.rng("released-state", paired=False),
         )  # fmt: skip
         found.append(result)
@@ -212,7 +218,7 @@ def run_leak(request: AttackRequest) -> Results:
 
 def claim_of(request: AttackRequest) -> dict[str, Any]:
     """What the run claims, for a reader of the attack's results."""
-    claims = request.target.plan.claims
+    claims = request.unfitted.plan.claims
     if not claims:
         return {}
     epsilon = claims[0].epsilon

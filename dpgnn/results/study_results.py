@@ -10,6 +10,7 @@ from typing import Any
 from dpgnn.checks import require
 from dpgnn.paths import Paths
 from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables
+from dpgnn.results.attacks import as_audits, attacks_table, draw_attacks, read_attacks
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.results.claims_table import audits_table, claims_table, read_audits
@@ -46,7 +47,7 @@ class StudyResults:
     protection: tuple[Protection, ...]
     tables: Mapping[str, Table]
     papers: tuple[Table, ...]
-    figures: tuple[tuple[Picture, Chart], ...]
+    figures: tuple[tuple[Picture, Chart | None], ...]
 
     @property
     def versions(self) -> dict[str, str]:
@@ -87,14 +88,16 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     paired = differences(cells, info)
     asked = comparisons.compared(cells, info)
     audits = read_audits(folder / "audits")
+    attacked = read_attacks(folder / "attacks")
     made = [
         tables.summary_table(cells, info),
         comparisons.comparisons_table(asked),
         tables.rankings_table(ranked),
         tables.refusals_table(refused),
         tables.differences_table(paired, info),
-        claims_table(cells, audits),
+        claims_table(cells, [*audits, *as_audits(attacked)]),
         audits_table(audits),
+        attacks_table(attacked, cells),
         run_tables.status_table(runs, info),
         run_tables.cost_table(cells, info),
         run_tables.datasets_table(runs, paths),
@@ -104,6 +107,8 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     if info.paper:
         mapping = load_map(info.paper)
         papers = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+    picture = draw_attacks(attacked, info)
+    curves = () if picture is None else ((picture, None),)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
     made += [*listed, *paper_drawn.further_tables(info, cells)]
     return StudyResults(
@@ -125,7 +130,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         protection=tuple(protections(cells)),
         tables={table.name: table for table in made},
         papers=tuple(papers),
-        figures=(*_figures(cells, ranked, info), *drawn),
+        figures=(*_figures(cells, ranked, info), *drawn, *curves),
     )
 
 

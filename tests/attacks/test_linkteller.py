@@ -9,6 +9,7 @@ import pytest
 from attack_models import SHORT, fitted
 from helpers import two_community_graph
 
+from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
 from dpgnn.attacks.request import AttackRequest, Sizes, run_linkteller
@@ -146,7 +147,5 @@ def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
     assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again]
 
 
-def _budget() -> object:
-    from dpgnn.accountants.plan import Budget
-
+def _budget() -> Budget:
     return Budget(epsilon=4.0, delta=1e-3)

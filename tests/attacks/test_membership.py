@@ -80,11 +80,12 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
     splits = membership_splits(noisy_graph(), SIZES, rng=rng)
     streams = Streams(root_seed=1, axes={"side": 0})
     known = methods.get("dp_mlp")
-    options = strict.read(
+    options: Any = strict.read(
         known.config, {"width": 16, "training": {"num_steps": 5, "expected_batch_size": 40}}
     )
     entry = Entry(
-        name="dp_mlp", method="dp_mlp", mode="sound", privacy_unit="node", relation="add-remove", options=options,
+        name="dp_mlp", method="dp_mlp", mode="sound", privacy_unit="node", relation="add-remove",
+        options=options,
     )  # fmt: skip
     side = membership.fit_side(
         entry, noisy_graph(), splits[0], Budget(epsilon=0.5, delta=1e-4), streams, label="t"

@@ -5,6 +5,7 @@ rule report:
     input:
         records=RECORDS,
         audits=AUDITS,
+        attacks=ATTACKS,
     output:
         page="results/studies/{study}/report.html",
         metrics="results/studies/{study}/metrics.json",

@@ -1,0 +1,284 @@
+"""Published attacks beside claims: what `dpgnn attack` wrote, as a table, a figure and lower bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.attacks.statistics import allowed_rate
+from dpgnn.checks import require
+from dpgnn.results import drawing
+from dpgnn.results.cells import Cell
+from dpgnn.results.claims_table import AUDIT_KEY, proved_epsilon
+from dpgnn.results.drawing import Picture
+from dpgnn.results.info import StudyInfo
+from dpgnn.results.style import looks
+from dpgnn.results.table import DASH, Column, Row, Table
+from dpgnn.results.tables import ENTRY, PLACE
+from dpgnn.storage import read_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN_RATE = 0.01
+NAMES = {
+    "linkteller": "LinkTeller",
+    "gmia": "G-MIA",
+    "noise-free-layer": "noise-free layer",
+    "hub": "hub behind the sampler",
+    "released-state": "the release itself",
+}
+# what one figure's panels show, in this order
+PANELS = (
+    "LinkTeller, held-out edges", "the release itself", "G-MIA, same graph", "noise-free layer",
+    "hub behind the sampler",
+)  # fmt: skip
+SMALLEST = 1e-3
+
+
+def read_attacks(folder: str | Path) -> list[dict[str, Any]]:
+    """Results of all `*.json` of a study's attacks/, one mapping per result, with its run's key.
+
+    Raises:
+        ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("*.json")):
+        content = read_json(path)
+        is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
+        missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
+        require(not missing, f"{path}: attack", "name its run by " + ", ".join(AUDIT_KEY), missing)
+        found += list(_flat(content))
+    return found
+
+
+def _flat(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    base = {name: content.get(name) for name in ("key", "title", "method", "mode", "claim")}
+    for result in content["results"]:
+        variants = result.get("variants")
+        if variants is None:
+            yield base | dict(result)
+            continue
+        rest = {name: value for name, value in result.items() if name != "variants"}
+        for name, variant in variants.items():
+            yield base | rest | dict(variant) | {"variant": name}
+
+
+def kind_of(result: Mapping[str, Any]) -> str:
+    """The attack in words: its name, the set or variant."""
+    name = NAMES.get(str(result["attack"]), str(result["attack"]))
+    if result["attack"] == "gmia" and "variant" in result:
+        return f"{name}, {'same graph' if result['variant'] == 'same-graph' else 'original'}"
+    if result["attack"] == "linkteller":
+        kind = str(result["pair_set"])
+        return f"{name}, {kind + ' edges' if kind == 'held-out' else kind}"
+    return name
+
+
+def lower_bound(result: Mapping[str, Any]) -> float | None:
+    """The epsilon that a result shows at least, where the claim covers what was attacked; else None."""
+    if result.get("status") != "ok":
+        return None
+    if "one_run" in result:
+        if not result.get("claim_covers_answers", result.get("claim_covers_membership")):
+            return None
+        bound = float(result["one_run"]["epsilon_lower_bound"])
+        claimed, allowed = result.get("claimed_epsilon"), result.get("one_run_allowed_epsilon")
+        # exchanging two nodes may be two changes
+        return bound / 2 if claimed and allowed and allowed > claimed else bound
+    return float(result["line"]["epsilon_lower_bound"]) if "line" in result else None
+
+
+def as_audits(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Lower bounds in the form of audits, for the table of claimed, proved and measured epsilon."""
+    audits = []
+    for result in found:
+        bound = lower_bound(result)
+        if bound is not None:
+            level = (result.get("line") or {}).get("level")
+            audits.append({
+                "key": {**result["key"], "epsilon": str(result["key"]["epsilon"])},
+                "attack": kind_of(result),
+                "epsilon_lower_bound": bound,
+                "confidence": None if level is None else 1 - level,
+                "num_trials": result["num_members"] + result["num_others"],
+            })  # fmt: skip
+    return audits
+
+
+def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
+    """One row per attack, variant and run."""
+    known = {tuple(getattr(cell, name) for name in AUDIT_KEY): cell for cell in cells}
+    rows = [_row(result, known) for result in found if result.get("status") != "not-applicable"]
+    return Table(
+        name="attacks",
+        title="Attacks",
+        caption=(
+            "AUC: probability that a member (edge, or training node) scores above a non-member, ties as "
+            "half; 0.5 says nothing. TPR: share of members found when at most 1 % of the others are accused, "
+            "with a 95 % Clopper-Pearson interval. Script's: the number G-MIA's own script calls AUROC, the "
+            "balanced accuracy of hard guesses. Covered: whether the run's claim is about what was attacked; "
+            "only there ε ≥ can contradict it. LinkTeller on held-out edges and G-MIA on one graph compare "
+            "like with like; the published forms do not. Noise: frozen repeats the run's draws, fresh is one "
+            "more release for every query."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="mode", header="Mode"),
+            Column(key="unit", header="Protects", optional=True),
+            Column(key="epsilon", header="Budget ε", kind="epsilon"),
+            Column(key="repeat", header="Repeat", kind="integer"),
+            Column(key="claimed", header="Claimed ε", kind="epsilon", optional=True),
+            Column(key="proved", header="Proved ε", kind="epsilon", optional=True),
+            Column(key="attack", header="Attack"),
+            Column(key="direction", header="Moved by", optional=True),
+            Column(key="noise", header="Noise", optional=True),
+            Column(key="auc", header="AUC", show=_three("auc"), kind="number"),
+            Column(key="tpr", header="TPR at 1 % FPR", show=_rate_text, kind="number"),
+            Column(
+                key="script_auroc", header="Script's", show=_three("script_auroc"), kind="number",
+                optional=True,
+            ),
+            Column(key="covered", header="Covered", optional=True),
+            Column(key="bound", header="ε ≥", kind="epsilon", optional=True),
+            Column(key="verdict", header="Verdict"),
+            Column(key="tpr_low", header="tpr_low", form="csv"),
+            Column(key="tpr_high", header="tpr_high", form="csv"),
+            Column(key="average_precision", header="average_precision", form="csv"),
+            Column(key="num_members", header="num_members", form="csv"),
+            Column(key="num_others", header="num_others", form="csv"),
+            Column(key="seconds", header="seconds", form="csv"),
+        ),
+        rows=rows,
+        empty="No attack was run on this study.",
+    )  # fmt: skip
+
+
+def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> dict[str, Any]:
+    key, claim = result["key"], result.get("claim") or {}
+    cell = known.get(tuple(str(key[name]) for name in AUDIT_KEY))
+    row: dict[str, Any] = {name: key[name] for name in AUDIT_KEY} | {"repeat": key.get("repeat")}
+    row |= {
+        "label": result.get("title") or key["entry"],
+        "mode": result.get("mode"),
+        "unit": claim.get("privacy_unit"),
+        "claimed": claim.get("epsilon"),
+        "proved": None if cell is None else proved_epsilon(cell),
+        "attack": kind_of(result) if "pair_set" in result or "auc" in result else
+        NAMES.get(str(result["attack"]), result["attack"]),
+        "verdict": verdict(result),
+    }  # fmt: skip
+    for name in ("direction", "noise", "auc", "script_auroc", "average_precision", "num_members",
+                 "num_others", "seconds"):  # fmt: skip
+        row[name] = result.get(name)
+    rates = [rate for rate in result.get("rates", ()) if rate["asked"] == SHOWN_RATE]
+    for rate in rates:
+        row |= {name: rate[name] for name in ("tpr", "tpr_low", "tpr_high")}
+    row["bound"] = lower_bound(result)
+    if claim and result.get("status") == "ok":
+        row["covered"] = "yes" if row["bound"] is not None else "no"
+    return row
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """What a result says of the run's claim."""
+    if result["status"] != "ok":
+        return f"not available: {result['reason']}"
+    if result.get("exceeds_claim"):
+        return "exceeds the claim"
+    if not result.get("claim"):
+        return "no claim"
+    return "within the claim" if lower_bound(result) is not None else "not about the claim"
+
+
+def _three(name: str) -> Any:
+    return lambda row: DASH if row.get(name) is None else f"{row[name]:.3f}"
+
+
+def _rate_text(row: Row) -> str:
+    if row.get("tpr") is None:
+        return DASH
+    return f"{row['tpr']:.3f} ({row['tpr_low']:.3f} to {row['tpr_high']:.3f})"
+
+
+def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture | None:
+    """True against false positives on logarithmic axes with the line of the smallest claim, by attack."""
+    groups = _panels(found)
+    if not groups:
+        return None
+    look = looks(info)
+    with drawing.style():
+        canvas, axes = drawing.grid(len(groups), title="Attacks and what a claim allows")
+        for (title, results), axis in zip(groups.items(), axes):
+            for result in results:
+                style = look.get(str(result["key"]["entry"]))
+                points = [(max(f, SMALLEST), t) for f, t in result["curve"] if t > 0]
+                text = f"{result.get('title') or result['key']['entry']}, ε = {result['key']['epsilon']}"
+                axis.plot(
+                    [f for f, _ in points], [t for _, t in points],
+                    color=style.color if style else "#444444",
+                    linestyle=style.dash if style and result["claim"] else (0, (5, 2)),
+                    label=text.replace("ε = inf", "no privacy"),
+                )  # fmt: skip
+            _lines(axis, results)
+            axis.set_title(title, loc="left")
+        drawing.legend(canvas, axes)
+        png, svg = drawing.to_bytes(canvas)
+    return Picture(
+        name="attacks",
+        title="Attacks: true against false positives",
+        caption=(
+            "Share of members found against share of others accused, both logarithmic. Grey: equality (dotted) "
+            "and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel, at the privacy unit the "
+            "attack is about. A curve of covered answers above its own line, beyond the error of its trials, "
+            "contradicts the claim; the table says where."
+        ),
+        alt="Curves of attacks: " + "; ".join(
+            f"{title}: " + ", ".join(
+                f"{r.get('title') or r['key']['entry']} at budget {r['key']['epsilon']} AUC {r['auc']:.3f}"
+                for r in results
+            )
+            for title, results in groups.items()
+        ),
+        png=png,
+        svg=svg,
+    )  # fmt: skip
+
+
+def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Data set and attack -> the first repeat of each entry at its smallest budget."""
+    chosen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for result in found:
+        if result.get("status") != "ok" or kind_of(result) not in PANELS:
+            continue
+        key = result["key"]
+        place = (str(key["dataset"]), kind_of(result), str(key["entry"]))
+        rank = (float(key["epsilon"]), key.get("repeat") or 0)
+        old = chosen.get(place)
+        if old is None or rank < (float(old["key"]["epsilon"]), old["key"].get("repeat") or 0):
+            chosen[place] = result
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    order = {name: position for position, name in enumerate(PANELS)}
+    for dataset, kind, entry in sorted(chosen, key=lambda p: (p[0], order[p[1]], p[2])):
+        groups.setdefault(f"{dataset}: {kind}", []).append(chosen[dataset, kind, entry])
+    return groups
+
+
+def _lines(axis: Axes, results: Sequence[Mapping[str, Any]]) -> None:
+    rates = [10 ** (-3 + step / 50) for step in range(151)]
+    axis.plot(rates, rates, color="#999999", linestyle=":", linewidth=1)
+    claims = [r["claim"] for r in results if r["claim"] and r["claim"].get("epsilon") is not None]
+    if claims:
+        claim = min(claims, key=lambda item: item["epsilon"])
+        line = [allowed_rate(rate, claim["epsilon"], claim["delta"]) for rate in rates]
+        label = f"claim of ε = {claim['epsilon']:.3g}"
+        axis.plot(rates, line, color="#666666", linewidth=1.2, label=label)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlim(SMALLEST, 1)
+    axis.set_ylim(SMALLEST, 1.1)
+    axis.set_xlabel("false-positive rate")
+    axis.set_ylabel("true-positive rate")
+    assert math.isclose(rates[-1], 1.0)

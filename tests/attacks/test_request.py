@@ -1,0 +1,102 @@
+"""The command, what it keeps, and what the report makes of its files."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helpers import TOY
+
+from dpgnn import workflow
+from dpgnn.__main__ import main
+from dpgnn.attacks.request import ATTACKS
+from dpgnn.results import attacks
+from dpgnn.results.table import to_csv, to_markdown
+from dpgnn.storage import read_json, write_json
+
+RUN = "chains-s.public/lapgraph/eps=1/0"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a toy study, its graph and its split."""
+    study: dict[str, Any] = copy.deepcopy(TOY)
+    study["entries"]["lapgraph"] = {
+        "method": "lapgraph", "mode": "sound", "privacy_unit": "edge", "relation": "add-remove",
+        "options": {"gcn": {"hidden": [4], "training": {"num_epochs": 3}}},
+    }  # fmt: skip
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(study))
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        "data prepare chains-s --out results/graphs/chains-s --root-seed 0",
+        "split --graph results/graphs/chains-s --dataset chains-s --setting public --repeat 0"
+        " --root-seed 1 --kind public --out results/splits/chains-s.public.0.parquet",
+    ):
+        assert main(command.split()) == 0
+    return tmp_path
+
+
+def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = (
+        f"attack --study config.yaml --run {RUN} --attacks linkteller,leak --nodes 30 --pairs 20"
+        " --fresh-pairs 4"
+    ).split()
+    assert main(command) == 0
+    out = folder / "results" / "studies" / "quick" / "attacks"
+    names = sorted(path.name for path in out.iterdir())
+    stem = "chains-s.public.lapgraph.eps=1.0"
+    assert names == [f"{stem}.leak.json", f"{stem}.linkteller.json"]
+    before = read_json(out / names[1])
+    assert {r["status"] for r in before["results"]} == {"ok"}
+    capsys.readouterr()
+    assert main(command) == 0
+    assert capsys.readouterr().err.count(": kept") == 2
+    assert main([*command[:-1], "0"]) == 0
+    assert "kept" not in capsys.readouterr().err
+
+    found = attacks.read_attacks(out)
+    table = attacks.attacks_table(found)
+    assert len(table.rows) == len(found)
+    assert "LinkTeller, held-out edges" in to_markdown(table)
+    assert to_csv(table).count("\n") == len(found) + 1
+    bounds = [attacks.lower_bound(result) for result in found]
+    # a perturbed graph is released once: what is read off it is covered
+    assert any(bound is not None for bound in bounds)
+    assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
+
+
+def test_the_workflow_knows_the_attacks_of_the_library() -> None:
+    assert set(workflow.ATTACKS) == set(ATTACKS)
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    base = {
+        "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
+        "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
+        "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
+        "one_run": {"epsilon_lower_bound": 2.0}, "claim_covers_answers": True,
+        "curve": [[0.1, 0.5], [1.0, 1.0]],
+        "rates": [], "claimed_epsilon": 1.0, "exceeds_claim": True, "line": {"level": 0.001},
+    }  # fmt: skip
+    return base | fields
+
+
+def test_only_what_a_claim_covers_counts_as_measured() -> None:
+    assert attacks.lower_bound(result()) == 2.0
+    assert attacks.verdict(result()) == "exceeds the claim"
+    uncovered = result(claim_covers_answers=False, exceeds_claim=False)
+    assert attacks.lower_bound(uncovered) is None
+    assert attacks.verdict(uncovered) == "not about the claim"
+    # two nodes exchanged under add-remove are two changes
+    assert attacks.lower_bound(result(one_run_allowed_epsilon=2.0)) == 1.0
+
+
+def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"results": []})
+    with pytest.raises(ValueError, match="attack must name its run by"):
+        attacks.read_attacks(tmp_path)
