@@ -90,11 +90,13 @@ def _heat(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
     y = {"field": "row", "type": "ordinal", "title": panel.row_title, "sort": "descending"}
     fill = {"field": "mean", "type": "quantitative", "title": None, "scale": {"scheme": "cividis"}}
     tooltip = vega.tooltip(("x", panel.x_title), ("row", panel.row_title), *NUMBERS)
+    middle = (min(row["mean"] for row in rows) + max(row["mean"] for row in rows)) / 2
+    pale = {"test": f"datum.mean > {middle}", "value": "black"}
     layers = [
         vega.layer({"type": "rect"}, x=x, y=y, color=fill, tooltip=tooltip),
         vega.layer(
-            {"type": "text", "stroke": "white", "strokeWidth": 0.2}, x=x, y=y,
-            text={"field": "mean", "format": ".1f"}, color={"value": "#111111"},
+            {"type": "text"}, x=x, y=y, text={"field": "mean", "format": ".1f"},
+            color={"condition": pale, "value": "white"},
         ),
     ]  # fmt: skip
     return vega.spec([{"data": {"values": rows}, "transform": [vega.visible()], "layer": layers}])
