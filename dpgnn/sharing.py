@@ -80,7 +80,7 @@ def share(study: Study, path: Path, *, root: Path, push: bool = True, message: s
         targets += [f"runs@{study.name}", f"report@{study.name}", "memory"]
         _dvc(root, "commit", "-f", "-q", *targets)
         kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
-        wrong = sorted(name for name in _versioned(root) if not may_leave(name))
+        wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
         if wrong:
             raise RuntimeError(
                 f"DVC must hold only data sets that may be redistributed, got {', '.join(wrong)}; "

@@ -130,7 +130,7 @@ def test_an_unfinished_study_is_not_shared(repository_of_toy: Path) -> None:
     record.unlink()
     study = load_study(repository_of_toy / "config.yaml")
     with pytest.raises(
-        ValueError, match=r"must be finished .* 1 of 3 records missing.*dpgnn run quick"
+        ValueError, match=r"must be finished .*1 of 3 records missing.*dpgnn run quick"
     ):
         sharing.share(study, Path("config.yaml"), root=repository_of_toy)
 
