@@ -42,10 +42,12 @@ def differences(cells: Sequence[Cell], info: StudyInfo) -> list[Difference]:
     """All paired differences of a study, corrected within each data set and setting.
 
     Each entry is compared with the baseline at its own epsilon (or with the baseline's only level when one
-    of the two is not private), each sound entry with the published entry of its method that differs
-    least in its options.
+    of the two is not private). A study that asks for no comparison of its own also has each sound entry
+    compared with the published entry of its method that differs least in its options.
     """
-    pairs = _baseline_pairs(cells, info) + _soundness_pairs(cells)
+    pairs = _baseline_pairs(cells, info)
+    if not info.comparisons:
+        pairs += _soundness_pairs(cells)
     found, seen = [], set()
     for entry, reference in pairs:
         identity = (id(entry), id(reference))

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.results import pivots
-from dpgnn.results.drawing import Picture, write_picture
+from dpgnn.results.drawing import Picture, write_png
 from dpgnn.results.front_figure import front_figure
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.rerun import rerun_command
@@ -44,11 +44,11 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
                 write_table(folder, table)
         for picture, _ in results.figures:
             if picture.name not in ("training-curves", "class-accuracy"):
-                write_picture(docs / "figures" / results.info.name, picture)
+                write_png(docs / "figures" / results.info.name, picture)
         texts[results.info.name] = study_page(results)
     front = front_figure(found)
     if front is not None:
-        write_picture(docs / "figures", front)
+        write_png(docs / "figures", front)
     pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
     pages[docs / "results.md"] = index_page(found, infos, texts, front=front)
     for path, text in pages.items():
@@ -100,6 +100,9 @@ def study_page(results: StudyResults) -> str:
             lines += [f"**{finding.topic}.** {' '.join(finding.sentences)}", ""]
     for table in results.papers:
         lines += [*_table_lines(info, table), *_commands(results, table)]
+    for name, table in results.tables.items():
+        if name.startswith("paper-") and table.rows:
+            lines += _table_lines(info, table)
     comparisons = results.tables["comparisons"]
     if comparisons.rows:
         lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
@@ -109,6 +112,9 @@ def study_page(results: StudyResults) -> str:
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
         lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
+    for name, table in results.tables.items():
+        if (name == "audits" or name.startswith("attack")) and table.rows:
+            lines += _table_lines(info, table)
     lines += _figure_lines(results)
     status = results.tables["status"]
     lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
@@ -204,6 +210,27 @@ def _asked(found: Sequence[StudyResults], words: Sequence[str]) -> list[str]:
     return lines or ["No study with records asks this.", ""]
 
 
+def _attacked(found: Sequence[StudyResults]) -> list[str]:
+    """Where audits and attacks stand, and whether one shows more than a claim allows."""
+    lines = ["What is tried, and what it can show: [audits](audits.md).", ""]
+    for results in found:
+        for name, table in results.tables.items():
+            if (name == "audits" or name.startswith("attack")) and table.rows:
+                link = f"[{table.title}](results/{results.info.name}.md#{name})"
+                lines += [f"Study {results.info.name}: {link}, {len(table.rows)} rows.", ""]
+        rows = results.tables["claims"].rows
+        measured = [row for row in rows if row.get("measured") is not None]
+        above = [row for row in measured if float(row["measured"]) > float(row["claimed"])]
+        if measured:
+            names = ", ".join(dict.fromkeys(row["label"] for row in above)) or "none"
+            lines += [
+                f"Of {len(measured)} audited cells of study {results.info.name}, {len(above)} show more "
+                f"than the claim allows: {names}.",
+                "",
+            ]
+    return lines
+
+
 def _count_text(results: StudyResults) -> str:
     caption = results.tables["rankings"].caption
     start = caption.find("(") + 1
@@ -249,7 +276,10 @@ def _outside(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _contents(results: StudyResults) -> list[str]:
-    items = [f"[{table.title}](#{table.name})" for table in results.papers]
+    further = [
+        table for name, table in results.tables.items() if name.startswith("paper-") and table.rows
+    ]
+    items = [f"[{table.title}](#{table.name})" for table in (*results.papers, *further)]
     if results.tables["comparisons"].rows:
         items.append("[Comparisons](#comparisons)")
     if results.tables["rankings"].rows:
@@ -294,7 +324,7 @@ def _figure_lines(results: StudyResults) -> list[str]:
         path = f"../figures/{results.info.name}/{picture.name}.png"
         lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]
         lines += [f"![{picture.title}]({path})", "", picture.caption, ""]
-    for table in results.papers:
+    for table in results.tables.values():
         for row in table.rows:
             name = f"paper-{results.info.paper}-{row.get('figure')}"
             if row.get("figure") and name not in names:

@@ -61,6 +61,12 @@ def write_picture(folder: str | Path, picture: Picture) -> None:
             file.write(content)
 
 
+def write_png(folder: str | Path, picture: Picture) -> None:
+    """Write NAME.png alone."""
+    with atomic_write(Path(folder) / f"{picture.name}.png") as file:
+        file.write(picture.png)
+
+
 def style() -> Any:
     """The look of all figures, for a with block."""
     import matplotlib

@@ -5,6 +5,7 @@ They read the rows of the full tables, so a folded number is a number of the CSV
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -97,15 +98,18 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        key = (row["study"], row["method"], row["unit"], row["voiding"])
-        groups.setdefault(key, []).append(row)
+        groups.setdefault((row["study"], row["method"], row["unit"]), []).append(row)
     body = []
-    for (study, method, unit, voiding), here in groups.items():
-        links = ", ".join(f"[{name}](soundness.md#{name})" for name in voiding) or "none"
+    for (study, method, unit), here in groups.items():
+        counts = Counter(name for row in here for name in row["voiding"])
+        links = ", ".join(
+            f"[{name}](soundness.md#{name})" + (f" ({number})" if number < len(here) else "")
+            for name, number in counts.items()
+        )
         body.append(
             [
                 study, method, unit, str(len(here)), _range([row["claimed"] for row in here]),
-                _range([row["proved"] for row in here]), links,
+                _range([row["proved"] for row in here]), links or "none known",
             ]
         )  # fmt: skip
     head = [
@@ -162,8 +166,8 @@ def _spread_text(rows: Sequence[Row]) -> str:
     if not means:
         return "–"
     words = [row["verdict"] for row in rows]
-    parts = [f"{words.count(w)} {w}" for w in ("ahead", "behind") if w in words]
-    rest = len(words) - sum(words.count(word) for word in CLEAR)
+    parts = [f"{words.count(w)} {w}" for w in (*CLEAR, "one repeat") if w in words]
+    rest = words.count("unclear") + words.count("inside the noise")
     parts += [f"{rest} in the noise"] if rest else []
     return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"
 
@@ -195,4 +199,5 @@ def _range(values: Sequence[Any]) -> str:
         return "nothing"
     known = sorted(float(value) for value in values if value is not None)
     ends = dict.fromkeys((epsilon_text(known[0]), epsilon_text(known[-1])))
-    return " to ".join(ends)
+    missing = len(values) - len(known)
+    return " to ".join(ends) + (f"; nothing in {missing}" if missing else "")

@@ -19,7 +19,7 @@ from dpgnn.results.cells import Cell
 from dpgnn.results.charts import Chart
 from dpgnn.results.drawing import Picture, write_picture
 from dpgnn.results.info import StudyInfo, read_info, write_info
-from dpgnn.results.rerun import rerun_command
+from dpgnn.results.rerun import rerun_command, rerun_of_row
 from dpgnn.results.study_results import StudyResults, gather
 from dpgnn.results.table import Column, Row, Table, epsilon_text, to_csv, write_table
 from dpgnn.results.words import setting_words
@@ -234,4 +234,5 @@ def _environment() -> Environment:
     )
     environment.filters["epsilon"] = epsilon_text
     environment.globals |= {"sort_value": sort_value, "setting_words": setting_words}
+    environment.globals["rerun_of_row"] = rerun_of_row
     return environment

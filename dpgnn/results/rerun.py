@@ -6,6 +6,7 @@ import shlex
 
 from dpgnn.checks import require
 from dpgnn.results.info import StudyInfo
+from dpgnn.results.table import Row
 
 
 def rerun_command(study: StudyInfo, key: str) -> str:
@@ -25,3 +26,24 @@ def rerun_command(study: StudyInfo, key: str) -> str:
     if path == f"workflow/studies/{study.name}.yaml":
         name = study.name
     return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", study.tier, "--cell", key])
+
+
+def rerun_of_row(study: StudyInfo, row: Row) -> str:
+    """The command of the cell that a table's row is about; "" where it is about none.
+
+    Args:
+        study: the study.
+        row: names the cell by dataset, setting, entry and epsilon, or a paper's row by our_dataset, ...
+    """
+    if row.get("our_setting"):
+        names = ("our_dataset", "our_setting", "entry", "our_epsilon")
+    else:
+        names = ("dataset", "setting", "entry", "epsilon")
+    key = [str(row.get(name, "")) for name in names]
+    for epsilon in (
+        key[3],
+        "inf",
+    ):  # a row about an entry without privacy may state the other's budget
+        if (key[0], key[1], key[2], epsilon) in study.cell_order:
+            return rerun_command(study, f"{key[0]}.{key[1]}/{key[2]}/eps={epsilon}")
+    return ""
