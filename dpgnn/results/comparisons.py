@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -118,37 +118,68 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
     )  # fmt: skip
 
 
-def sentences(found: Sequence[Compared]) -> list[str]:
-    """Each question with its pairs, at the smallest and the largest budget, with numbers."""
+def sentences(found: Sequence[Compared], most: int = 8) -> list[str]:
+    """Each question with its pairs, at the smallest and the largest budget, with numbers.
+
+    Args:
+        found: the comparisons.
+        most: pairs told for one question; the rest stand in the table.
+    """
     lines = []
     for question in dict.fromkeys(item.question for item in found):
         here = [item for item in found if item.question == question]
         lines.append(question)
-        for pair in dict.fromkeys((item.entry.entry, item.reference.entry) for item in here):
-            group = [i for i in here if (i.entry.entry, i.reference.entry) == pair]
-            budgets = sorted({item.epsilon for item in group}, key=float)
-            lines += [
-                _pair_sentence([item for item in group if item.epsilon == budget])
-                for budget in dict.fromkeys((budgets[0], budgets[-1]))
-            ]
+        pairs = list(dict.fromkeys((item.entry.entry, item.reference.entry) for item in here))
+        for pair in pairs[:most]:
+            lines.append(
+                _pair_sentence([i for i in here if (i.entry.entry, i.reference.entry) == pair])
+            )
+        if len(pairs) > most:
+            lines.append(f"{len(pairs) - most} more pairs stand under the comparisons.")
     return lines
 
 
+def by_question(table: Table) -> list[Table]:
+    """The comparisons as one table for each question, for reading."""
+    columns = [column for column in table.columns if column.key != "question"]
+    questions = dict.fromkeys(row["question"] for row in table.rows)
+    made = []
+    for position, question in enumerate(questions, 1):
+        rows = [row for row in table.rows if row["question"] == question]
+        last = position == len(questions)
+        tested = sum(row["p"] is not None for row in rows)
+        clear = sum(bool(row["bold"]) for row in rows)
+        made.append(
+            replace(
+                table,
+                name=f"{table.name}-{position}",
+                title=str(question),
+                caption=f"{tested} comparisons, {clear} larger than the noise."
+                + (f" {table.caption}" if last else ""),
+                columns=columns,
+                rows=rows,
+            )
+        )
+    return made
+
+
 def _pair_sentence(group: Sequence[Compared]) -> str:
-    first = group[0]
-    counts = [
-        f"{word} on {sum(item.words == word for item in group)}"
-        for word in ("ahead", "behind", "unclear", "inside the noise", "one repeat")
-        if any(item.words == word for item in group)
-    ]
-    means = [100 * item.test.mean for item in group if item.test is not None]
-    span = f", {signed(min(means))} to {signed(max(means))} points" if means else ""
-    budget = "" if first.epsilon == "inf" else f" at ε = {first.epsilon}"
-    places = "place" if len(group) == 1 else "places"
-    return (
-        f"{first.entry.label} against {first.reference.label}{budget}, {len(group)} {places}: "
-        f"{', '.join(counts) or 'no shared split'}{span}."
-    )
+    budgets = sorted({item.epsilon for item in group}, key=float)
+    parts = []
+    for budget in dict.fromkeys((budgets[0], budgets[-1])):
+        here = [item for item in group if item.epsilon == budget]
+        where = "" if budget == "inf" else f" at ε = {budget}"
+        means = [100 * item.test.mean for item in here if item.test is not None]
+        if not means:
+            parts.append(f"no shared split{where}")
+        elif len(here) == 1:
+            parts.append(f"{signed(means[0])} points{where} ({here[0].words})")
+        else:
+            words = [item.words for item in here]
+            counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+            span = f"{signed(min(means))} to {signed(max(means))} points"
+            parts.append(f"{span}{where} over {len(here)} data sets and settings ({counts})")
+    return f"{group[0].entry.label} against {group[0].reference.label}: {'; '.join(parts)}."
 
 
 def _pairs(asked: Comparison, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:

@@ -15,7 +15,7 @@ from dpgnn.results import pivots
 from dpgnn.results.drawing import Picture, write_png
 from dpgnn.results.front_figure import front_figure
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.rerun import rerun_command
+from dpgnn.results.rerun import rerun_of_row
 from dpgnn.results.study_results import StudyResults
 from dpgnn.results.table import Table, format_value, signed, to_markdown, write_table
 from dpgnn.results.targets import target_lines
@@ -298,17 +298,9 @@ def _table_lines(info: StudyInfo, table: Table) -> list[str]:
 
 def _commands(results: StudyResults, table: Table) -> list[str]:
     """The command of every cell of a paper's table, folded away."""
-    planned = results.info.cell_order
-    keys = dict.fromkeys(
-        (row["our_dataset"], row["our_setting"], row["entry"], row["our_epsilon"])
-        for row in table.rows
-        if row.get("our_setting") is not None
+    texts = list(
+        dict.fromkeys(filter(None, (rerun_of_row(results.info, row) for row in table.rows)))
     )
-    texts = [
-        rerun_command(results.info, f"{key[0]}.{key[1]}/{key[2]}/eps={key[3]}")
-        for key in keys
-        if key in planned
-    ]
     if not texts:
         return []
     summary = f"<summary>Make a cell again ({len(texts)} commands)</summary>"

@@ -71,7 +71,7 @@ class PaperTable:
         setting: our setting's name.
         scale: what the paper's numbers are multiplied by to become fractions (0.01 for percent).
         metric: our metric, "" for the score we rank by.
-        datasets: the paper's name -> ours, where they differ.
+        datasets: the paper's name -> ours, where they differ; DATASET.SETTING where its setting is another.
         unavailable: the paper's data set -> why we do not have it.
         rules: tried in order; the first that matches a row decides.
     """
@@ -150,9 +150,24 @@ def paper_tables(
         rows = [row for row in numbers if _matches(row, stated.where)]
         if not rows:
             raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
-        made = [_row(row, stated, mapping, cells, runs, info) for row in rows]
+        made = _in_order([_row(row, stated, mapping, cells, runs, info) for row in rows])
         tables.append(_table(name, stated, mapping, made))
     return tables
+
+
+def _in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with a value of ours first; data sets and methods as the paper has them, budgets by size."""
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row["verdict"] == "not available",
+            datasets.index(row["dataset"]),
+            methods.index(row["method"]),
+            float(row["epsilon"] or "inf"),
+        ),
+    )
 
 
 def verdict_of(difference: float, ours_std: float | None, paper_std: float | None) -> str:
@@ -188,7 +203,8 @@ def _row(
     if name in stated.unavailable or rule.unavailable:
         reason = stated.unavailable.get(name) or rule.unavailable
         return made | {"verdict": "not available", "reason": reason}
-    place = (stated.datasets.get(name, name), rule.setting or stated.setting)
+    ours, _, own = stated.datasets.get(name, name).partition(".")
+    place = (ours, rule.setting or own or stated.setting)
     epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
     cell = None
     if rule.select:

@@ -17,6 +17,7 @@ from dpgnn.checks import fail, require
 from dpgnn.results import vega
 from dpgnn.results.cells import Cell
 from dpgnn.results.charts import Chart
+from dpgnn.results.comparisons import by_question
 from dpgnn.results.drawing import Picture, write_picture
 from dpgnn.results.info import StudyInfo, read_info, write_info
 from dpgnn.results.rerun import rerun_command, rerun_of_row
@@ -156,6 +157,7 @@ def _view(results: StudyResults, without: Sequence[str], brief: bool) -> dict[st
         "results": results,
         "cells": [] if brief else cell_rows(results),
         "tables": {table.name: table for table in shown},
+        "asked": by_question(results.tables["comparisons"]),
         "figures": [
             _figure_view(results.info.name, picture, None if picture.name in without else chart)
             for picture, chart in results.figures

@@ -21,15 +21,21 @@ def rerun_command(study: StudyInfo, key: str) -> str:
     """
     planned = any(key in (name, name.rsplit("/", 1)[0]) for name in study.planned)
     require(planned, "run", f"be planned by study {study.name}, tier {study.tier}", key)
+    return _command(study, study.tier, key)
+
+
+def _command(study: StudyInfo, tier: str, key: str) -> str:
     path = study.config_path
     name = "quick" if path == "config.yaml" else path
     if path == f"workflow/studies/{study.name}.yaml":
         name = study.name
-    return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", study.tier, "--cell", key])
+    return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", tier, "--cell", key])
 
 
 def rerun_of_row(study: StudyInfo, row: Row) -> str:
     """The command of the cell that a table's row is about; "" where it is about none.
+
+    A row of a paper whose cell this tier leaves out has the command of tier L, the paper's whole grid.
 
     Args:
         study: the study.
@@ -46,4 +52,6 @@ def rerun_of_row(study: StudyInfo, row: Row) -> str:
     ):  # a row about an entry without privacy may state the other's budget
         if (key[0], key[1], key[2], epsilon) in study.cell_order:
             return rerun_command(study, f"{key[0]}.{key[1]}/{key[2]}/eps={epsilon}")
+    if row.get("our_setting") and str(row.get("reason", "")).startswith("not in tier"):
+        return _command(study, "L", f"{key[0]}.{key[1]}/{key[2]}/eps={key[3]}")
     return ""

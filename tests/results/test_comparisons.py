@@ -11,7 +11,7 @@ import yaml
 
 from dpgnn.config import ConfigError
 from dpgnn.results.cells import build_cells
-from dpgnn.results.comparisons import compared, comparisons_table, sentences
+from dpgnn.results.comparisons import by_question, compared, comparisons_table, sentences
 from dpgnn.results.frame import Run
 from dpgnn.results.info import Comparison, StudyInfo
 from dpgnn.storage import canonical_json
@@ -60,7 +60,12 @@ def test_difference_interval_and_verdict_are_those_computed_by_hand(
     assert item.test.mean == pytest.approx(-0.10)
     assert item.test.high == pytest.approx(-0.10 + 0.0124207, abs=1e-6)
     assert (item.words, item.claims) == ("behind", "")
-    assert "behind on 2, −10.0 to −10.0 points" in " ".join(sentences(found))
+    assert sentences(found)[:2] == [
+        "Ahead?",
+        "DP-GCN against DP-MLP: −10.0 to −10.0 points at ε = 1 over 2 data sets and settings (2 behind); "
+        "+2.0 to +2.0 points at ε = 8 over 2 data sets and settings (2 ahead).",
+    ]
+    assert sentences(found, most=1)[-1] == "3 more pairs stand under the comparisons."
 
 
 def test_only_what_is_clear_of_the_noise_is_bold(
@@ -77,6 +82,14 @@ def test_only_what_is_clear_of_the_noise_is_bold(
     assert words["inside the noise"] == ()
     assert all(bool(row["bold"]) == (row["verdict"] in ("ahead", "behind")) for row in table.rows)
     assert "16 comparisons were made" in table.caption
+
+
+def test_the_page_has_a_table_for_each_question(runs: list[Run], info: StudyInfo) -> None:
+    whole = comparisons_table(compared(build_cells(runs, info), asking(info, ASKED, CHAIN)))
+    parts = by_question(whole)
+    assert [part.title for part in parts] == ["Ahead?", "Adds?"]
+    assert sum(len(part.rows) for part in parts) == len(whole.rows)
+    assert parts[0].caption.startswith("16 comparisons, 16 larger than the noise.")
 
 
 def test_a_row_says_where_claims_differ(runs: list[Run], info: StudyInfo) -> None:
