@@ -21,11 +21,12 @@ from dpgnn.checks import at_least, one_of
 from dpgnn.graph import Graph
 from dpgnn.splits import Split
 
-# leaves opposite to the canary turn around when they read it; orthogonal ones survive row normalisation
-Design = Literal["opposite", "orthogonal"]
-DESIGNS: tuple[Design, ...] = ("opposite", "orthogonal")
+# leaves opposite to the canary turn around when they read it, quiet ones also where hidden units saturate
+# before they are averaged; orthogonal ones survive row normalisation
+Design = Literal["opposite", "quiet", "orthogonal"]
+DESIGNS: tuple[Design, ...] = ("opposite", "quiet", "orthogonal")
 NODE_UNITS = ("node", "node-record", "node-bounded")
-LOUD = 100.0
+LOUD, QUIET = 100.0, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +115,8 @@ class AuditGraph:
         for number, canary in enumerate(self.canaries.tolist()):
             star = slice(canary, canary + self.star_size)
             x[star], y[star] = 0.0, 1
-            loud = 1 if self.design == "opposite" else 0
-            x[star, 1] = -1.0 if loud else 1.0
+            loud = 0 if self.design == "orthogonal" else 1
+            x[star, 1] = {"opposite": -1.0, "quiet": -QUIET, "orthogonal": 1.0}[self.design]
             x[canary] = 0.0
             x[canary, loud] = LOUD
             if self.num_canaries > 1:

@@ -58,6 +58,10 @@ class FreshSecrets(Streams):
         return seeds.child_seed(root, stream, **self.axes, **extra)
 
 
+class CannotAudit(Exception):
+    """A mechanism cannot be audited; says why. What was not run is not passed."""
+
+
 class Caught(Exception):
     """What was looked for has been reached; carries it."""
 
@@ -132,7 +136,7 @@ class Case:
         """The arguments of the training that executes a mechanism.
 
         Raises:
-            ValueError: the fit ended without it.
+            CannotAudit: the fit ended without it.
         """
 
         def train(
@@ -163,7 +167,7 @@ class Case:
         or nobody, reads them.
 
         Raises:
-            ValueError: the fit released nothing that is audited.
+            CannotAudit: the fit released nothing that is audited.
         """
 
         def train(
@@ -187,7 +191,7 @@ class Case:
             self.fit(world, self.root_seed if seed is None else seed, plan)
         except Caught as caught:
             return caught.value
-        raise ValueError(f"{self.entry.name}: the fit must reach {what}, got to its end without it")
+        raise CannotAudit(f"{self.entry.name}: the fit ended without reaching {what}")
 
     def _replayed(self, key: str, place: int | None) -> Callable[[Any], Any]:
         """The release of the first world again in the second."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.audits import mechanics, release_audit, training_audit
 from dpgnn.audits.canary import NODE_UNITS, AuditGraph
-from dpgnn.audits.capture import Case, caught_plan
-from dpgnn.audits.statistics import ClaimLine, Verdict, judge
+from dpgnn.audits.capture import CannotAudit, Case, caught_plan
+from dpgnn.audits.findings import Finding
+from dpgnn.audits.power import Design, detectable
+from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.checks import at_least, open_probability, require
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.storage import Store, sha256_json
@@ -87,54 +89,31 @@ class AuditRequest:
         return sha256_json(fields)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What the audit of one mechanism says.
-
-    Attributes:
-        mechanism: names of the audited mechanisms of the plan.
-        attack: what was done, in words.
-        verdict: claim test and lower bounds; None where no claim can be counted.
-        checks: exact tests of the loop.
-        num_steps: steps of one run.
-        attained_share: part of the planned sensitivity that the canary reached; None for releases.
-        seconds: wall time.
-        note: what a reader should know.
-    """
-
-    mechanism: str
-    attack: str
-    verdict: Verdict | None
-    checks: tuple[mechanics.Check, ...] = ()
-    num_steps: int = 1
-    attained_share: float | None = None
-    seconds: float = 0.0
-    note: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """Whether neither the claim test nor an exact test accuses the mechanism."""
-        return not (self.verdict and self.verdict.rejected) and all(c.passed for c in self.checks)
-
-
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
     """Audit every private mechanism of the entry's plan.
 
     Raises:
         ValueError: the plan cannot be made.
     """
+    one_thread()
     case = case_of(request)
     delta = case.plan.claims[0].delta
     found = []
     for mechanism in case.plan.mechanisms:
         if mechanism.clipping_norm is not None:
-            found.append(_guarded(mechanism.name, lambda m=mechanism: _training(request, m, delta)))  # type: ignore[misc]
+            found.append(guarded(mechanism.name, lambda m=mechanism: _training(request, m, delta)))  # type: ignore[misc]
     releases = release_audit.release_mechanisms(case.plan)
     if releases:
         names = "+".join(mechanism.name for mechanism in releases)
-        found.append(_guarded(names, lambda: _release(request, releases, delta)))
+        found.append(guarded(names, lambda: _release(request, releases, delta)))
     return tuple(found)
+
+
+def one_thread() -> None:
+    """Small batches lose more by waiting for other threads than they gain; processes are the workers."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def case_of(request: AuditRequest) -> Case:
@@ -191,29 +170,46 @@ def _plan_for_data_set(request: AuditRequest, recipe: AuditGraph, facts: Facts) 
     return None if any(isinstance(event, FixedSizeRoots) for event in events) else plan
 
 
-def _guarded(name: str, make: Callable[[], Finding]) -> Finding:
-    """A finding, or one that says why there is none (an event that no accountant counts)."""
+def guarded(name: str, make: Callable[[], Finding]) -> Finding:
+    """A finding, or one that says why nothing was run. Any other error is an error."""
     try:
         return make()
-    except (TypeError, ValueError) as error:
-        return Finding(mechanism=name, attack="none", verdict=None, note=f"not audited: {error}")
+    except CannotAudit as error:
+        return Finding(mechanism=name, attack="none", verdict=None, reason=str(error))
 
 
 def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Finding:
     start = time.monotonic()
+    (event, _), *_ = parts(mechanism.event)
+    if isinstance(event, FixedSizeRoots) and request.entry.relation == "add-remove":
+        raise CannotAudit(
+            "fixed-size batches are counted for one public number of roots, and add-remove changes it "
+            "(caveat population-changes): the loop of G' is refused"
+        )
+    shape = _shape_of_release(_Frozen(request))
+    if shape is not None and not shape.passed:
+        raise CannotAudit(f"the release before it has another shape in G': {shape.found}")
     aim = _training_aim(_Frozen(request), mechanism.name)
     steps = min(mechanism.num_steps, request.max_steps)
     checks = mechanics.examine_loop(
         aim, mechanism, level=request.level,
         seed=seeds.child_seed(request.root_seed, "audit", part="loop", mechanism=mechanism.name),
     )  # fmt: skip
-    (event, _), *_ = parts(mechanism.event)
     scores = _scores(request, mechanism.name)
-    verdict = judge(scores, line_of(compose(event, steps)), delta=delta, level=request.level)
+    run, step = compose(event, steps), compose(event, 1)
+    verdict = judge(_sums(scores), line_of(run), delta=delta, level=request.level / 2)
+    steps_seen = (scores[0].ravel(), scores[1].ravel())
+    step_verdict = judge(steps_seen, line_of(step), delta=delta, level=request.level / 2)
+    designs = (
+        Design(event=step, num_scores=scores[0].size // 2, level=request.level / 2),
+        Design(event=run, num_scores=len(scores[0]) // 2, level=request.level / 2),
+    )
     return Finding(
         mechanism=mechanism.name,
         attack="two worlds, canary, all iterates seen",
         verdict=verdict,
+        step_verdict=step_verdict,
+        detectable=detectable(designs, mechanism.event, delta),
         checks=checks,
         num_steps=steps,
         attained_share=aim.moved() / mechanism.sensitivity if mechanism.sensitivity else None,
@@ -223,19 +219,44 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
 
 def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -> Finding:
     start = time.monotonic()
-    line = line_of(compose_all(*(mechanism.event for mechanism in mechanisms)))
-    verdict = judge(_scores(request, RELEASE), line, delta=delta, level=request.level)
+    whole = compose_all(*(mechanism.event for mechanism in mechanisms))
+    shape = _shape_of_release(_Frozen(request))
+    names = "+".join(mechanism.name for mechanism in mechanisms)
+    if shape is not None and not shape.passed:
+        return Finding(
+            mechanism=names,
+            attack="two worlds, shape of the release",
+            verdict=None,
+            checks=(shape,),
+        )
+    scores = _scores(request, RELEASE)
+    verdict = judge(_sums(scores), line_of(whole), delta=delta, level=request.level)
+    design = Design(event=whole, num_scores=len(scores[0]) // 2, level=request.level)
     return Finding(
-        mechanism="+".join(mechanism.name for mechanism in mechanisms),
+        mechanism=names,
         attack="two worlds, canary, the noisy release",
         verdict=verdict,
+        detectable=detectable((design,), whole, delta),
+        checks=() if shape is None else (shape,),
         seconds=time.monotonic() - start,
     )
 
 
 def line_of(event: Event[Any]) -> ClaimLine:
-    """The line of a claim's event."""
-    return ClaimLine.of(curve(event))
+    """The line of a claim's event.
+
+    Raises:
+        CannotAudit: no accountant counts the event.
+    """
+    try:
+        return ClaimLine.of(curve(event))
+    except TypeError as error:
+        raise CannotAudit(f"no curve of the claim: {error}") from error
+
+
+def _sums(scores: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of whole runs."""
+    return scores[0].sum(axis=1), scores[1].sum(axis=1)
 
 
 RELEASE = "release"
@@ -268,14 +289,22 @@ def _release_aim(frozen: _Frozen) -> release_audit.ReleaseAim:
     )
 
 
+@lru_cache(maxsize=4)
+def _shape_of_release(frozen: _Frozen) -> mechanics.Check | None:
+    seed = seeds.child_seed(frozen.request.root_seed, "audit", part="shape")
+    return release_audit.shapes(case_of(frozen.request), seed)
+
+
 def forget() -> None:
     """Drop what was captured (after code has been replaced)."""
+    _shape_of_release.cache_clear()
     _training_aim.cache_clear()
     _release_aim.cache_clear()
 
 
 def chunk_scores(request: AuditRequest, name: str, inside: bool, first: int) -> np.ndarray:
-    """Scores of up to CHUNK runs of one world, float64; stored when `work` is given."""
+    """Scores of up to CHUNK runs of one world, float64, shape (runs, steps); stored when `work` is given."""
+    one_thread()
     store = Store(request.work, request.fingerprint)
     label = f"{name}-{'in' if inside else 'out'}-{first}"
     kept = store.load(label)
@@ -288,17 +317,17 @@ def chunk_scores(request: AuditRequest, name: str, inside: bool, first: int) -> 
     return scores
 
 
-def _scorer(request: AuditRequest, name: str, inside: bool) -> Callable[[int], float]:
+def _scorer(request: AuditRequest, name: str, inside: bool) -> Callable[[int], np.ndarray]:
     frozen = _Frozen(request)
     if name == RELEASE:
         release = _release_aim(frozen)
-        return lambda seed: release.score(seed, inside=inside)
+        return lambda seed: np.array([release.score(seed, inside=inside)])
     aim = _training_aim(frozen, name)
     score = training_audit.Score.of(aim)
     mechanism = case_of(request).plan.mechanism(name)
     steps = min(mechanism.num_steps, request.max_steps)
-    return lambda seed: float(
-        score(training_audit.projections(aim, steps, seed, inside=inside, stage=name)).sum()
+    return lambda seed: score(
+        training_audit.projections(aim, steps, seed, inside=inside, stage=name)
     )
 
 
@@ -307,7 +336,7 @@ def _seed(request: AuditRequest, name: str, inside: bool, run: int) -> int:
 
 
 def _scores(request: AuditRequest, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all runs in G and in G'."""
+    """Scores of all runs in G and in G', shape (runs, steps)."""
     tasks = [
         (inside, first) for first in range(0, request.num_runs, CHUNK) for inside in (True, False)
     ]

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
 
 from dpgnn import methods
-from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.audits.canary import NODE_UNITS
 from dpgnn.audits.capture import CONSUMERS, Case, Training, stand_ins
+from dpgnn.audits.compare_worlds import Observed, compare_release, compare_sums, examples_of
 from dpgnn.audits.release_points import POINTS, Where, measures_of
 from dpgnn.audits.worlds import World, make_world, neighbours
-from dpgnn.checks import require
 from dpgnn.graph import Graph, is_symmetric
 from dpgnn.methods.base import Entry, facts_of
 from dpgnn.samplers.own_list import OwnList
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 SAMPLERS: tuple[type[Any], ...] = (OwnList, Published, Stable)
 NUM_TRAIN, NUM_OTHERS = 10, 2
 NUM_FEATURES, NUM_CLASSES = 6, 3
-# float32 sums of a few clipped rows
-_ROUNDING = 1e-4
 # releases that later trainings read: given to G' as they came out of G
 _HELD = ("private_head", "vectors")
 
@@ -68,23 +65,6 @@ class MechanismReport:
     def passed(self) -> bool:
         """Whether every neighbour stayed within what the mechanism's event says."""
         return not self.faults
-
-
-@dataclass(kw_only=True, eq=False)
-class Observed:
-    """What one world's fit handed to its mechanisms; sensitive.
-
-    Attributes:
-        trainings: mechanism -> arguments of the training loop.
-        calls: (module, function) -> arguments of each call.
-        samplers: configured samplers that were used.
-    """
-
-    trainings: dict[str, Training] = field(default_factory=dict)
-    calls: dict[tuple[str, str], list[Mapping[str, Any]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    samplers: list[Any] = field(default_factory=list)
 
 
 def small_world(seed: int = 0) -> World:
@@ -136,7 +116,7 @@ def examine_method(
                 )
             continue
         for mechanism in runner.plan.mechanisms:
-            compare = _compare_sums if mechanism.clipping_norm is not None else _compare_release
+            compare = compare_sums if mechanism.clipping_norm is not None else compare_release
             where = runner.where(offender, first, second)
             share, found, broken = compare(mechanism, *sides, where)
             if share > worst[mechanism.name][0]:
@@ -185,7 +165,7 @@ class _Runner:
             empty = self.world.changed(arcs=self.world.arcs[:, :0])
             bare = self.observe(empty)
             for name, training in self.base.trainings.items():
-                if _examples(training) != _examples(bare.trainings[name]):
+                if examples_of(training) != examples_of(bare.trainings[name]):
                     yield name, "edges are read without a sampler whose lists belong to records"
 
     def pairs(self, world: World, max_neighbours: int | None) -> Iterator[tuple[Any, World, World]]:
@@ -338,99 +318,3 @@ def _spy(calls: list[Mapping[str, Any]]) -> Any:
         return stand_in
 
     return around
-
-
-def _engine(training: Training) -> Any:
-    """The engine of the first step, inside whatever a method wraps around it."""
-    from dpgnn.training.gradients import RootGradients
-
-    if training.before_step is not None:
-        training.before_step(1)
-    engine: Any = training.gradients
-    while not isinstance(engine, RootGradients):
-        inside = [
-            v for name in ("current", "inner") if (v := getattr(engine, name, None)) is not None
-        ]
-        require(
-            bool(inside), f"clipped sums {type(engine).__name__}",
-            "be RootGradients or hold them as `inner` or `current`", sorted(vars(engine)),
-        )  # fmt: skip
-        engine = inside[0]
-    return engine
-
-
-def _examples(training: Training) -> list[bytes]:
-    """Each root's example: features and structure of its tree, and its label."""
-    engine = _engine(training)
-    trees, x = engine.trees, engine.given_x
-    dense = x if isinstance(x, np.ndarray) else x.toarray()
-    found = []
-    for root in range(trees.num_roots):
-        first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
-        entries = slice(trees.entry_ptr[first], trees.entry_ptr[last])
-        pieces = (
-            np.ascontiguousarray(dense[trees.node[first:last]], dtype=np.float32),
-            trees.entry_ptr[first : last + 1] - trees.entry_ptr[first],
-            trees.entry_row[entries], trees.entry_weight[entries],
-            trees.level_rows[root], trees.y[root],
-        )  # fmt: skip
-        found.append(b"|".join(np.ascontiguousarray(piece).tobytes() for piece in pieces))
-    return found
-
-
-def _compare_sums(
-    mechanism: Mechanism, first: Observed, second: Observed, where: Where
-) -> tuple[float, str, list[str]]:
-    """Changed roots and the shift of the clipped sum, against the event."""
-    from dpgnn.audits.training_audit import root_rows
-
-    if any(mechanism.name not in seen.trainings for seen in (first, second)):
-        return 0.0, "", []
-    sides = [seen.trainings[mechanism.name] for seen in (first, second)]
-    broken = []
-    examples = [_examples(side) for side in sides]
-    counts = [Counter(side) for side in examples]
-    changed = ((counts[0] - counts[1]).total(), (counts[1] - counts[0]).total())
-    event: Any = parts(mechanism.event)[0][0]
-    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
-    if isinstance(event, PoissonRoots):
-        allowed = (event.d_plus, event.d_minus)
-    else:
-        allowed = (event.changed_roots,) * 2
-        if {len(side) for side in examples} != {event.population}:
-            broken.append("number of roots")
-    if changed[0] > allowed[0] or changed[1] > allowed[1]:
-        broken.append("changed roots")
-    norms = [side.spec.clipping.total_norm for side in sides]
-    if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
-        broken.append("clipping norm or divisor depends on the data")
-    shift, leaks = 0.0, False
-    for scale in (1.0, 25.0):
-        rows = [root_rows(side, side.initial * scale) for side in sides]
-        shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
-        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
-        leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
-    bound = max(norms) * sum(allowed)
-    if shift > bound * (1 + _ROUNDING):
-        broken.append("shift of the clipped sum")
-    if leaks and getattr(_engine(sides[0]), "dropout", None) is None:
-        broken.append("a gradient depends on other roots")
-    share = max(c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
-    return share, f"{changed} of {allowed} roots, shift {shift:.4g} of {bound:.4g}", broken
-
-
-def _compare_release(
-    mechanism: Mechanism, first: Observed, second: Observed, where: Where
-) -> tuple[float, str, list[str]]:
-    """The measure of every point that executed the mechanism."""
-    worst, found, broken = 0.0, "", []
-    for key, measure in measures_of(mechanism.name).items():
-        if not first.calls[key] and not second.calls[key]:
-            continue
-        move = measure(first.calls[key], second.calls[key], mechanism, where)
-        share = move.moved / move.allowed if move.allowed > 0 else float(move.moved > 0) * np.inf
-        if share >= worst:
-            worst, found = share, f"{key[1]} moves {move.moved:.6g} of {move.allowed:.6g}"
-        if move.moved > move.allowed * (1 + 1e-9):
-            broken.append("shift of the release")
-    return worst, found, broken

@@ -35,6 +35,11 @@ class OneRun:
     confidence: float
     delta: float
 
+    @property
+    def num_trials(self) -> int:
+        """Coins."""
+        return self.num_canaries
+
 
 def tail(
     num_canaries: int, num_guesses: int, num_correct: int, epsilon: float, delta: float

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Plan
 from dpgnn.audits.capture import Case
+from dpgnn.audits.mechanics import Check
 
 NUM_PILOTS = 40
 
@@ -53,6 +54,17 @@ def aim_at_release(case: Case, seed: int) -> ReleaseAim:
         candidates += _pieces(difference)
     best = max(candidates, key=lambda direction: _separation(pilots[0], pilots[1], direction))
     return ReleaseAim(case=case, worlds=worlds, direction=best)
+
+
+def shapes(case: Case, seed: int) -> Check | None:
+    """Whether one draw of the release has the same size in both worlds; None where there is no release."""
+    if not release_mechanisms(case.plan):
+        return None
+    sizes = [case.release(case.prepared(inside), seed).size for inside in (True, False)]
+    return Check(
+        name="shape of the release", passed=sizes[0] == sizes[1], p_value=float(sizes[0] == sizes[1]),
+        found=f"{sizes[0]} numbers in G, {sizes[1]} in G'",
+    )  # fmt: skip
 
 
 def release_mechanisms(plan: Plan) -> list[Any]:

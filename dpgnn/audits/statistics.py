@@ -106,6 +106,11 @@ class Verdict:
     delta: float
     num_trials: int
 
+    @property
+    def confidence(self) -> float:
+        """Of the limits and of `epsilon_lower_bound`."""
+        return 1 - self.level
+
 
 def judge(
     scores: tuple[np.ndarray, np.ndarray], line: ClaimLine, *, delta: float, level: float
@@ -158,7 +163,11 @@ def judge(
 def _cuts(scores: tuple[np.ndarray, np.ndarray]) -> list[Cut]:
     """Both directions of both worlds, at quantiles of all scores."""
     both = np.unique(np.concatenate(scores))
-    places = np.unique(np.linspace(0, len(both) - 1, _NUM_THRESHOLDS).astype(int))
+    last = len(both) - 1
+    evenly = np.linspace(0, last, _NUM_THRESHOLDS).astype(int)
+    # rare scores decide where few steps see the canary
+    tails = (2.0 ** np.arange(0, max(np.log2(last + 1), 1.0), 0.5)).astype(int)
+    places = np.unique(np.clip(np.concatenate([evenly, tails, last - tails]), 0, last))
     cuts = []
     for sign in (1, -1):
         values = np.sort(sign * both)

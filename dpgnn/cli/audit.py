@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpgnn.audits.entry_audit import AuditRequest, Finding
+    from dpgnn.audits.entry_audit import AuditRequest
+    from dpgnn.audits.findings import Finding
+    from dpgnn.audits.statistics import Verdict
     from dpgnn.study import RunKey, Study
 
 
@@ -27,13 +30,26 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--runs", type=int, default=400, help="runs of each world and mechanism")
     parser.add_argument("--steps", type=int, default=64, help="steps of one run, at most")
     parser.add_argument("--level", type=float, default=0.001, help="false-alarm rate of the tests")
-    parser.add_argument("--processes", type=int, default=1, help="processes")
+    parser.add_argument("--processes", "--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--one-run", type=int, default=0, metavar="CANARIES",
+        help="bound epsilon from one run with so many canaries, in place of the claim test",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exit-zero", action="store_true",
+        help="exit with 0 whatever was found (the workflow: an accusation is a result)",
+    )  # fmt: skip
     parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Audit the entry and write what was found; an accused claim is a result, not an error."""
+    """Audit the entry and write what was found.
+
+    Returns:
+        0 where every mechanism passed, 3 where one is accused, 4 where none is and one was not audited.
+    """
     from dpgnn.audits.entry_audit import audit, case_of
+    from dpgnn.audits.one_run_audit import audit_in_one_run
     from dpgnn.storage import write_json
     from dpgnn.study import RunKey, load_study
 
@@ -43,23 +59,46 @@ def main(args: argparse.Namespace) -> int:
     )
     study.check_key(key)
     request = request_of(study, key, args)
-    findings = audit(request)
+    findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
     claimed = case_of(request).plan.claims[0].epsilon
     write_json(args.out, [recorded(finding, key, claimed) for finding in findings])
-    for finding in findings:
-        word = "not audited" if finding.attack == "none" else "passed"
-        bound = finding.verdict.epsilon_lower_bound if finding.verdict else 0.0
-        if not finding.passed:
-            word = "ACCUSED"
-        print(
-            f"{key.folder} {finding.mechanism}: {word}, epsilon >= {bound:.3g} {finding.note}".rstrip(),
-            file=sys.stderr,
-        )
+    print(_table(findings, key))
     if request.work is not None:
         import shutil
 
         shutil.rmtree(request.work, ignore_errors=True)
-    return 0
+    outcomes = {finding.outcome for finding in findings}
+    if args.exit_zero:
+        return 0
+    return EXIT[
+        "failed" if "failed" in outcomes else "not-run" if "not-run" in outcomes else "passed"
+    ]
+
+
+EXIT = {"passed": 0, "failed": 3, "not-run": 4}
+
+
+def _table(findings: Sequence[Finding], key: RunKey) -> str:
+    """One line for each mechanism."""
+    rows = [("mechanism", "outcome", "epsilon >=", "detects epsilon >=", "seconds", "note")]
+    for finding in findings:
+        bound, seen = finding.lower_bound, finding.detectable
+        rows.append(
+            (
+                finding.mechanism,
+                finding.outcome,
+                "-" if bound is None else f"{bound.epsilon_lower_bound:.3g}",
+                "-" if seen is None or seen.epsilon is None else f"{seen.epsilon:.3g}",
+                f"{finding.seconds:.0f}",
+                _note(finding),
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    lines = [
+        "  ".join([*(word.ljust(width) for word, width in zip(row, widths)), row[5]]).rstrip()
+        for row in rows
+    ]
+    return "\n".join([f"audit of {key.folder}", *lines])
 
 
 def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequest:
@@ -97,16 +136,17 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
 
 def recorded(finding: Finding, key: RunKey, claimed: float) -> dict[str, Any]:
     """A finding as the report reads it."""
-    verdict = finding.verdict
+    verdict, bound = finding.verdict, finding.lower_bound
     entry: dict[str, Any] = {
         "key": {name: getattr(key, name) for name in ("dataset", "setting", "entry", "epsilon")},
         "mechanism": finding.mechanism,
         "attack": f"{finding.mechanism}: {finding.attack}",
-        "epsilon_lower_bound": verdict.epsilon_lower_bound if verdict else None,
-        "confidence": 1 - verdict.level if verdict else None,
-        "num_trials": verdict.num_trials if verdict else None,
+        "epsilon_lower_bound": None if bound is None else bound.epsilon_lower_bound,
+        "confidence": None if bound is None else bound.confidence,
+        "num_trials": None if bound is None else bound.num_trials,
         "note": _note(finding),
-        "passed": finding.passed,
+        "outcome": finding.outcome,
+        "reason": finding.reason,
         "claimed_epsilon": claimed if math.isfinite(claimed) else None,
         "num_steps": finding.num_steps,
         "attained_share_of_sensitivity": finding.attained_share,
@@ -116,23 +156,41 @@ def recorded(finding: Finding, key: RunKey, claimed: float) -> dict[str, Any]:
         ],
     }
     if verdict is not None:
-        entry["claim_test"] = {
-            "rejected": verdict.rejected,
-            "level": verdict.level,
-            "true_positive_rate_low": verdict.true_positive_rate_low,
-            "false_positive_rate_high": verdict.false_positive_rate_high,
-            "allowed_rate": verdict.allowed_rate,
-        }
+        entry["claim_test"] = _recorded_test(verdict)
         entry["epsilon_gaussian_shape"] = verdict.epsilon_gaussian_shape
         entry["delta"] = verdict.delta
+    if finding.step_verdict is not None:
+        entry["claim_test_of_steps"] = _recorded_test(finding.step_verdict)
+    if finding.detectable is not None:
+        entry["detectable"] = dataclasses.asdict(finding.detectable)
+        entry["detectable_epsilon"] = finding.detectable.epsilon
     return entry
 
 
+def _recorded_test(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "rejected": verdict.rejected,
+        "level": verdict.level,
+        "num_trials": verdict.num_trials,
+        "true_positive_rate_low": verdict.true_positive_rate_low,
+        "false_positive_rate_high": verdict.false_positive_rate_high,
+        "allowed_rate": verdict.allowed_rate,
+    }
+
+
 def _note(finding: Finding) -> str:
+    if finding.outcome == "not-run":
+        return f"not run: {finding.reason or 'no test was made'}"
     failed = [check.name for check in finding.checks if not check.passed]
-    words = [finding.note] if finding.note else []
+    words = []
     if finding.verdict is not None and finding.verdict.rejected:
         words.append("the claim of the planned event is rejected")
+    if finding.step_verdict is not None and finding.step_verdict.rejected:
+        words.append("the claim of one step is rejected")
+    if finding.one_run is not None and finding.outcome == "failed":
+        words.append(
+            f"above the {finding.claimed_of_steps:.4g} claimed for the steps that were run"
+        )
     if failed:
         words.append(f"exact tests failed: {', '.join(failed)}")
     return "; ".join(words) or "no fault found"

@@ -78,22 +78,34 @@ def audits_table(audits: Sequence[Mapping[str, Any]]) -> Table:
     for audit in audits:
         row = {name: audit["key"][name] for name in AUDIT_KEY}
         row |= {"label": row["entry"], "repeat": audit["key"].get("repeat")}
-        for name in ("attack", "epsilon_lower_bound", "confidence", "num_trials", "note"):
+        for name in (
+            "attack",
+            "outcome",
+            "epsilon_lower_bound",
+            "confidence",
+            "num_trials",
+            "note",
+        ):
             row[name] = audit.get(name)
+        row["detectable_epsilon"] = audit.get("detectable_epsilon")
         rows.append(row)
     return Table(
         name="audits",
         title="Audits and attacks",
         caption=(
             "What an attack on the run itself shows: with the stated confidence, no smaller ε is true of it. "
-            "A lower bound far below the claim does not prove the claim; one above it disproves it."
+            "A lower bound far below the claim does not prove the claim; one above it disproves it. "
+            "Outcome: failed is an accusation; not-run says that no test could be made. Detects: the "
+            "smallest true ε that the claim tests would have accused with probability 0.8."
         ),
         columns=(
             *PLACE, *ENTRY,
             Column(key="epsilon", header="Budget ε", kind="epsilon"),
             Column(key="repeat", header="Repeat", kind="integer", optional=True),
             Column(key="attack", header="Attack"),
+            Column(key="outcome", header="Outcome", optional=True),
             Column(key="epsilon_lower_bound", header="ε ≥", kind="epsilon"),
+            Column(key="detectable_epsilon", header="Detects ε ≥", kind="epsilon", optional=True),
             Column(key="confidence", header="Confidence", kind="number", optional=True),
             Column(key="num_trials", header="Trials", kind="integer", optional=True),
             Column(key="note", header="Note", optional=True),

@@ -8,6 +8,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, training_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
+from dpgnn.audits.one_run_audit import audit_in_one_run
 from dpgnn.methods.base import Entry, Facts
 
 FACTS = Facts(num_nodes=1000, num_train=600, num_features=50, num_classes=7, task="multiclass")
@@ -16,7 +17,7 @@ FACTS = Facts(num_nodes=1000, num_train=600, num_features=50, num_classes=7, tas
 def request(method="dp_mlp", unit="node", relation="add-remove", options=None, **changes):
     chosen = methods.get(method)
     entry = Entry(
-        name=method, method=method, mode="sound", privacy_unit=unit, relation=relation,
+        name=method, method=method, mode=changes.pop("mode", "sound"), privacy_unit=unit, relation=relation,
         options=strict.read(chosen.config, options if options is not None else chosen.example),
     )  # fmt: skip
     values = {"num_runs": 8, "max_steps": 2, "budget": Budget(epsilon=4.0, delta=1e-4)}
@@ -80,6 +81,55 @@ def test_one_run_with_many_canaries_bounds_epsilon_from_below_and_stays_below_th
     )
     assert found.num_canaries == 12
     assert 0 <= found.epsilon_lower_bound <= 4.0
+
+
+def test_what_could_not_be_run_is_neither_passed_nor_failed():
+    (finding,) = audit(request("dp_gnn", "node-record", mode="published", facts=FACTS))
+    assert finding.outcome == "not-run"
+    assert not finding.passed
+    assert "fixed-size batches" in finding.reason
+    assert finding.verdict is None
+
+
+def test_a_release_whose_shape_tells_the_worlds_apart_is_accused():
+    options = {"width": 4, "batch_size": 8, "num_steps": 5, "num_vectors": None}
+    options["subsample_rate"] = 0.9
+    found = {
+        f.mechanism: f for f in audit(request("dpar", "node", mode="published", options=options))
+    }
+    assert found["select"].outcome == "failed"
+    assert found["select"].checks[0].found == "1681 numbers in G, 1600 in G'"
+    assert found["train"].outcome == "not-run"
+
+
+def test_an_error_of_the_audited_code_is_an_error_of_the_audit(monkeypatch):
+    def broken(*arguments, **named):
+        raise ValueError("planted")
+
+    monkeypatch.setattr("dpgnn.audits.mechanics.examine_loop", broken)
+    with pytest.raises(ValueError, match="planted"):
+        audit(request(facts=FACTS))
+
+
+def test_an_event_that_no_accountant_counts_is_not_run(monkeypatch):
+    def uncounted(event):
+        raise TypeError("the PLD accountant counts no Such")
+
+    monkeypatch.setattr(entry_audit, "curve", uncounted)
+    (finding,) = audit(request(facts=FACTS))
+    assert (finding.outcome, finding.reason) == (
+        "not-run", "no curve of the claim: the PLD accountant counts no Such",
+    )  # fmt: skip
+
+
+def test_one_run_audits_stand_in_the_same_table():
+    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": "full"}}
+    (finding,) = audit_in_one_run(request(options=options, max_steps=4, level=0.05), 12)
+    assert finding.outcome == "passed"
+    assert finding.lower_bound.num_trials == 12
+    assert finding.lower_bound.epsilon_lower_bound <= finding.claimed_of_steps
+    (edges,) = audit_in_one_run(request("edgerand", "edge"), 12)
+    assert edges.outcome == "not-run"
 
 
 def test_too_few_runs_and_entries_without_privacy_are_refused():

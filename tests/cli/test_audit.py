@@ -1,5 +1,6 @@
 """`dpgnn audit` writes what the report reads; the workflow asks for it only where a study says so."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,48 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert found["key"] == {
         "dataset": "chains-s", "setting": "public", "entry": "dp_mlp", "epsilon": "8",
     }  # fmt: skip
-    assert found["passed"]
+    assert found["outcome"] == "passed"
+    assert "passed" not in found
+    assert found["detectable"]["power"] == 0.8
+    assert found["claim_test_of_steps"]["num_trials"] == 32
     assert found["claim_test"]["rejected"] is False
     assert found["epsilon_lower_bound"] <= found["claimed_epsilon"] <= 8
     assert {check["name"] for check in found["checks"]} >= {"clipping", "noise deviation"}
     (row,) = audits_table([found]).rows
     assert row["num_trials"] == 16
-    assert "passed" in capsys.readouterr().err
+    assert re.search(r"^train +passed ", capsys.readouterr().out, re.MULTILINE)
     assert not list((prepared / "work").rglob("*.safetensors"))
+
+
+def test_accused_and_not_audited_entries_have_exit_codes_of_their_own(
+    prepared: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpgnn.audits import entry_audit
+    from dpgnn.audits.findings import Finding
+    from dpgnn.audits.mechanics import Check
+
+    wrong = Check(name="clipping", passed=False, p_value=0.0, found="norm 2 of 1")
+    accused = Finding(mechanism="train", attack="two worlds", verdict=None, checks=(wrong,))
+    missing = Finding(mechanism="other", attack="none", verdict=None, reason="no such loop")
+    chosen = arguments("--entry", "dp_mlp", "--epsilon", "8")
+    for findings, code in (((accused, missing), 3), ((missing,), 4)):
+        monkeypatch.setattr(entry_audit, "audit", lambda request, f=findings: f)
+        assert main(chosen) == code
+        assert main([*chosen, "--exit-zero"]) == 0
+    assert re.search(r"^other +not-run .*not run: no such loop$", capsys.readouterr().out, re.M)
+    (found,) = read_audits(prepared / "audits")
+    assert (found["outcome"], found["reason"]) == ("not-run", "no such loop")
+    assert found["epsilon_lower_bound"] is None
+    (row,) = audits_table([found]).rows
+    assert row["outcome"] == "not-run"
+
+
+def test_one_run_with_many_canaries(prepared: Path) -> None:
+    few = ["--steps", "2", "--one-run", "8", "--level", "0.05"]
+    assert main(arguments("--entry", "dp_mlp", "--epsilon", "8", *few)) == 0
+    (found,) = read_audits(prepared / "audits")
+    assert found["attack"] == "train: one run, 8 canaries"
+    assert found["confidence"] == 0.95
 
 
 def test_an_entry_without_privacy_is_refused(prepared: Path, capsys) -> None:

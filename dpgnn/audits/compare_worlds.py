@@ -1,0 +1,132 @@
+"""What one mechanism was handed in two neighbouring worlds, compared byte for byte."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.accountants.plan import Mechanism
+from dpgnn.audits.capture import Training
+from dpgnn.audits.release_points import Where, measures_of
+from dpgnn.checks import require
+
+# float32 sums of a few clipped rows
+_ROUNDING = 1e-4
+
+
+@dataclass(kw_only=True, eq=False)
+class Observed:
+    """What one world's fit handed to its mechanisms; sensitive.
+
+    Attributes:
+        trainings: mechanism -> arguments of the training loop.
+        calls: (module, function) -> arguments of each call.
+        samplers: configured samplers that were used.
+    """
+
+    trainings: dict[str, Training] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[Mapping[str, Any]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    samplers: list[Any] = field(default_factory=list)
+
+
+def engine_of(training: Training) -> Any:
+    """The engine of the first step, inside whatever a method wraps around it."""
+    from dpgnn.training.gradients import RootGradients
+
+    if training.before_step is not None:
+        training.before_step(1)
+    engine: Any = training.gradients
+    while not isinstance(engine, RootGradients):
+        inside = [
+            v for name in ("current", "inner") if (v := getattr(engine, name, None)) is not None
+        ]
+        require(
+            bool(inside), f"clipped sums {type(engine).__name__}",
+            "be RootGradients or hold them as `inner` or `current`", sorted(vars(engine)),
+        )  # fmt: skip
+        engine = inside[0]
+    return engine
+
+
+def examples_of(training: Training) -> list[bytes]:
+    """Each root's example: features and structure of its tree, and its label."""
+    engine = engine_of(training)
+    trees, x = engine.trees, engine.given_x
+    dense = x if isinstance(x, np.ndarray) else x.toarray()
+    found = []
+    for root in range(trees.num_roots):
+        first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
+        entries = slice(trees.entry_ptr[first], trees.entry_ptr[last])
+        pieces = (
+            np.ascontiguousarray(dense[trees.node[first:last]], dtype=np.float32),
+            trees.entry_ptr[first : last + 1] - trees.entry_ptr[first],
+            trees.entry_row[entries], trees.entry_weight[entries],
+            trees.level_rows[root], trees.y[root],
+        )  # fmt: skip
+        found.append(b"|".join(np.ascontiguousarray(piece).tobytes() for piece in pieces))
+    return found
+
+
+def compare_sums(
+    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+) -> tuple[float, str, list[str]]:
+    """Changed roots and the shift of the clipped sum, against the event."""
+    from dpgnn.audits.training_audit import root_rows
+
+    if any(mechanism.name not in seen.trainings for seen in (first, second)):
+        return 0.0, "", []
+    sides = [seen.trainings[mechanism.name] for seen in (first, second)]
+    broken = []
+    examples = [examples_of(side) for side in sides]
+    counts = [Counter(side) for side in examples]
+    changed = ((counts[0] - counts[1]).total(), (counts[1] - counts[0]).total())
+    event: Any = parts(mechanism.event)[0][0]
+    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
+    if isinstance(event, PoissonRoots):
+        allowed = (event.d_plus, event.d_minus)
+    else:
+        allowed = (event.changed_roots,) * 2
+        if {len(side) for side in examples} != {event.population}:
+            broken.append("number of roots")
+    if changed[0] > allowed[0] or changed[1] > allowed[1]:
+        broken.append("changed roots")
+    norms = [side.spec.clipping.total_norm for side in sides]
+    if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
+        broken.append("clipping norm or divisor depends on the data")
+    shift, leaks = 0.0, False
+    for scale in (1.0, 25.0):
+        rows = [root_rows(side, side.initial * scale) for side in sides]
+        shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
+        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
+        leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
+    bound = max(norms) * sum(allowed)
+    if shift > bound * (1 + _ROUNDING):
+        broken.append("shift of the clipped sum")
+    if leaks and getattr(engine_of(sides[0]), "dropout", None) is None:
+        broken.append("a gradient depends on other roots")
+    share = max(c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
+    return share, f"{changed} of {allowed} roots, shift {shift:.4g} of {bound:.4g}", broken
+
+
+def compare_release(
+    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+) -> tuple[float, str, list[str]]:
+    """The measure of every point that executed the mechanism."""
+    worst, found, broken = 0.0, "", []
+    for key, measure in measures_of(mechanism.name).items():
+        if not first.calls[key] and not second.calls[key]:
+            continue
+        move = measure(first.calls[key], second.calls[key], mechanism, where)
+        share = move.moved / move.allowed if move.allowed > 0 else float(move.moved > 0) * np.inf
+        if share >= worst:
+            worst, found = share, f"{key[1]} moves {move.moved:.6g} of {move.allowed:.6g}"
+        if move.moved > move.allowed * (1 + 1e-9):
+            broken.append("shift of the release")
+    return worst, found, broken

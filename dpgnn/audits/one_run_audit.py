@@ -1,0 +1,69 @@
+"""One-run audits of an entry: many canaries in one run of each clipped sum; for reports, not for faults."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from dpgnn import seeds
+from dpgnn.accountants.composition import curve
+from dpgnn.accountants.events import compose, parts
+from dpgnn.audits import release_audit, training_audit
+from dpgnn.audits.entry_audit import case_of, guarded, one_thread
+from dpgnn.audits.findings import Finding
+from dpgnn.checks import at_least
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.audits.capture import Case
+    from dpgnn.audits.entry_audit import AuditRequest
+
+
+def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding, ...]:
+    """Bound the epsilon of every clipped sum from one run with many canaries.
+
+    Guarantee: `one_run.guess` for each mechanism; a bound above the claim of the steps that were run accuses
+    a true claim with probability <= request.level.
+
+    Args:
+        request: what is audited; `max_steps` steps are run, `num_runs` is not read.
+        num_canaries: records that are in or out, each by its own fair coin.
+    """
+    at_least("one-run canaries", num_canaries, 8)
+    one_thread()
+    case = case_of(request)
+    found = []
+    for mechanism in case.plan.mechanisms:
+        if mechanism.clipping_norm is not None:
+            print(f"{request.label} {mechanism.name}: one run", file=sys.stderr, flush=True)
+            found.append(
+                guarded(
+                    mechanism.name, lambda m=mechanism: _one(request, case, m, num_canaries)  # type: ignore[misc]
+                )
+            )  # fmt: skip
+    releases = release_audit.release_mechanisms(case.plan)
+    if releases:
+        reason = "one-run audits are for clipped sums; run without --one-run"
+        names = "+".join(mechanism.name for mechanism in releases)
+        found.append(Finding(mechanism=names, attack="none", verdict=None, reason=reason))
+    return tuple(found)
+
+
+def _one(request: AuditRequest, case: Case, mechanism: Mechanism, num_canaries: int) -> Finding:
+    start, delta = time.monotonic(), case.plan.claims[0].delta
+    steps = min(mechanism.num_steps, request.max_steps)
+    result = training_audit.one_run(
+        case, mechanism, num_canaries=num_canaries, num_steps=steps, delta=delta, level=request.level,
+        seed=seeds.child_seed(request.root_seed, "audit", part="one-run", mechanism=mechanism.name),
+    )  # fmt: skip
+    (event, _), *_ = parts(mechanism.event)
+    return Finding(
+        mechanism=mechanism.name,
+        attack=f"one run, {num_canaries} canaries",
+        verdict=None,
+        one_run=result,
+        claimed_of_steps=curve(compose(event, steps)).epsilon(delta),
+        num_steps=steps,
+        seconds=time.monotonic() - start,
+    )

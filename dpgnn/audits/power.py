@@ -1,0 +1,121 @@
+"""How small a violation a claim test can see: the audited event with less noise, until it is accused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+from scipy.stats import binom
+
+from dpgnn.accountants.composition import curve
+from dpgnn.accountants.events import Event, RandomizedResponse, compose, compose_all, parts
+from dpgnn.audits.statistics import ClaimLine
+
+# factors by which noise may be too small; the first that is seen is reported
+FACTORS = (1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
+POWER = 0.8
+_FALSE_ALARMS = np.concatenate([np.geomspace(1e-4, 0.1, 19), np.linspace(0.13, 0.6, 12)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """One claim test, as it was made.
+
+    Attributes:
+        event: what one score is of.
+        num_scores: scores of each world in the half that is tested.
+        level: of the test.
+    """
+
+    event: Event[Any]
+    num_scores: int
+    level: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detectable:
+    """The smallest violation of `FACTORS` that is accused with probability `power`.
+
+    Attributes:
+        noise_factor: noise that many times too small; None where no factor is seen.
+        epsilon: the true epsilon of all planned steps with that noise, at the claim's delta.
+        power: probability of an accusation, if the best test of the worlds is used.
+    """
+
+    noise_factor: float | None
+    epsilon: float | None
+    power: float = POWER
+
+
+def weakened(event: Event[Any], factor: float) -> Event[Any]:
+    """The event with its noise divided by a factor (odds of randomised response to that power)."""
+    return compose_all(*(compose(_less(part, factor), count) for part, count in parts(event)))
+
+
+def _less(part: Any, factor: float) -> Any:
+    if isinstance(part, RandomizedResponse):
+        odds = [_odds(p) ** factor for p in (part.one_if_one, part.one_if_zero)]
+        one, zero = (value / (1 + value) for value in odds)
+        return dataclasses.replace(part, one_if_one=one, one_if_zero=zero)
+    name = "noise_stddev" if hasattr(part, "noise_stddev") else "scale"
+    return dataclasses.replace(part, **{name: getattr(part, name) / factor})
+
+
+def _odds(probability: float) -> float:
+    return probability / max(1 - probability, 1e-300)
+
+
+def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> Detectable:
+    """What the best of some claim tests would accuse.
+
+    The attained curve of the weakened event is taken for the worlds: a canary that reaches less than the
+    declared sensitivity sees less.
+
+    Args:
+        designs: the tests that were made.
+        whole: the mechanism's event with all planned steps.
+        delta: of the reported epsilon.
+    """
+    lines = [ClaimLine.of(curve(design.event)) for design in designs]
+
+    def seen(position: int) -> bool:
+        factor = FACTORS[position]
+        return any(
+            _power(ClaimLine.of(curve(weakened(d.event, factor))), line, d) >= POWER
+            for d, line in zip(designs, lines)
+        )
+
+    low, high = 0, len(FACTORS)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if seen(middle) else (middle + 1, high)
+    if low == len(FACTORS):
+        return Detectable(noise_factor=None, epsilon=None)
+    # pure claims: the loss at which next to nothing is left
+    spent = curve(weakened(whole, FACTORS[low])).epsilon(max(delta, 1e-12))
+    return Detectable(
+        noise_factor=FACTORS[low], epsilon=float(spent) if math.isfinite(spent) else None
+    )
+
+
+def _power(true: ClaimLine, claimed: ClaimLine, design: Design) -> float:
+    """Largest probability of an accusation over the tests on the true curve."""
+    count, error = design.num_scores, design.level / 2
+    counts = np.arange(count + 1)
+    low = np.concatenate([[0.0], betaincinv(counts[1:], count - counts[1:] + 1, error)])
+    best = 0.0
+    for rate in _FALSE_ALARMS:
+        hit = true.highest_rate(float(rate))
+        # the false alarms that may be counted, cut at 1e-4 of their mass
+        first, last = binom.ppf([1e-4, 1 - 1e-4], count, rate).astype(int)
+        places = np.unique(np.linspace(first, last, 24).astype(int))
+        high = betaincinv(places + 1, np.maximum(count - places, 1), 1 - error)
+        needed = np.array([np.searchsorted(low, claimed.highest_rate(float(h))) for h in high])
+        weights = np.diff(binom.cdf(places, count, rate), prepend=0.0)
+        best = max(best, float(weights @ binom.sf(needed - 1, count, hit)))
+    return best
