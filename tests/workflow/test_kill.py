@@ -42,28 +42,34 @@ def server() -> Iterator[whole.Server]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, server: whole.Server
-) -> tuple[dict[str, str], float]:
-    """What the study makes when nobody disturbs it, and the seconds that takes."""
-    folder = copy_repository(tmp_path_factory.mktemp("undisturbed"))
+def prepared(tmp_path_factory: pytest.TempPathFactory, server: whole.Server) -> Path:
+    """A copy of the repository with the whole study; one for all, as someone may edit while tests run."""
+    folder = copy_repository(tmp_path_factory.mktemp("prepared"))
     whole.make_whole(folder)
     server.connect(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, prepared: Path
+) -> tuple[dict[str, str], float]:
+    """What the study makes when nobody disturbs it, and the seconds that takes."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "whole"
+    shutil.copytree(prepared, folder)
     clock = time.monotonic()
     whole.finish(folder)
+    seconds = time.monotonic() - clock
     assert whole.steps_taken(folder) == list(range(1, whole.NUM_STEPS + 1))
     assert whole.leftovers(folder) == []
-    return whole.outcome(folder), time.monotonic() - clock
+    return whole.outcome(folder), seconds
 
 
 @pytest.fixture
-def folder(tmp_path: Path, server: whole.Server) -> Path:
+def folder(tmp_path: Path, prepared: Path, server: whole.Server) -> Path:
     """A copy of the repository with the whole study, not yet run."""
-    folder = copy_repository(tmp_path / "whole")
-    whole.make_whole(folder)
-    server.connect(folder)
     server.ranges.clear()
-    return folder
+    return Path(shutil.copytree(prepared, tmp_path / "whole"))
 
 
 def nobody_at_work(folder: Path) -> bool:
