@@ -230,10 +230,10 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         name="attacks",
         title="Attacks: true against false positives",
         caption=(
-            "Share of members found against share of others accused, both logarithmic. Grey: equality (dotted) "
-            "and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel, at the privacy unit the "
-            "attack is about. A curve of covered answers above its own line, beyond the error of its trials, "
-            "contradicts the claim; the table says where."
+            "Share of members found against share of others accused, both logarithmic. Grey: equality "
+            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel, at the privacy "
+            "unit the attack is about. A curve of covered answers above its own line, beyond the error of "
+            "its trials, contradicts the claim; the table says where."
         ),
         alt="Curves of attacks: " + "; ".join(
             f"{title}: " + ", ".join(

@@ -14,6 +14,7 @@ from dpgnn import workflow
 from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS
 from dpgnn.results import attacks
+from dpgnn.results.info import StudyInfo
 from dpgnn.results.table import to_csv, to_markdown
 from dpgnn.storage import read_json, write_json
 
@@ -94,6 +95,22 @@ def test_only_what_a_claim_covers_counts_as_measured() -> None:
     assert attacks.verdict(uncovered) == "not about the claim"
     # two nodes exchanged under add-remove are two changes
     assert attacks.lower_bound(result(one_run_allowed_epsilon=2.0)) == 1.0
+
+
+def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_entry() -> None:
+    first = result()
+    larger = result(key=first["key"] | {"epsilon": "8"})
+    other = result(attack="gmia", variant="same-graph", pair_set=None)
+    unseen = result(pair_set="unbalanced")
+    panels = attacks._panels([larger, first, other, unseen])
+    assert list(panels) == ["a: LinkTeller, held-out edges", "a: G-MIA, same graph"]
+    assert [r["key"]["epsilon"] for r in panels["a: LinkTeller, held-out edges"]] == ["1"]
+    info = StudyInfo(name="s", tier="S", config_path="s.yaml", entries=(), planned=())
+    picture = attacks.draw_attacks([larger, first, other, unseen], info)
+    assert picture is not None
+    assert picture.png.startswith(b"\x89PNG")
+    assert "claim of ε = 1" in picture.svg.decode()
+    assert attacks.draw_attacks([unseen], info) is None
 
 
 def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:
