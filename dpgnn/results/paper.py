@@ -22,7 +22,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -150,24 +150,22 @@ def paper_tables(
         rows = [row for row in numbers if _matches(row, stated.where)]
         if not rows:
             raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
-        made = _in_order([_row(row, stated, mapping, cells, runs, info) for row in rows])
+        made = [_row(row, stated, mapping, cells, runs, info) for row in rows]
         tables.append(_table(name, stated, mapping, made))
     return tables
 
 
-def _in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def values_first(table: Table) -> Table:
     """Rows with a value of ours first; data sets and methods as the paper has them, budgets by size."""
-    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    return sorted(
-        rows,
-        key=lambda row: (
-            row["verdict"] == "not available",
-            datasets.index(row["dataset"]),
-            methods.index(row["method"]),
-            float(row["epsilon"] or "inf"),
-        ),
-    )
+    datasets = list(dict.fromkeys(row["dataset"] for row in table.rows))
+    methods = list(dict.fromkeys(row["method"] for row in table.rows))
+
+    def place(row: Row) -> tuple[bool, int, int, float]:
+        empty = row["verdict"] == "not available"
+        epsilon = float(row["epsilon"] or "inf")
+        return empty, datasets.index(row["dataset"]), methods.index(row["method"]), epsilon
+
+    return replace(table, rows=sorted(table.rows, key=place))
 
 
 def verdict_of(difference: float, ours_std: float | None, paper_std: float | None) -> str:

@@ -19,7 +19,7 @@ from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import Finding, findings
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import load_map, paper_tables, read_numbers
+from dpgnn.results.paper import load_map, paper_tables, read_numbers, values_first
 from dpgnn.results.ranking import rankings, refusals
 from dpgnn.results.table import Table
 from dpgnn.results.words import Protection, protections
@@ -106,7 +106,8 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     papers: list[Table] = []
     if info.paper:
         mapping = load_map(info.paper)
-        papers = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+        made_beside = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+        papers = [values_first(table) for table in made_beside]
     picture = draw_attacks(attacked, info)
     curves = () if picture is None else ((picture, None),)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)

@@ -14,7 +14,14 @@ from dpgnn.datasets.sources import data_folder
 from dpgnn.results.cells import build_cells
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import PaperMap, load_map, paper_tables, read_numbers, verdict_of
+from dpgnn.results.paper import (
+    PaperMap,
+    load_map,
+    paper_tables,
+    read_numbers,
+    values_first,
+    verdict_of,
+)
 from dpgnn.results.table import Table, to_markdown
 
 NUMBERS = [
@@ -233,3 +240,15 @@ def test_every_map_in_the_repository_is_well_formed() -> None:
         mapping = load_map(path.stem)
         assert mapping.paper == path.stem
         assert read_numbers(mapping.source)
+
+
+def test_rows_with_a_value_come_first_and_budgets_by_size() -> None:
+    base = {"method": "m", "detail": ""}
+    rows = [
+        {**base, "dataset": "a", "epsilon": "16", "verdict": "within spread"},
+        {**base, "dataset": "b", "epsilon": "1", "verdict": "not available"},
+        {**base, "dataset": "a", "epsilon": "2", "verdict": "outside"},
+        {**base, "dataset": "b", "epsilon": "", "verdict": "within spread"},
+    ]
+    table = Table(name="t", title="", caption="", columns=(), rows=rows)
+    assert [row["epsilon"] for row in values_first(table).rows] == ["2", "16", "", "1"]
