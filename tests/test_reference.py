@@ -74,6 +74,8 @@ def test_a_sample_of_differences_on_the_pages_is_rebuilt_from_the_records(reposi
     for folder in _studies(repository):
         page = (repository / "docs" / "results" / f"{folder.name}.md").read_text(encoding="utf-8")
         path = folder / "tables" / "comparisons.csv"
+        if not path.exists():  # a study that asks nothing
+            continue
         schema = {"epsilon": pl.String, "setting": pl.String}
         rows = list(pl.read_csv(path, schema_overrides=schema).iter_rows(named=True))
         for row in rng.sample(rows, min(8, len(rows))):

@@ -39,8 +39,11 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     texts = {}
     for results in found:
         folder = docs / "reference" / results.info.name / "tables"
+        for stale in (*folder.glob("*.csv"), *folder.glob("*.md"), *folder.glob("*.tex")):
+            stale.unlink()
         for table in (*results.tables.values(), *results.papers):
-            if table.name not in ("runs", "cost"):  # the records; seconds that no rerun repeats
+            # runs are the records themselves; seconds of cost are those of one execution
+            if table.rows and table.name not in ("runs", "cost"):
                 write_table(folder, table)
         for picture, _ in results.figures:
             if picture.name not in ("training-curves", "class-accuracy"):

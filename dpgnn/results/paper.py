@@ -201,8 +201,8 @@ def _row(
     if name in stated.unavailable or rule.unavailable:
         reason = stated.unavailable.get(name) or rule.unavailable
         return made | {"verdict": "not available", "reason": reason}
-    ours, _, own = stated.datasets.get(name, name).partition(".")
-    place = (ours, rule.setting or own or stated.setting)
+    mapped, _, own = stated.datasets.get(name, name).partition(".")
+    place = (mapped, rule.setting or own or stated.setting)
     epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
     cell = None
     if rule.select:
