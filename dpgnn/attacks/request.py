@@ -195,7 +195,7 @@ def run_leak(request: AttackRequest) -> Results:
             level=sizes.level, rng=request.rng("hub", paired=False),
         )  # fmt: skip
         found.append(result)
-    if entry.method == "caribou" and entry.privacy_unit == "edge":
+    if entry.privacy_unit == "edge" and request.unfitted.is_released_code:
         result = noise_free_layer.attack(
             request.unfitted, num_runs=sizes.num_runs, level=sizes.level,
             rng=request.rng("noise-free-layer", paired=False),
