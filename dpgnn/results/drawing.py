@@ -103,6 +103,11 @@ def rows_of(num_rows: int, num_columns: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, figure.subplots(num_rows, num_columns, squeeze=False).tolist()
 
 
+def legend_columns(width: float, longest: int) -> int:
+    """Columns that labels of that many letters fit into, on a figure of a width in inches."""
+    return max(1, int(width / max(1.9, 0.6 + 0.075 * longest)))
+
+
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all panels, each entry once."""
     handles: dict[str, Any] = {}
@@ -110,7 +115,7 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
         for handle, label in zip(*axis.get_legend_handles_labels()):
             handles.setdefault(label, handle)
     if handles:
-        columns = max(1, min(len(handles), int(figure.get_figwidth() / 1.9)))
+        columns = min(len(handles), legend_columns(figure.get_figwidth(), max(map(len, handles))))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 

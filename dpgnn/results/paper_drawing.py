@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
                 axis.set_ylabel(panel.row_title if figure.kind == "heat" else panel.y_title)
                 axis.set_xlabel(panel.x_title)
         if figure.kind not in ("heat", "bars"):
-            _legend(canvas, axes)
+            drawing.legend(canvas, axes)
         png, svg = drawing.to_bytes(canvas)
     return Picture(
         name=name,
@@ -83,27 +83,10 @@ def _canvas(figure: PaperFigure, num_panels: int) -> tuple[Figure, list[Axes]]:
     entries = len(figure.series) if figure.kind in ("lines", "checkpoints", "classes") else 0
     width = max(canvas.get_figwidth(), 0.075 * len(figure.title), 5.2 if entries > 3 else 0.0)
     longest = max(len(series.label) for series in figure.series)
-    legend_rows = -(-entries // _columns(width, longest))
+    # 13 letters say "(no privacy)"
+    legend_rows = -(-entries // drawing.legend_columns(width, longest + 13))
     canvas.set_size_inches(width, canvas.get_figheight() + 0.17 * legend_rows)
     return canvas, axes
-
-
-def _columns(width: float, longest: int) -> int:
-    """Columns of the legend for labels of that many letters, "(no privacy)" included."""
-    return max(1, int(width / (0.6 + 0.075 * (longest + 13))))
-
-
-def _legend(canvas: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, in columns that its labels fit into."""
-    handles: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels()):
-            handles.setdefault(label, handle)
-    longest = max(map(len, handles), default=13) - 13
-    columns = min(len(handles), _columns(canvas.get_figwidth(), longest))
-    canvas.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=max(1, columns)
-    )
 
 
 def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
