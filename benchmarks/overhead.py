@@ -10,6 +10,7 @@ python -m benchmarks.overhead            a few minutes; writes benchmarks/overhe
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -60,20 +61,21 @@ def processor_seconds(*arguments: str, cwd: Path = ROOT) -> float:
 
 
 def make_inputs(study: Study, folder: Path) -> dict[str, float]:
-    """Graphs and splits of repeat 0; seconds of each kind of process."""
+    """Graphs and splits; seconds of each kind of process. Only the smallest data set has several repeats."""
     seconds: dict[str, list[float]] = {"graph": [], "split": []}
     for name, dataset in study.config.datasets.items():
         graph = folder / "results" / "graphs" / name
         command = ("-m", "dpgnn", "data", "prepare", name, "--out", str(graph))
         seconds["graph"].append(processor_seconds(*command))
-        for setting in dataset.settings:
+        repeats = study.config.repeats if name == SMALLEST else 1
+        for setting, repeat in itertools.product(dataset.settings, range(repeats)):
             recipe = storage.canonical_json(study.config.settings[setting])
             seconds["split"].append(
                 processor_seconds(
                     "-m", "dpgnn", "split", "--graph", str(graph), "--dataset", name, "--setting",
-                    setting, "--repeat", "0", "--root-seed", str(study.config.root_seed),
+                    setting, "--repeat", str(repeat), "--root-seed", str(study.config.root_seed),
                     "--setting-json", recipe, "--out",
-                    str(folder / "results" / "splits" / f"{name}.{setting}.0.parquet"),
+                    str(folder / "results" / "splits" / f"{name}.{setting}.{repeat}.parquet"),
                 )
             )  # fmt: skip
     return {kind: statistics.median(values) for kind, values in seconds.items()}
@@ -112,9 +114,8 @@ def measure(rounds: int) -> dict[str, object]:
         inputs = make_inputs(study, folder)
         costs = {}
         for entry in study.entries:
-            keys = [key for key in first if key.entry == entry and key.dataset == SMALLEST]
-            # without privacy one budget is all there is, so the run is made again
-            costs[entry] = cost_of((keys * 4)[:4], folder, rounds)
+            keys = [key for key in study.keys if key.entry == entry and key.dataset == SMALLEST]
+            costs[entry] = cost_of(keys[: study.config.repeats], folder, rounds)
         work = train_seconds(first, folder) - max(cost.process for cost in costs.values())
     runs_seconds = work * study.config.repeats
     process = statistics.mean(costs[key.entry].process for key in study.keys)

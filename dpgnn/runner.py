@@ -335,7 +335,17 @@ def _write(
     names = sorted({name for row in rows for name in row} | {"step"})
     columns = {name: [row.get(name) for row in rows] for name in names}
     types = {name: pa.int64() if name == "step" else pa.float64() for name in names}
-    table = pa.table({name: pa.array(columns[name], types[name]) for name in names})
+    # arrays with a mask: from lists, pyarrow would import pandas
+    missing = {name: np.array([value is None for value in columns[name]], bool) for name in names}
+    filled = {name: [0 if value is None else value for value in columns[name]] for name in names}
+    table = pa.table(
+        {
+            name: pa.array(
+                np.array(filled[name], types[name].to_pandas_dtype()), mask=missing[name]
+            )
+            for name in names
+        }
+    )
     write_parquet(out / "history.parquet", table)
     _write_state(out / "model.safetensors", fitted, note)
     write_json(out / "resources.json", resources)

@@ -13,7 +13,13 @@ from dpgnn.checks import at_least, fail, one_of, require
 from dpgnn.datasets import recipes
 from dpgnn.datasets.recipes import labelled_nodes
 from dpgnn.datasets.truncation import truncate
-from dpgnn.storage import DamagedFileError, parquet_metadata, read_parquet, write_parquet
+from dpgnn.storage import (
+    DamagedFileError,
+    parquet_metadata,
+    read_parquet,
+    values_of,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
@@ -271,7 +277,7 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
     Raises:
         DamagedFileError: missing, damaged, or of another graph.
     """
-    part = read_parquet(path, ["part"])["part"].to_numpy()
+    part = values_of(read_parquet(path, ["part"])["part"])
     metadata = parquet_metadata(path)
     if "inductive" not in metadata or not np.isin(part, (-2, -1, 0, 1, 2)).all():
         raise DamagedFileError(f"{path} must be a split of dpgnn; delete it and run `dpgnn split`")

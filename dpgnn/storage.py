@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
@@ -197,6 +198,18 @@ def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None)
         raise DamagedFileError(
             f"{path} must be an undamaged Parquet file: {error}; delete it and rerun"
         ) from None
+
+
+def values_of(column: pa.ChunkedArray) -> np.ndarray:
+    """All values of a column of numbers without nulls in one writable array.
+
+    The same as pyarrow's `to_numpy`, which imports pandas for it.
+    """
+    import numpy as np
+
+    if not column.num_chunks:
+        return column.to_numpy()
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
 def parquet_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:

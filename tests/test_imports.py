@@ -67,3 +67,26 @@ def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> N
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("run", ["mlp/eps=inf", "dp_mlp/eps=1"])
+def test_a_run_leaves_out_what_takes_longer_to_import_than_to_run(
+    run: str, repository: Path, tmp_path: Path
+) -> None:
+    """torch's compiler, pandas and scipy.signal: together more than a second of each process."""
+    code = f"""
+import sys
+from dpgnn.__main__ import main
+graph, part = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
+axes = ["--dataset", "chains-s", "--setting", "public", "--repeat", "0", "--root-seed", "0"]
+assert main(["data", "prepare", "chains-s", "--out", graph]) == 0
+assert main(["split", "--graph", graph, *axes, "--kind", "public", "--out", part]) == 0
+sys.modules.pop("pandas", None)
+study = {str(repository / "config.yaml")!r}
+assert main(["train", "--study", study, "--run", "chains-s.public/{run}/0"]) == 0
+print([name for name in ("torch._dynamo", "pandas", "scipy.signal") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

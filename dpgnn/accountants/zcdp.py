@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 from dpgnn import checks
 from dpgnn.accountants import gdp
@@ -62,6 +61,8 @@ def delta(epsilon: float, rho: float) -> float:
     Raises:
         ValueError: rho < 0.
     """
+    from scipy.optimize import minimize_scalar
+
     checks.require(rho >= 0, "rho", "be >= 0", rho)
     if rho == 0:
         return max(0.0, -math.expm1(epsilon))
@@ -97,6 +98,8 @@ def profile(epsilons: Floats, rho: float) -> Floats:
 
 def epsilon(rho: float, delta_target: float) -> float:
     """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up."""
+    from scipy.optimize import brentq
+
     checks.open_probability("delta", delta_target)
     checks.require(rho >= 0, "rho", "be >= 0", rho)
     if rho == 0 or delta(0.0, rho) <= delta_target:

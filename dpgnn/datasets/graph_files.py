@@ -21,6 +21,7 @@ from dpgnn.storage import (
     read_json,
     read_parquet,
     sha256_file,
+    values_of,
     write_json,
     write_parquet,
 )
@@ -107,7 +108,7 @@ def read_graph(
     graph = Graph(
         name=meta["name"],
         x=_features(nodes, meta) if features else sp.csr_array(shape, dtype=np.float32),
-        edge_index=np.stack([ends[e].to_numpy() for e in ("source", "target")])
+        edge_index=np.stack([values_of(ends[e]) for e in ("source", "target")])
         if edges
         else no_edges,
         y=_labels(nodes, meta),
@@ -226,16 +227,16 @@ def _features(nodes: pa.Table, meta: Mapping[str, Any]) -> Features:
 def _labels(nodes: pa.Table, meta: Mapping[str, Any]) -> np.ndarray:
     if meta["task"] == "multilabel":
         return _flat(nodes["y"]).reshape(meta["num_nodes"], meta["num_classes"])
-    return nodes["y"].to_numpy()
+    return values_of(nodes["y"])
 
 
 def _flat(column: pa.ChunkedArray) -> np.ndarray:
     """All values of a list column in one writable array."""
-    return np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks])
+    return np.concatenate([np.from_dlpack(chunk.flatten()) for chunk in column.chunks])
 
 
 def _parts(column: pa.ChunkedArray) -> dict[str, np.ndarray]:
-    codes = column.to_numpy()
+    codes = values_of(column)
     return {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
 
 

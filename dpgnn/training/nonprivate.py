@@ -5,6 +5,7 @@ It imports nothing of the private engine, so that a change there reruns no basel
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ def train_full_batch(
     Raises:
         ValueError: the loss is not finite.
     """
+    _without_compiler()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     best, best_state, since = (-1.0, 0.0), {}, 0
     history: list[Mapping[str, float]] = []
@@ -79,7 +81,7 @@ def train_full_batch(
                 f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
             )
         loss.backward()
-        optimizer.step()
+        _step(optimizer)
         model.eval()
         with torch.no_grad():
             logits = forward(None)
@@ -101,3 +103,21 @@ def train_full_batch(
         if config.patience and since >= config.patience:
             break
     return best_state, history
+
+
+def _without_compiler() -> None:
+    """Keep torch's optimisers from importing torch's compiler, which takes longer than a small run.
+
+    Their methods ask the compiler, at the first call, for a version of themselves that it leaves alone.
+    Nothing here is compiled, so they are that version already. Where torch has no such mark, nothing happens.
+    """
+    for name in ("add_param_group", "zero_grad"):
+        plain = getattr(getattr(torch.optim.Optimizer, name, None), "__wrapped__", None)
+        if plain is not None and not hasattr(plain, "__dynamo_disable"):
+            plain.__dynamo_disable = plain
+
+
+def _step(optimizer: torch.optim.Optimizer) -> None:
+    """`optimizer.step()` without the wrappers that speak to profiler and compiler."""
+    with torch.no_grad():
+        inspect.unwrap(type(optimizer).step)(optimizer)

@@ -48,6 +48,36 @@ def test_a_process_that_dies_is_named_and_nothing_hangs(problem: Any) -> None:
     assert not torch.distributed.is_initialized()
 
 
+def test_a_study_says_how_many_processes_a_run_has(small_graph: Any, tmp_path: Any) -> None:
+    from helpers import TOY
+
+    from dpgnn.methods.base import Performance
+    from dpgnn.runner import RunInputs, run_one
+    from dpgnn.splits import SplitConfig, make_split
+    from dpgnn.study import resolve
+
+    study = resolve(TOY | {"num_processes": 2})
+    key = next(key for key in study.keys if key.entry == "dp_mlp")
+    assert study.run_params(key)["num_processes"] == 2
+    assert "num_processes" not in resolve(TOY).run_params(key)
+    config = SplitConfig(kind="random", train_fraction=0.5, val_fraction=0.2)
+    split = make_split(small_graph, config, rng=np.random.default_rng(0))
+    records = []
+    for count in (1, 2):
+        inputs = RunInputs(
+            key={"study": "s", **key.axes}, entry=study.entries["dp_mlp"].for_dataset("two"),
+            epsilon=4.0, delta=1e-3, graph=small_graph, split=split, prepared=None, hashes={},
+            performance=Performance(num_processes=count),
+        )  # fmt: skip
+        records.append(run_one(inputs, tmp_path / str(count), work=None))
+    one, two = records
+    assert two.details == {"num_processes": 2}
+    assert one.config_sha256 != two.config_sha256
+    assert one.plan == two.plan
+    # the toy's weights differ by rounding only, which changes no answer here
+    assert one.metrics["test"]["accuracy"] == two.metrics["test"]["accuracy"]
+
+
 @pytest.fixture(scope="module", params=["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def pair(request: Any, problem: Any) -> Iterator[tuple[RootGradients, SharedRootGradients]]:
     """The sums of one process, and of two that are really there."""
@@ -141,33 +171,3 @@ def test_a_gpu_is_used_by_one_process(problem: Any) -> None:
             problem.network, problem.x, problem.trees, clipping=None,
             execution=Execution(device="cuda"), num_processes=2,
         )  # fmt: skip
-
-
-def test_a_study_says_how_many_processes_a_run_has(small_graph: Any, tmp_path: Any) -> None:
-    from helpers import TOY
-
-    from dpgnn.methods.base import Performance
-    from dpgnn.runner import RunInputs, run_one
-    from dpgnn.splits import SplitConfig, make_split
-    from dpgnn.study import resolve
-
-    study = resolve(TOY | {"num_processes": 2})
-    key = next(key for key in study.keys if key.entry == "dp_mlp")
-    assert study.run_params(key)["num_processes"] == 2
-    assert "num_processes" not in resolve(TOY).run_params(key)
-    config = SplitConfig(kind="random", train_fraction=0.5, val_fraction=0.2)
-    split = make_split(small_graph, config, rng=np.random.default_rng(0))
-    records = []
-    for count in (1, 2):
-        inputs = RunInputs(
-            key={"study": "s", **key.axes}, entry=study.entries["dp_mlp"].for_dataset("two"),
-            epsilon=4.0, delta=1e-3, graph=small_graph, split=split, prepared=None, hashes={},
-            performance=Performance(num_processes=count),
-        )  # fmt: skip
-        records.append(run_one(inputs, tmp_path / str(count), work=None))
-    one, two = records
-    assert two.details == {"num_processes": 2}
-    assert one.config_sha256 != two.config_sha256
-    assert one.plan == two.plan
-    # the toy's weights differ by rounding only, which changes no answer here
-    assert one.metrics["test"]["accuracy"] == two.metrics["test"]["accuracy"]
