@@ -99,8 +99,8 @@ def test_the_published_sampler_shows_the_hub_and_the_own_list_sampler_does_not()
 @pytest.mark.slow
 def test_the_hub_breaks_the_published_claim_of_one() -> None:
     found = hub.attack(
-        hub_entry("published"), Budget(epsilon=1.0, delta=1e-4), num_runs=100, num_steps=64,
-        level=0.001, rng=np.random.default_rng(0),
+        hub_entry("published"), Budget(epsilon=1.0, delta=1e-5), num_runs=60, num_steps=16,
+        level=0.01, rng=np.random.default_rng(0), worlds=hub.HubWorlds(num_lists=1000),
     )  # fmt: skip
     assert found["exceeds_claim"] is True
 
