@@ -34,10 +34,9 @@ STARTS = {
     "import torch": ("-c", "import torch"),
 }
 SMALLEST = "chains-s"
-NOTE = (
-    "Runs' seconds are measured, processes' are their number times the mean cost. The runs of the quick study are\n"
-    "so short that importing torch alone outweighs them; `runs_per_job` in a study divides that by as many runs."
-)
+NOTE = """\
+Runs' seconds are measured, processes' are their number times the mean cost. The runs of the quick study are
+so short that importing torch alone outweighs them; `runs_per_job` in a study divides that by as many runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
