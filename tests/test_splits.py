@@ -241,3 +241,21 @@ def test_parts_that_share_a_node_are_refused():
     one = np.array([1])
     with pytest.raises(ValueError, match="disjoint parts"):
         Split(train_idx=one, val_idx=np.array([2]), test_idx=one, inductive=False)
+
+
+def test_a_cut_setting_bounds_degrees_and_survives_the_file(tmp_path):
+    graph = graph_of()
+    rng = np.random.default_rng(0)
+    split = make_split(graph, SplitConfig(max_degree=2), rng=rng)
+    write_split(tmp_path / "split.parquet", split, num_nodes=graph.num_nodes)
+    again = read_split(tmp_path / "split.parquet", num_nodes=graph.num_nodes)
+    kept = edges_in_setting(graph, again)
+    assert again.max_degree == 2
+    assert np.bincount(kept[0], minlength=graph.num_nodes).max() <= 2
+    assert kept.shape[1] < graph.edge_index.shape[1]
+    assert "preprocessing" in SplitConfig(max_degree=2).caveats
+
+
+def test_a_setting_that_cuts_nothing_is_stated_as_before_the_option():
+    assert "max_degree" not in SplitConfig().stated
+    assert SplitConfig(max_degree=3).stated["max_degree"] == 3
