@@ -119,7 +119,7 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "Cells",
         "Claimed ε",
         "Proved ε",
-        "Breaks the stated guarantee",
+        "Breaks the claim (cells, if not all)",
     ]
     return markdown(head, body)
 
