@@ -83,8 +83,8 @@ class StudyConfig:
         tier: the tier run when none is asked for.
         randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
         num_threads: threads of one run; results are byte-identical for one value of it.
-        num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or dp_mlp_smooth;
-            other methods use one. Results are byte-identical for one value of it.
+        num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or
+            dp_mlp_smooth; other methods use one. Results are byte-identical for one value of it.
         runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
         paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
         baseline: the entry that paired differences are taken against; or empty.
