@@ -30,8 +30,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--runs", type=int, default=400, help="runs of each world and mechanism")
     parser.add_argument("--steps", type=int, default=64, help="steps of one run, at most")
     parser.add_argument(
-        "--seconds", type=float, default=80.0,
-        help="wall time for the runs; what does not fit is left out and said (inf: make all)",
+        "--seconds", type=float, default=math.inf,
+        help="wall time for the runs; what does not fit is left out and said; default: all are made",
     )  # fmt: skip
     parser.add_argument("--level", type=float, default=0.001, help="false-alarm rate of the tests")
     parser.add_argument("--processes", "--jobs", type=int, default=1, help="processes")
