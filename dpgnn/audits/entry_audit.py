@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,7 +51,6 @@ class AuditRequest:
         max_steps: steps of one run, at most those of the plan.
         level: probability of accusing a correct mechanism, for the claim test and for the exact tests.
         num_processes: 1 stays in this process.
-        max_seconds: wall time for all runs; what does not fit is left out and said. None leaves out nothing.
         work: where finished chunks are kept; None keeps none.
         label: stands before progress lines.
     """
@@ -65,7 +63,6 @@ class AuditRequest:
     max_steps: int = 64
     level: float = 0.001
     num_processes: int = 1
-    max_seconds: float | None = None
     work: Path | None = None
     label: str = "audit"
 
@@ -213,7 +210,6 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
         verdict=verdict,
         step_verdict=step_verdict,
         detectable=detectable(designs, mechanism.event, delta),
-        cut=_cut(request, len(scores[0])),
         checks=checks,
         num_steps=steps,
         attained_share=aim.moved() / mechanism.sensitivity if mechanism.sensitivity else None,
@@ -241,7 +237,6 @@ def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -
         attack="two worlds, canary, the noisy release",
         verdict=verdict,
         detectable=detectable((design,), whole, delta),
-        cut=_cut(request, len(scores[0])),
         checks=() if shape is None else (shape,),
         seconds=time.monotonic() - start,
     )
@@ -341,44 +336,19 @@ def _seed(request: AuditRequest, name: str, inside: bool, run: int) -> int:
 
 
 def _scores(request: AuditRequest, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all runs in G and in G' that fit into the time, shape (runs, steps)."""
+    """Scores of all runs in G and in G', shape (runs, steps)."""
     tasks = [
-        (inside, first) for first in range(0, request.num_runs, CHUNK) for inside in (True, False)
+        (inside, first) for inside in (True, False) for first in range(0, request.num_runs, CHUNK)
     ]
-    found: dict[tuple[bool, int], np.ndarray] = {}
+    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
     start = time.monotonic()
-    limit = math.inf
-    if request.max_seconds is not None:
-        limit = request.max_seconds / _num_parts(case_of(request).plan)
-    running = _run(request, name, tasks)
-    for task, scores in zip(tasks, running):
-        found[task] = scores
-        _say(request, name, len(found), len(tasks), start)
-        pairs, spent = len(found) // 2, time.monotonic() - start
-        # another chunk of each world would not fit
-        if len(found) % 2 == 0 and pairs >= 2 and spent * (pairs + 1) / pairs > limit:
-            break
-    running.close()
-    made = [first for first in range(0, request.num_runs, CHUNK) if (False, first) in found]
-    sides = [np.concatenate([found[inside, first] for first in made]) for inside in (True, False)]
-    return sides[0], sides[1]
+    for done, (task, scores) in enumerate(zip(tasks, _run(request, name, tasks)), start=1):
+        found[task[0]].append(scores)
+        _say(request, name, done, len(tasks), start)
+    return np.concatenate(found[True]), np.concatenate(found[False])
 
 
-def _num_parts(plan: Plan) -> int:
-    """Mechanisms that are run apart: each clipped sum, and all releases together."""
-    sums = sum(mechanism.clipping_norm is not None for mechanism in plan.mechanisms)
-    return sums + bool(release_audit.release_mechanisms(plan))
-
-
-def _cut(request: AuditRequest, made: int) -> str:
-    """What a reader must know of the number of runs."""
-    whole = made >= request.num_runs
-    return "" if whole else f"{made} of {request.num_runs} runs of each world fitted into the time"
-
-
-def _run(
-    request: AuditRequest, name: str, tasks: list[tuple[bool, int]]
-) -> Generator[np.ndarray, None, None]:
+def _run(request: AuditRequest, name: str, tasks: list[tuple[bool, int]]) -> Iterator[np.ndarray]:
     if request.num_processes == 1:
         for inside, first in tasks:
             yield chunk_scores(request, name, inside, first)

@@ -30,7 +30,6 @@ class Finding:
         detectable: the smallest violation the claim tests would have accused; None where not computed.
         one_run: bound from one run with many canaries, where that was asked for.
         claimed_of_steps: with `one_run`, the claim's epsilon for the steps that were run.
-        cut: that fewer runs were made than asked for, in words; empty where all were.
         reason: why the mechanism was not audited; empty where it was.
     """
 
@@ -45,7 +44,6 @@ class Finding:
     detectable: Detectable | None = None
     one_run: OneRun | None = None
     claimed_of_steps: float | None = None
-    cut: str = ""
     reason: str = ""
 
     @property

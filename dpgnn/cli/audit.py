@@ -29,10 +29,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--runs", type=int, default=400, help="runs of each world and mechanism")
     parser.add_argument("--steps", type=int, default=64, help="steps of one run, at most")
-    parser.add_argument(
-        "--seconds", type=float, default=math.inf,
-        help="wall time for the runs; what does not fit is left out and said; default: all are made",
-    )  # fmt: skip
     parser.add_argument("--level", type=float, default=0.001, help="false-alarm rate of the tests")
     parser.add_argument("--processes", "--jobs", type=int, default=1, help="processes")
     parser.add_argument(
@@ -130,7 +126,6 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
         max_steps=args.steps,
         level=args.level,
         num_processes=args.processes,
-        max_seconds=args.seconds,
         work=args.work
         / "audits"
         / study.name
@@ -198,5 +193,4 @@ def _note(finding: Finding) -> str:
         )
     if failed:
         words.append(f"exact tests failed: {', '.join(failed)}")
-    words = words or ["no fault found"]
-    return "; ".join([*words, finding.cut] if finding.cut else words)
+    return "; ".join(words) or "no fault found"
