@@ -142,7 +142,7 @@ def test_sound_mode_on_cora_is_within_a_point_and_a_half_of_another_corrected_me
     for epsilon, anchor in zip((1.0, 4.0, 8.0), anchors, strict=True):
         found = [
             accuracy("caribou", *cora, r, epsilon=epsilon, delta=1e-5, mode="sound", **options)
-            for r in range(3)
+            for r in range(8)  # the reference: 3, each on a split of its own
         ]
         print(f"epsilon {epsilon:g}: {np.mean(found):.1f} against {anchor}")
         assert abs(np.mean(found) - anchor) <= 1.5
