@@ -136,9 +136,9 @@ class DiscreteLoss:
     def truncated(self, tail: float = TAIL_MASS) -> DiscreteLoss:
         """The same loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
         upward, downward = np.cumsum(self.mass[::-1]), np.cumsum(self.mass)
-        stop = len(self.mass) - int(np.searchsorted(upward, tail, side="right"))
+        # where nearly all mass is at infinity no finite point would be left: the lowest stays
+        stop = max(1, len(self.mass) - int(np.searchsorted(upward, tail, side="right")))
         start = min(int(np.searchsorted(downward, tail, side="right")), stop - 1)
-        start = max(start, 0)
         mass = self.mass[start:stop].copy()
         mass[0] += self.mass[:start].sum()
         return DiscreteLoss(

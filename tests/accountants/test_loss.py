@@ -117,6 +117,14 @@ def test_truncation_moves_the_upper_tail_to_infinity_and_the_lower_one_up():
     assert cut.mass.sum() == pytest.approx(1.0)
 
 
+def test_a_loss_that_is_infinite_all_but_surely_can_be_composed():
+    almost = DiscreteLoss(step=0.1, lower=-3, mass=np.full(4, 1e-30), infinity_mass=1.0)
+    both = almost.compose(almost)
+    assert both.infinity_mass == 1.0
+    assert both.delta(5.0) == 1.0
+    assert both.epsilon(1e-5) == np.inf
+
+
 def test_nothing_and_everything():
     assert nothing(0.1).epsilon(1e-9) == 0.0
     assert everything(0.1).epsilon(0.5) == math.inf
