@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # factors on the initial weights, and shifts of the output bias that make every prediction wrong
 SCALES = (1.0, 5.0, 25.0)
 BIASES = (0.0, 40.0)
+# outcomes of earlier releases that are tried
+NUM_RELEASES = 4
 NUM_WEIGHTS = 2
 _HALF_WIDTH, _STEP = 60.0, 0.02
 
@@ -73,9 +75,30 @@ class Aim:
 
 
 def aim_at(case: Case, mechanism: Mechanism) -> Aim:
-    """Capture the mechanism's training in both worlds and choose the weights that tell them apart best."""
+    """Capture the mechanism's training in both worlds and choose the weights that tell them apart best.
+
+    A claim holds for every outcome of the releases before it, so the auditor may choose one: another is drawn
+    while the canary moves less than half of the sensitivity.
+    """
     rate = _rate(mechanism)
+    enough = (mechanism.sensitivity or 0.0) / 2
+    first = any(other.clipping_norm is None for other in case.plan.mechanisms)
     found: list[tuple[float, tuple[Training, Training], Tensor]] = []
+    for draw in range(NUM_RELEASES if first else 1):
+        found += _captured(dataclasses.replace(case, root_seed=case.root_seed + draw), mechanism)
+        # the sums say which weights move most; the spread of a batch decides among the first of them
+        found.sort(key=lambda item: -item[0])
+        if found[0][0] >= enough:
+            break
+    aims = [_aimed(worlds, initial, rate) for _, worlds, initial in found[:3]]
+    return max(aims, key=_separation)
+
+
+def _captured(
+    case: Case, mechanism: Mechanism
+) -> list[tuple[float, tuple[Training, Training], Tensor]]:
+    """(distance of the sums, worlds, weights) for all designs and candidates."""
+    found = []
     for design in DESIGNS:
         variant = dataclasses.replace(
             case, recipe=dataclasses.replace(case.recipe, design=design), kept={}
@@ -89,10 +112,7 @@ def aim_at(case: Case, mechanism: Mechanism) -> Aim:
                 world.before_step(1)
         for initial in _candidates(worlds[0], case.root_seed):
             found.append((_distance(worlds, initial), worlds, initial))
-    # the sums say which weights move most; the spread of a batch decides among the first of them
-    found.sort(key=lambda item: -item[0])
-    aims = [_aimed(worlds, initial, rate) for _, worlds, initial in found[:3]]
-    return max(aims, key=_separation)
+    return found
 
 
 def _distance(worlds: tuple[Training, Training], initial: Tensor) -> float:
