@@ -149,4 +149,4 @@ def test_smaller_tiers_keep_the_entries_that_decide(tier: str) -> None:
             for setting in ("transductive", "disjoint"):
                 for epsilon in ("1", "2", "4", "8", "12"):
                     assert (dataset, setting, epsilon) in cells
-        assert max(key.repeat for key in study.keys) == 2  # three repeats; ten in tier L
+        assert max(key.repeat for key in study.keys) == 4
