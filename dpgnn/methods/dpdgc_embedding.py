@@ -14,11 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpgnn.methods._head_model import Rows, uniform_linear
-from dpgnn.methods.private_training import HISTORY_ROWS, epsilon_after
+from dpgnn.methods.private_training import run_dp_sgd
 from dpgnn.models.inputs import input_linear
 from dpgnn.models.trees import Trees
 from dpgnn.training.clipping import Clipping
-from dpgnn.training.dp_sgd import from_mechanism, train
 from dpgnn.training.gradients import Execution, RootGradients
 
 if TYPE_CHECKING:
@@ -107,29 +106,18 @@ def train_embedding(
         network, x, trees, optimizer, context, delta, mechanism_name: as for `run_dp_sgd`.
         norm_scale: s; rows start at this norm.
     """
-    mechanism = context.ledger.enter(mechanism_name)
-    spec = from_mechanism(mechanism, num_roots=trees.num_roots)
-    speed = context.performance
-    inner = RootGradients(
-        network, x, trees, clipping=spec.clipping,
-        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+
+    def to_sphere(parameters: Tensor) -> None:
+        start = network.views(parameters)[WEIGHT]
+        start.copy_(scaled_rows(start, norm_scale))
+
+    named, _ = run_dp_sgd(
+        network, x, trees, optimizer, context,
+        delta=delta,
+        mechanism_name=mechanism_name,
+        prepare=to_sphere,
+        wrap=lambda inner: NormalizedGradients(inner, norm_scale),
     )  # fmt: skip
-    initial = network.initial(rng=context.streams.numpy("weights", stage=mechanism_name))
-    start = network.views(initial)[WEIGHT]
-    start.copy_(scaled_rows(start, norm_scale))
-    named, _ = train(
-        spec,
-        network,
-        NormalizedGradients(inner, norm_scale),  # type: ignore[arg-type]
-        initial,
-        optimizer,
-        streams=context.streams,
-        store=context.store,
-        progress=context.progress(mechanism.num_steps, mechanism_name),
-        stage=mechanism_name,
-        epsilon_spent=epsilon_after(mechanism, delta),
-        num_rows=HISTORY_ROWS,
-    )
     return named[WEIGHT]
 
 

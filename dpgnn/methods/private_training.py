@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpgnn.models.network import Network
     from dpgnn.models.trees import Trees
     from dpgnn.training.clipping import Clipping
+    from dpgnn.training.gradients import RootGradients
     from dpgnn.training.noise import Noise
     from dpgnn.training.options import OptimizerConfig
 
@@ -36,6 +37,8 @@ def run_dp_sgd(
     clipping: Clipping | None = None,
     noise: Noise | None = None,
     evaluate: Callable[[Mapping[str, Tensor]], Mapping[str, float]] | None = None,
+    prepare: Callable[[Tensor], None] | None = None,
+    wrap: Callable[[RootGradients], Any] | None = None,
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """Enter the mechanism in the ledger and run its steps; see `training.dp_sgd.train`.
 
@@ -53,6 +56,8 @@ def run_dp_sgd(
         clipping: None clips globally at the mechanism's norm.
         noise: None adds the mechanism's noise jointly.
         evaluate: named parameters -> metrics of the history, in study mode only; never fed back.
+        prepare: changes the flat initial weights in place, before the first step.
+        wrap: stands between the clipped sums and the noise; must not enlarge any root's term.
 
     Returns:
         named parameters and the history.
@@ -64,6 +69,9 @@ def run_dp_sgd(
     mechanism = context.ledger.enter(mechanism_name)
     spec = from_mechanism(mechanism, num_roots=trees.num_roots, clipping=clipping, noise=noise)
     speed = context.performance
+    initial = network.initial(rng=context.streams.numpy("weights", stage=mechanism_name))
+    if prepare is not None:
+        prepare(initial)
     with root_gradients(
         network, x, trees, clipping=spec.clipping, num_processes=speed.num_processes,
         execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
@@ -71,8 +79,8 @@ def run_dp_sgd(
         return train(
             spec,
             network,
-            gradients,
-            network.initial(rng=context.streams.numpy("weights", stage=mechanism_name)),
+            gradients if wrap is None else wrap(gradients),
+            initial,
             optimizer,
             streams=context.streams,
             store=context.store,
