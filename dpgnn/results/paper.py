@@ -50,6 +50,8 @@ class PaperRule:
         setting: overrides the table's.
         unavailable: why there is no entry for these rows.
         note: which ambiguity of the paper may explain a difference; shown when the verdict is "outside".
+        alternatives: names or patterns of entries that read the ambiguity another way; when the verdict is
+            "outside", the reason says which of those that ran come within the spread.
     """
 
     where: Mapping[str, Any]
@@ -59,6 +61,7 @@ class PaperRule:
     setting: str = ""
     unavailable: str = ""
     note: str = ""
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,14 +219,52 @@ def _row(
         cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
     if cell is None:
         return made | {"verdict": "not available", "reason": _why_missing(key, runs, info)}
-    metric = stated.metric or cell.metric
-    ours = mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
+    ours = _scores(cell, stated)
     made |= {f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")}
-    assert ours["mean"] is not None
-    made["difference"] = ours["mean"] - made["paper_mean"]
-    made["verdict"] = verdict_of(made["difference"], ours["std"], made["paper_std"])
-    made["reason"] = rule.note if made["verdict"] == "outside" else ""
+    made |= _verdict(made, ours)
+    made["reason"] = ""
+    if made["verdict"] == "outside":
+        others = [
+            other
+            for other in cells
+            if (other.dataset, other.setting, other.epsilon) == (*place, epsilon)
+            and other.entry != entry
+            and any(fnmatchcase(other.entry, pattern) for pattern in rule.alternatives)
+        ]
+        made["reason"] = "; ".join(filter(None, [rule.note, _closing(made, others, stated)]))
     return made
+
+
+def _scores(cell: Cell, stated: PaperTable) -> dict[str, Any]:
+    metric = stated.metric or cell.metric
+    return mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
+
+
+def _verdict(row: Row, ours: Mapping[str, Any]) -> dict[str, Any]:
+    difference = ours["mean"] - row["paper_mean"]
+    return {
+        "difference": difference,
+        "verdict": verdict_of(difference, ours["std"], row["paper_std"]),
+    }
+
+
+def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
+    """Which other readings of the paper come within the spread of its value, of those that ran."""
+    if not others:
+        return ""
+    means = {other.entry: _scores(other, stated) for other in others}
+    closing = [
+        f"{name} ({100 * ours['mean']:.1f})"
+        for name, ours in means.items()
+        if _verdict(row, ours)["verdict"] == "within spread"
+    ]
+    if closing:
+        return f"within spread with {', '.join(closing)}"
+    nearest = min(means, key=lambda name: abs(means[name]["mean"] - row["paper_mean"]))
+    return (
+        f"no other reading that ran closes it (nearest {nearest}, "
+        f"{100 * means[nearest]['mean']:.1f}, of {len(means)})"
+    )
 
 
 def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | None, int]:
@@ -286,9 +327,10 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
             if bool(rule.entry) + bool(rule.select) + bool(rule.unavailable) != 1:
                 raise ConfigError(f"{path} must state one of entry, select or unavailable")
             entries = {*info.entry_order, *info.other_entries}
-            for pattern in rule.select:
-                if not any(fnmatchcase(entry, pattern) for entry in entries):
-                    raise ConfigError(f"{path}.select: {pattern!r} matches no entry")
+            for key in ("select", "alternatives"):
+                for pattern in getattr(rule, key):
+                    if not any(fnmatchcase(entry, pattern) for entry in entries):
+                        raise ConfigError(f"{path}.{key}: {pattern!r} matches no entry")
             if rule.entry and rule.entry not in entries:
                 known = ", ".join(sorted(entries))
                 raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")

@@ -113,6 +113,34 @@ def test_a_value_outside_names_the_ambiguity(runs: list[Run], info: StudyInfo) -
     assert (row["verdict"], row["reason"]) == ("outside", "the width is not stated")
 
 
+def test_a_value_outside_says_which_other_reading_closes_it(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    mlp = MAP["tables"]["T1"]["rules"][1]
+    mapping = {
+        **MAP,
+        "tables": {
+            "T1": {**MAP["tables"]["T1"], "rules": [{**mlp, "alternatives": ["mlp", "gcn*"]}]}
+        },
+    }
+    numbers = [dict(row) for row in NUMBERS]
+
+    def reason(paper: str) -> tuple[str, str]:
+        numbers[1] |= {"mean": paper}
+        tables = paper_tables(
+            strict.read(PaperMap, mapping), numbers, build_cells(runs, info), runs, info
+        )
+        return tables[0].rows[1]["verdict"], tables[0].rows[1]["reason"]
+
+    # MLP 80.0, GCN 90.0, both with a deviation of one point
+    assert reason("92.0") == ("outside", "the width is not stated; within spread with gcn (90.0)")
+    assert reason("10.0") == (
+        "outside",
+        "the width is not stated; no other reading that ran closes it (nearest gcn, 90.0, of 1)",
+    )
+    assert reason("80.5") == ("within spread", "")
+
+
 def test_every_row_of_the_paper_is_there_and_empty_ones_say_why(
     runs: list[Run], info: StudyInfo
 ) -> None:
@@ -172,6 +200,7 @@ def test_a_row_of_a_searched_grid_takes_the_entry_that_validates_best(
         ({"entry": "", "unavailable": ""}, "one of entry, select or unavailable"),
         ({"select": ["gcn*"]}, "one of entry, select or unavailable"),
         ({"entry": "", "select": ["none-such*"]}, "'none-such\\*' matches no entry"),
+        ({"alternatives": ["none-such*"]}, "alternatives: 'none-such\\*' matches no entry"),
         ({"where": {"colour": "red"}}, "no column colour"),
         ({"entrie": "mlp"}, "entrie"),
     ],
