@@ -89,6 +89,8 @@ class StudyConfig:
         paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
         baseline: the entry that paired differences are taken against; or empty.
         comparisons: questions that paired differences answer in the report; no run depends on them.
+        tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
+            nodes, repeat by repeat, beside the fixed entry; no run depends on it.
         audits: test the claim of every private entry and budget; minutes each.
         attacks: run the published attacks on every run; seconds to minutes each.
     """
@@ -111,6 +113,7 @@ class StudyConfig:
     paper: str = ""
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
+    tuned: tuple[str, ...] = ()
     audits: bool = False
     attacks: bool = False
 
@@ -234,6 +237,11 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
             if not any(fnmatchcase(name, entry) for name in entries):
                 known = ", ".join(sorted(entries))
                 raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
+    for name in config.tuned:
+        if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
+            raise ConfigError(
+                f"tuned: {name!r} must be an entry with points {name}~*; give one that extends it a sweep"
+            )
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
     for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):

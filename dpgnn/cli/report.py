@@ -118,6 +118,7 @@ def describe(study: Study, path: Path, root: Path = Path()) -> StudyInfo:
         baseline=config.baseline if config.baseline in used else "",
         paper=config.paper,
         comparisons=config.comparisons,
+        tuned=config.tuned,
         settings={name: dataclasses.asdict(split) for name, split in config.settings.items()},
         entries=entries,
         planned=tuple(key.folder for key in study.keys),

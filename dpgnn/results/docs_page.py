@@ -115,6 +115,11 @@ def study_page(results: StudyResults) -> str:
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
         lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
+    tuned = results.tables["tuned"]
+    if tuned.rows:
+        lines += _table_lines(info, tuned)
+        lines += ['<a id="tuned-rankings"></a>', "", "### Rankings, equally tuned", ""]
+        lines += pivots.ranking_lines(results.tables["tuned-rankings"])
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
             lines += _table_lines(info, table)
@@ -287,6 +292,8 @@ def _contents(results: StudyResults) -> list[str]:
         items.append("[Comparisons](#comparisons)")
     if results.tables["rankings"].rows:
         items.append("[Rankings](#rankings)")
+    if results.tables["tuned"].rows:
+        items.append("[Equal tuning budget](#tuned)")
     items += ["[Figures](#figures)", "[Runs without a result](#empty)"]
     return [f"On this page: {' · '.join(items)}", ""]
 

@@ -76,6 +76,7 @@ class StudyInfo:
         planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
         other_entries: names of entries that only other tiers run; a paper's map may name them.
         comparisons: the questions that paired differences answer.
+        tuned: entries whose sweep points are an equal tuning budget, see `results.tuning`.
     """
 
     name: str
@@ -91,6 +92,7 @@ class StudyInfo:
     planned: tuple[str, ...]
     other_entries: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    tuned: tuple[str, ...] = ()
 
     @cached_property
     def entry_order(self) -> dict[str, int]:

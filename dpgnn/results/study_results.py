@@ -9,7 +9,7 @@ from typing import Any
 
 from dpgnn.checks import require
 from dpgnn.paths import Paths
-from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables
+from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables, tuning
 from dpgnn.results.attacks import as_audits, attacks_table, draw_attacks, read_attacks
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
@@ -84,7 +84,9 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
     cells = build_cells(runs, info)
-    ranked, refused = rankings(cells), refusals(cells)
+    stated = figure_data.plotted(cells)
+    ranked, refused = rankings(stated), refusals(stated)
+    tuned = tuning.tuned_cells(cells, info)
     paired = differences(cells, info)
     asked = comparisons.compared(cells, info)
     audits = read_audits(folder / "audits")
@@ -94,6 +96,8 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         comparisons.comparisons_table(asked),
         tables.rankings_table(ranked),
         tables.refusals_table(refused),
+        tuning.tuned_table(tuned),
+        tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
         tables.differences_table(paired, info),
         claims_table(cells, [*audits, *as_audits(attacked)]),
         audits_table(audits),
