@@ -1,8 +1,8 @@
 """How much the answer for node v moves when the features of node u do, for many u at once.
 
-Three ways, the first that fits is taken: by differences (exact, float64: GCN, EdgeRand, LapGraph, PertGraph,
-CARIBOU, GAP, DPDGC), by copies (disjoint copies of the graph in one pass of `predict`: DP-GNN, DRW, DPAR and
-feature-only methods), one by one (everything else, and every fresh draw of noise).
+Three ways, the first that fits is taken: by differences (exact, float64: all methods but what follows), by
+copies (disjoint copies of the graph in one pass of `predict`: DP-GNN with attention or with features averaged
+beforehand, DP-MLP with averaged answers), one by one (means over all nodes, and every fresh draw of noise).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEP = 1e-4
 COPIED_ROWS = 120_000
 # float64 values of all differences in one pass
 DIFFERENCE_VALUES = 12_000_000
-COPIES = ("dp_gnn", "drw", "dpar", "mlp", "dp_mlp", "dp_mlp_smooth")
+COPIES = ("dp_gnn", "dp_mlp_smooth")
 Report = Callable[[int], None]
 
 
@@ -79,13 +79,12 @@ def influence(
     positive("step", step)
     at_least("perturbed", len(perturbed), 1)
     directions = _directions(target.graph, perturbed, direction, rng)
-    number = int(rng.integers(2**62))
     chosen = path or path_of(target, noise)
     if chosen == "differences":
         return _by_differences(target, perturbed, read, directions, step, report)
-    if chosen == "copies":
-        return _by_copies(target, perturbed, read, directions, step, report)
-    return _one_by_one(target, perturbed, read, directions, step, noise, number, report)
+    at_once = max(1, min(len(perturbed), COPIED_ROWS // target.graph.num_nodes))
+    num_copies = at_once if chosen == "copies" else 1
+    return _by_passes(target, perturbed, read, directions, step, noise, rng, num_copies, report)
 
 
 def _directions(
@@ -122,57 +121,35 @@ def _by_differences(
     return np.concatenate(found)
 
 
-def _by_copies(
-    target: Target,
-    perturbed: np.ndarray,
-    read: np.ndarray,
-    directions: Any,
-    step: float,
-    report: Report,
-) -> np.ndarray:
-    """Disjoint copies of the graph, one query each; exact where an answer reads its own component only."""
-    graph = target.graph
-    number = graph.num_nodes
-    copies = max(1, min(len(perturbed), COPIED_ROWS // number))
-    base = ask(target, graph)[read]
-    found = []
-    joined = copies_of(graph, copies)
-    for first in range(0, len(perturbed), copies):
-        nodes = perturbed[first : first + copies]
-        if len(nodes) < copies:
-            joined = copies_of(graph, len(nodes))
-        rows = np.arange(len(nodes)) * number + nodes
-        asked = with_features(
-            joined, rows, _moved(graph, nodes, directions[first : first + copies], step)
-        )
-        answers = ask(target, asked).reshape(len(nodes), number, -1)[:, read]
-        found.append(np.linalg.norm(answers - base, axis=2) / step)
-        report(first + len(nodes))
-    return np.concatenate(found)
-
-
-def _one_by_one(
+def _by_passes(
     target: Target,
     perturbed: np.ndarray,
     read: np.ndarray,
     directions: Any,
     step: float,
     noise: Noise,
-    number: int,
+    rng: np.random.Generator,
+    num_copies: int,
     report: Report,
 ) -> np.ndarray:
-    graph = target.graph
+    """Full passes over disjoint copies of the graph, one query each; an answer reads its own copy only."""
+    graph, number = target.graph, int(rng.integers(2**62))
     base = ask(target, graph, noise=noise, number=number)[read]
-    found = np.zeros((len(perturbed), len(read)))
-    for place, node in enumerate(perturbed.tolist()):
-        rows = np.array([node])
-        values = _moved(graph, rows, directions[place : place + 1], step)
-        answer = ask(
-            target, with_features(graph, rows, values), noise=noise, number=number + place + 1
+    joined, found = copies_of(graph, num_copies), []
+    for first in range(0, len(perturbed), num_copies):
+        nodes = perturbed[first : first + num_copies]
+        if len(nodes) < num_copies:
+            joined = copies_of(graph, len(nodes))
+        rows = np.arange(len(nodes)) * graph.num_nodes + nodes
+        moved = _moved(graph, nodes, directions[first : first + num_copies], step)
+        # with fresh noise a pass is one query and has draws of its own
+        answers = ask(
+            target, with_features(joined, rows, moved), noise=noise, number=number + 1 + first
         )
-        found[place] = np.linalg.norm(answer[read] - base, axis=1) / step
-        report(place + 1)
-    return found
+        answers = answers.reshape(len(nodes), graph.num_nodes, -1)[:, read]
+        found.append(np.linalg.norm(answers - base, axis=2) / step)
+        report(first + len(nodes))
+    return np.concatenate(found)
 
 
 def copies_of(graph: Graph, count: int) -> Graph:

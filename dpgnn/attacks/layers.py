@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.attacks import aggregates
+from dpgnn.attacks import aggregates, tapes
 from dpgnn.attacks.differences import Differences, RowMap, at_nodes
+from dpgnn.attacks.stacks import Stack, normalize_all, reach, row_norm, start
 from dpgnn.methods._aggregate import symmetric_operator
 
 if TYPE_CHECKING:
     from dpgnn.attacks.queries import Target
 
-# a difference below this share of its row is rounding
-ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Stack:
-    """A model ready for queries.
-
-    Attributes:
-        run: (perturbed nodes, their rows before, their rows after, nodes that are read) -> changed logits.
-        rows_of_a_query: how many rows one query may change in a layer.
-        width: of the widest layer.
-    """
-
-    run: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Differences]
-    rows_of_a_query: int
-    width: int
-
 
 def has_layers(target: Target) -> bool:
     """Whether the model is one that `stack_of` knows."""
     options, method = target.entry.options, target.entry.method
-    if method in ("gcn", "edgerand", "lapgraph", "pertgraph"):
+    if method in ("mlp", "gcn", "edgerand", "lapgraph", "pertgraph"):
         return True
     if method == "caribou":
         # the mean over all nodes changes every row
         return bool(options.alpha1 == 1.0)
     if method == "gap":
         return bool(options.normalization == "l2")
-    return method == "dpdgc" and target.entry.mode != "nonprivate" and not target.at_node_level
+    if method == "dpdgc":
+        return target.entry.mode != "nonprivate" and not target.at_node_level
+    return tapes.has_tape(target)
 
 
 def stack_of(target: Target) -> Stack:
@@ -55,20 +39,17 @@ def stack_of(target: Target) -> Stack:
         return _aggregation(target)
     if method == "pertgraph":
         return _sage(target)
-    return _embedded(target) if method == "dpdgc" else _gcn(target)
-
-
-def start(nodes: np.ndarray, before: np.ndarray, after: np.ndarray, num_nodes: int) -> Differences:
-    """Changed rows of the first layer; what is only rounding counts as unchanged."""
-    value = after - before
-    value[np.abs(value) <= ROUNDING * np.abs(before).max(axis=1, keepdims=True)] = 0.0
-    return at_nodes(nodes, value, num_nodes)
+    if method == "dpdgc":
+        return _embedded(target)
+    return tapes.tape_stack(target) if tapes.has_tape(target) else _gcn(target)
 
 
 def _gcn(target: Target) -> Stack:
-    """GCN with ReLU between its layers, on the graph or on the perturbed graph of the run."""
+    """GCN with ReLU between its layers, on the graph or on the perturbed graph of the run; MLP on no edge."""
     graph, entry = target.graph, target.entry
-    if entry.method == "gcn":
+    if entry.method == "mlp":
+        config, operator = entry.options, sp.eye_array(graph.num_nodes, format="csr")
+    elif entry.method == "gcn":
         config, operator = entry.options, _gcn_operator(target)
     else:
         config, operator = entry.options.gcn, symmetric_operator(target.frozen_pairs)
@@ -78,7 +59,7 @@ def _gcn(target: Target) -> Stack:
         name = f"layers.{len(weights)}"
         weights.append(target.state[f"{name}.weight"].double().numpy().T)
         biases.append(target.state[f"{name}.bias"].double().numpy())
-    normalize = _row_norm(config.row_norm)
+    normalize = row_norm(config.row_norm)
     x = normalize_all(graph.x, config.row_norm)
     columns = sp.csc_array(operator)
     bases, hidden = [], x
@@ -95,8 +76,11 @@ def _gcn(target: Target) -> Stack:
             changed = changed.through(base, lambda node, rows: np.maximum(rows, 0.0))
         return changed.times(weights[-1]).spread(columns, keep=keep)
 
-    reach = _reach(columns, len(weights))
-    return Stack(run=run, rows_of_a_query=reach, width=max(w.shape[1] for w in weights))
+    return Stack(
+        run=run,
+        rows_of_a_query=reach(columns, len(weights)),
+        width=max(w.shape[1] for w in weights),
+    )
 
 
 def _gcn_operator(target: Target) -> sp.csr_array:
@@ -179,7 +163,7 @@ def _aggregation(target: Target) -> Stack:
         return joined(parts, keep).through(base, head)
 
     hops = config.num_hops * (2 if between else 1)
-    return Stack(run=run, rows_of_a_query=_reach(columns, hops), width=base.shape[1])
+    return Stack(run=run, rows_of_a_query=reach(columns, hops), width=base.shape[1])
 
 
 def joined(parts: list[Differences], keep: np.ndarray) -> Differences:
@@ -245,7 +229,7 @@ def _sage(target: Target) -> Stack:
             changed = moved.plus(changed.times(own)).through(bases[hop], finish[hop])
         return joined([changed], keep).through(h, head)
 
-    return Stack(run=run, rows_of_a_query=_reach(columns, len(weights)), width=h.shape[1])
+    return Stack(run=run, rows_of_a_query=reach(columns, len(weights)), width=h.shape[1])
 
 
 def _embedded(target: Target) -> Stack:
@@ -263,36 +247,3 @@ def _embedded(target: Target) -> Stack:
         return joined([at_nodes(nodes, wide, graph.num_nodes)], keep).through(base, head)
 
     return Stack(run=run, rows_of_a_query=1, width=base.shape[1])
-
-
-def _row_norm(kind: str) -> Callable[[np.ndarray], np.ndarray]:
-    def normalize(rows: np.ndarray) -> np.ndarray:
-        if kind == "none":
-            return rows
-        sizes = np.abs(rows).sum(1) if kind == "l1" else np.linalg.norm(rows, axis=1)
-        scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-        return rows * scale[:, None]
-
-    return normalize
-
-
-def normalize_all(x: Any, kind: str) -> Any:
-    """All features normalised in float64, CSR where they are CSR."""
-    if not sp.issparse(x):
-        return _row_norm(kind)(np.asarray(x, dtype=np.float64))
-    wide = sp.csr_array(x).astype(np.float64)
-    if kind == "none":
-        return wide
-    size = abs(wide).sum(axis=1) if kind == "l1" else np.sqrt(wide.multiply(wide).sum(axis=1))
-    size = np.asarray(size).reshape(-1)
-    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-    return sp.csr_array(sp.diags_array(scale) @ wide)
-
-
-def _reach(columns: sp.csc_array, hops: int) -> int:
-    """A generous mean number of rows that a query changes, at most all."""
-    degree = columns.nnz / columns.shape[0] + 1
-    # a node is reached by its degree: the mean over edges of the degree, not the mean over nodes
-    counts = np.diff(columns.indptr).astype(np.float64)
-    weighted = float((counts**2).sum() / max(counts.sum(), 1.0)) + 1
-    return int(min(columns.shape[0], degree * weighted ** max(hops - 1, 0)))

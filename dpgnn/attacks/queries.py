@@ -293,9 +293,10 @@ def _with_embedding(target: Target, graph: Graph, streams: Streams, noise: Noise
 def with_features(graph: Graph, rows: np.ndarray, values: Any) -> Graph:
     """The graph with other features at some nodes; CSR stays CSR."""
     if sp.issparse(graph.x):
-        changed = graph.x.tolil(copy=True)
-        changed[rows] = values
-        return dataclasses.replace(graph, x=sp.csr_array(changed).astype(np.float32))
+        place = np.arange(graph.num_nodes)
+        place[rows] = graph.num_nodes + np.arange(len(rows))
+        both = sp.vstack([graph.x, sp.csr_array(values)], format="csr")
+        return dataclasses.replace(graph, x=sp.csr_array(both[place]).astype(np.float32))
     dense = np.array(graph.x)
     dense[rows] = values.toarray() if sp.issparse(values) else values
     return dataclasses.replace(graph, x=dense)

@@ -116,6 +116,21 @@ class AttackRequest:
         """The run's model."""
         return self._target(self.graph, self.prepared, self.state, self.streams)
 
+    @cached_property
+    def held_out(self) -> tuple[Target, linkteller.Pairs]:
+        """The entry fitted without some edges, with the edges that the coins decided on."""
+        graph, pairs = self._held_out_graph()
+        return self.refitted(graph), pairs
+
+    @property
+    def held_out_unfitted(self) -> tuple[Target, linkteller.Pairs]:
+        """The same without weights, for attacks on what is released before anything is fitted."""
+        graph, pairs = self._held_out_graph()
+        return self.refitted(graph, fit=False), pairs
+
+    def _held_out_graph(self) -> tuple[Graph, linkteller.Pairs]:
+        return linkteller.hold_out(self.graph, self.sizes.num_pairs, rng=self.rng("held-out"))
+
     @property
     def unfitted(self) -> Target:
         """The run's plan and draws without a model, for attacks that read none."""
@@ -202,12 +217,10 @@ def run_leak(request: AttackRequest) -> Results:
         )  # fmt: skip
         found.append(result)
     if not released_state.applies(entry):
-        graph, pairs = linkteller.hold_out(
-            request.graph, sizes.num_pairs, rng=request.rng("held-out")
-        )
-        fit = entry.method not in PERTURBED_GRAPH
+        perturbed = entry.method in PERTURBED_GRAPH
+        target, pairs = request.held_out_unfitted if perturbed else request.held_out
         result = released_state.attack(
-            request.refitted(graph, fit=fit), pairs, level=sizes.level,
+            target, pairs, level=sizes.level,
             rng=request.rng("released-state", paired=False),
         )  # fmt: skip
         found.append(result)
@@ -237,8 +250,7 @@ def _set(request: AttackRequest, kind: PairSet, size: int, present: np.ndarray) 
     try:
         if kind == "held-out":
             variants = variants[-1:]
-            graph, pairs = linkteller.hold_out(request.graph, size, rng=request.rng(kind))
-            target = request.refitted(graph)
+            target, pairs = request.held_out
         else:
             target = request.target
             pairs = linkteller.pairs_of(

@@ -1,4 +1,4 @@
-"""Networks that are a tape of operations (DP-MLP, DP-GNN, DRW, DPAR), so that `differences` can follow a query."""
+"""Networks that are a tape of operations (DP-MLP, DP-GNN, DRW, DPAR), for `differences` to follow a query."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.attacks.differences import Differences, RowMap, Stack, reach, start
-from dpgnn.rows import normalize_rows
+from dpgnn.attacks.differences import Differences, RowMap
+from dpgnn.attacks.stacks import Stack, normalize_all, reach, row_norm, start
 
 if TYPE_CHECKING:
     from dpgnn.attacks.queries import Target
@@ -83,10 +83,12 @@ def tape_of(target: Target) -> Tape:
     )  # fmt: skip
 
 
-def tape_stack(target: Target, tape: Tape) -> Stack:
+def tape_stack(target: Target) -> Stack:
     """The tape's values without perturbation, and the way of a query through it."""
     from dpgnn.models.network import Activate, Add, Aggregate, Keep, Linear
 
+    tape = tape_of(target)
+    normalize = row_norm(tape.row_norm)
     graph, operations = target.graph, tape.network.operations
     weights = {name: value.double().numpy() for name, value in target.state.items()}
     activate = _activation(tape.network.config.activation)
@@ -98,8 +100,7 @@ def tape_stack(target: Target, tape: Tape) -> Stack:
     def run(
         nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
     ) -> Differences:
-        rows = (normalize_rows(part, tape.row_norm) for part in (before, after))  # type: ignore[arg-type]
-        values = [start(nodes, *rows, graph.num_nodes)]
+        values = [start(nodes, normalize(before), normalize(after), graph.num_nodes)]
         for place, op in enumerate(operations):
             if isinstance(op, Linear):
                 moved = values[op.source].times(weights[f"{op.name}.weight"])
@@ -134,8 +135,7 @@ def _bases(
     """Every value of the tape for all nodes, float64; value 0, the features, stays as it is."""
     from dpgnn.models.network import Activate, Add, Aggregate, Linear
 
-    wide = sp.csr_array(x).astype(np.float64) if sp.issparse(x) else np.asarray(x, np.float64)
-    values: list[Any] = [normalize_rows(wide, tape.row_norm)]  # type: ignore[arg-type]
+    values: list[Any] = [normalize_all(x, tape.row_norm)]
     for op in tape.network.operations:
         if isinstance(op, Linear):
             value = values[op.source] @ weights[f"{op.name}.weight"]

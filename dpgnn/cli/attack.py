@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +76,10 @@ def main(args: argparse.Namespace) -> int:
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
         study.check_key(key)
+        # what the attacks of one run share, a fit above all, is made once
+        request = cache(partial(request_of, study, key, paths, sizes))
         for name in names:
-            attack_one(study, key, name, paths, folder, sizes)
+            attack_one(study, key, name, folder, sizes, request)
         elapsed = time.monotonic() - started
         print(
             f"attacked {number} of {len(keys)} runs, {elapsed:.0f} s", file=sys.stderr, flush=True
@@ -99,7 +103,12 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
 
 
 def attack_one(
-    study: Study, key: RunKey, name: str, paths: Paths, folder: Path, sizes: Sizes
+    study: Study,
+    key: RunKey,
+    name: str,
+    folder: Path,
+    sizes: Sizes,
+    request_of_run: Callable[[], AttackRequest],
 ) -> dict[str, Any]:
     """One attack on one run: made, written and returned, or read where it stands already."""
     import dataclasses
@@ -132,7 +141,7 @@ def attack_one(
         "mode": entry.mode,
     }
     try:
-        request = request_of(study, key, paths, sizes)
+        request = request_of_run()
         content |= {"claim": claim_of(request), "results": ATTACKS[name](request)}
     except ValueError as error:
         reason = {"attack": name, "status": "not-available", "reason": str(error)}

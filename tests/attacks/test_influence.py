@@ -17,6 +17,9 @@ EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
 CONTRACT: dict[str, Any] = {"num_hops": 3, "contraction": 0.8, "beta": 0.5, "head": SHORT}
 GCN: dict[str, Any] = {"hidden": [8], "training": {"num_epochs": 20}}
+NODE = {"unit": "node", "relation": "add-remove"}
+TAPE: dict[str, Any] = {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}
+WALKS: dict[str, Any] = {"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5}
 
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "gcn": ("gcn", {"options": GCN}, "differences"),
@@ -68,17 +71,33 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "pertgraph as published": (
         "pertgraph", {"mode": "published", **EDGE, "options": {"head": SHORT}}, "differences",
     ),
-    "dp_gnn": (
-        "dp_gnn",
-        {"options": {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}},
-        "copies",
+    "dp_gnn": ("dp_gnn", {"options": TAPE}, "differences"),
+    "dp_gnn of two hops": (
+        "dp_gnn", {"options": TAPE | {"num_hops": 2, "conv": "sage", "skip": True}}, "differences",
     ),
-    "dpar": ("dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5}}, "copies"),
-    "drw": (
-        "drw", {"options": {"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5}},
-        "copies",
+    "dp_gnn of sums": (
+        "dp_gnn", {"options": TAPE | {"conv": "gin", "decoder_layers": 2, "row_norm": "l2"}}, "differences",
     ),
-    "mlp": ("mlp", {"options": GCN}, "copies"),
+    "dp_gnn with attention": (
+        "dp_gnn", {"options": TAPE | {"conv": "gat", "decoder_layers": 1}}, "copies",
+    ),
+    "dp_gnn averaged beforehand": ("dp_gnn", {"options": TAPE | {"aggregate_once": True}}, "copies"),
+    "dp_mlp": ("dp_mlp", {"mode": "sound", **NODE, "options": TAPE}, "differences"),
+    "dpar": ("dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5}}, "differences"),
+    "dpar without propagation": (
+        "dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5, "power_iterations": 0}},
+        "differences",
+    ),
+    "drw": ("drw", {"options": WALKS}, "differences"),
+    "drw of two layers": ("drw", {"options": WALKS | {"num_layers": 2}}, "differences"),
+    "drw as sound": (
+        "drw",
+        {"mode": "sound", "unit": "node-record", "relation": "add-remove",
+         "options": WALKS | {"noise_multiplier": 4, "clipping_norm": 0.01, "sampler": "own-list",
+                             "batches": "poisson"}},
+        "differences",
+    ),
+    "mlp": ("mlp", {"options": GCN}, "differences"),
 }  # fmt: skip
 
 
