@@ -335,7 +335,7 @@ def train_scorer(
     kept = order[: len(x) - min(HELD_BACK, len(x) // 4)]
     inputs = torch.from_numpy(np.asarray(x[kept], dtype=np.float32))
     labels = torch.from_numpy(member[kept].astype(np.int64))
-    optimizer = torch.optim.Adam(network.parameters(), lr=model.lr)
+    optimizer = torch.optim.Adam(network.parameters(), lr=model.lr, fused=True)
     for _ in range(model.num_epochs):
         shuffled = torch.from_numpy(rng.permutation(len(kept)))
         for batch in shuffled.split(model.batch_size):

@@ -43,16 +43,18 @@ class Sizes:
         num_fresh_pairs: edges of "balanced" with fresh noise, one full pass a query; 0 leaves it out.
         num_runs: of each world, for attacks that run a mechanism many times.
         num_steps: training steps that such a run watches, at most.
+        hubs: how many nodes the hub reads, one game each.
         level: of the tests of a claim.
     """
 
     sets: tuple[PairSet, ...] = ("unbalanced", "balanced", "held-out")
     directions: tuple[Direction, ...] = DIRECTIONS
     num_nodes: int = 500
-    num_pairs: int = 400
+    num_pairs: int = 1000
     num_fresh_pairs: int = 40
     num_runs: int = 200
-    num_steps: int = 64
+    num_steps: int = 16
+    hubs: tuple[int, ...] = (1000,)
     level: float = 0.001
 
     def __post_init__(self) -> None:
@@ -63,6 +65,10 @@ class Sizes:
         at_least("num_nodes", self.num_nodes, 2)
         at_least("num_pairs", self.num_pairs, 4)
         at_least("num_fresh_pairs", self.num_fresh_pairs, 0)
+        at_least("num_runs", self.num_runs, 1)
+        at_least("num_steps", self.num_steps, 1)
+        for degree in self.hubs:
+            at_least("hubs", degree, 1)
         open_probability("level", self.level)
 
 
@@ -205,11 +211,13 @@ def run_leak(request: AttackRequest) -> Results:
     sizes, entry = request.sizes, request.entry
     found: Results = []
     if entry.mode != "nonprivate" and not hub.applies(entry):
-        result = hub.attack(
-            entry, request.budget, num_runs=sizes.num_runs, num_steps=sizes.num_steps,
-            level=sizes.level, rng=request.rng("hub", paired=False),
-        )  # fmt: skip
-        found.append(result)
+        for degree in sizes.hubs:
+            result = hub.attack(
+                entry, request.budget, num_runs=sizes.num_runs, num_steps=sizes.num_steps,
+                level=sizes.level, rng=request.rng("hub", paired=False, degree=degree),
+                worlds=hub.HubWorlds(num_lists=degree),
+            )  # fmt: skip
+            found.append(result)
     if entry.privacy_unit == "edge" and request.unfitted.is_released_code:
         result = noise_free_layer.attack(
             request.unfitted, num_runs=sizes.num_runs, level=sizes.level,

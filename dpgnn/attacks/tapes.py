@@ -133,7 +133,7 @@ def _bases(
     tape: Tape, weights: Mapping[str, np.ndarray], x: Any, activate: RowMap
 ) -> list[np.ndarray]:
     """Every value of the tape for all nodes, float64; value 0, the features, stays as it is."""
-    from dpgnn.models.network import Activate, Add, Aggregate, Linear
+    from dpgnn.models.network import Activate, Add, Aggregate, Keep, Linear
 
     values: list[Any] = [normalize_all(x, tape.row_norm)]
     for op in tape.network.operations:
@@ -144,13 +144,14 @@ def _bases(
             if op.bias:
                 value = value + weights[f"{op.name}.bias"]
         elif isinstance(op, Activate):
-            value = activate(None, values[op.source])
+            value = activate(np.arange(len(values[op.source])), values[op.source])
         elif isinstance(op, Aggregate):
             assert tape.operator is not None
             value = tape.operator @ values[op.source]
         elif isinstance(op, Add):
             value = values[op.left] + values[op.right]
         else:
+            assert isinstance(op, Keep)
             value = values[op.source]
         values.append(value)
     return values

@@ -39,6 +39,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--runs", type=int, help="runs of each world, for attacks made for one leak"
     )
+    parser.add_argument("--steps", type=int, help="training steps that such a run watches, at most")
+    parser.add_argument("--hubs", default="", help="how many nodes the hub reads, with commas")
     parser.add_argument("--level", type=float, help="false-alarm rate of the tests of a claim")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument(
@@ -52,6 +54,8 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Attack every run and write one JSON file for each run and attack; what stands there is kept."""
+    import torch
+
     from dpgnn.attacks.request import ATTACKS
     from dpgnn.checks import one_of
     from dpgnn.paths import Paths, parse_run
@@ -73,6 +77,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     names = [one_of("attack", name, ATTACKS) for name in args.attacks.split(",")]
     sizes = sizes_of(args)
+    torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
         study.check_key(key)
@@ -96,6 +101,8 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
         "num_pairs": args.pairs,
         "num_fresh_pairs": args.fresh_pairs,
         "num_runs": args.runs,
+        "num_steps": args.steps,
+        "hubs": tuple(int(degree) for degree in args.hubs.split(",")) if args.hubs else None,
         "level": args.level,
         "sets": tuple(args.sets.split(",")) if args.sets else None,
     }

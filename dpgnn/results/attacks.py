@@ -74,7 +74,14 @@ def kind_of(result: Mapping[str, Any]) -> str:
     if result["attack"] == "linkteller":
         kind = str(result["pair_set"])
         return f"{name}, {kind + ' edges' if kind == 'held-out' else kind}"
+    if result["attack"] == "hub" and "hub_degree" in result:
+        return f"{name}, {result['hub_degree']} nodes"
     return name
+
+
+def panel_of(result: Mapping[str, Any]) -> str:
+    """The panel of the figure that shows an attack."""
+    return NAMES["hub"] if result["attack"] == "hub" else kind_of(result)
 
 
 def lower_bound(result: Mapping[str, Any]) -> float | None:
@@ -251,10 +258,10 @@ def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
     """Data set and attack -> the first repeat of each entry at its smallest budget."""
     chosen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for result in found:
-        if result.get("status") != "ok" or kind_of(result) not in PANELS:
+        if result.get("status") != "ok" or panel_of(result) not in PANELS:
             continue
         key = result["key"]
-        place = (str(key["dataset"]), kind_of(result), str(key["entry"]))
+        place = (str(key["dataset"]), panel_of(result), str(key["entry"]))
         rank = (float(key["epsilon"]), key.get("repeat") or 0)
         old = chosen.get(place)
         if old is None or rank < (float(old["key"]["epsilon"]), old["key"].get("repeat") or 0):
