@@ -8,7 +8,8 @@ import os
 import sys
 
 STAGES = (
-    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "share", "cite",
+    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "share", "records",
+    "cite",
 )  # fmt: skip
 
 

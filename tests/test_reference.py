@@ -6,13 +6,15 @@ import json
 import random
 import statistics
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from helpers import run_tool
 
 from dpgnn.evaluation import mean_interval
-from dpgnn.results.schema import read_record, read_records
+from dpgnn.results.archive import read_archive
+from dpgnn.results.schema import read_records
 from dpgnn.study import load_study
 
 CELL = ["dataset", "setting", "entry", "epsilon"]
@@ -47,7 +49,19 @@ def _rounded(value: float) -> str:
 
 
 def _studies(repository: Path) -> list[Path]:
-    return sorted(path.parent for path in (repository / "docs" / "reference").glob("*/runs"))
+    return sorted(path.parent for path in (repository / "docs" / "reference").glob("*/runs*"))
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    """The records of one study as JSON values, from files or from its archive."""
+    archive = folder / "runs.parquet"
+    if archive.exists():
+        return [json.loads(record) for record, _ in read_archive(archive).values()]
+    return [json.loads(path.read_text()) for path in sorted((folder / "runs").rglob("record.json"))]
+
+
+def _place(record: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(record["key"][name] for name in CELL)
 
 
 def test_a_sample_of_cells_is_rebuilt_from_the_records(repository: Path) -> None:
@@ -58,10 +72,10 @@ def test_a_sample_of_cells_is_rebuilt_from_the_records(repository: Path) -> None
         table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides=schema)
         rows = list(table.iter_rows(named=True))
         assert rows, folder
+        stored = _records(folder)
         for row in rng.sample(rows, min(12, len(rows))):
-            cell = f"{row['dataset']}.{row['setting']}/{row['entry']}/eps={row['epsilon']}"
-            texts = [p.read_text() for p in (folder / "runs" / cell).glob("*/record.json")]
-            records = [json.loads(text) for text in texts]
+            cell = tuple(row[name] for name in CELL)
+            records = [record for record in stored if _place(record) == cell]
             scores = [r["metrics"]["test"][row["metric"]] for r in records if r["status"] == "ok"]
             assert row["n"] == len(scores), cell
             assert row["mean"] == pytest.approx(statistics.fmean(scores), abs=1e-12), cell
@@ -78,14 +92,17 @@ def test_a_sample_of_differences_on_the_pages_is_rebuilt_from_the_records(reposi
             continue
         schema = {"epsilon": pl.String, "setting": pl.String}
         rows = list(pl.read_csv(path, schema_overrides=schema).iter_rows(named=True))
+        stored = _records(folder)
         for row in rng.sample(rows, min(8, len(rows))):
             scores = []
             for name in (row["entry"], row["reference"]):
                 found = {}
-                pattern = f"{row['dataset']}.{row['setting']}/{name}/eps=*/*/record.json"
-                for record in map(read_record, (folder / "runs").glob(pattern)):
-                    if record.key["epsilon"] in (row["epsilon"], "inf") and record.status == "ok":
-                        found[record.key["repeat"]] = record.metrics["test"]
+                here = (row["dataset"], row["setting"], name)
+                for record in stored:
+                    *place, epsilon = _place(record)
+                    fits = tuple(place) == here and epsilon in (row["epsilon"], "inf")
+                    if fits and record["status"] == "ok":
+                        found[record["key"]["repeat"]] = record["metrics"]["test"]
                 scores.append(found)
             shared = sorted(set(scores[0]) & set(scores[1]))
             metric = "micro_f1" if "ppi" in row["dataset"] else "accuracy"
@@ -110,12 +127,12 @@ def test_the_pages_are_those_of_the_records(repository: Path, tmp_path: Path) ->
 
 
 def test_gcn_and_mlp_stand_where_the_literature_has_them(repository: Path) -> None:
-    runs = repository / "docs" / "reference" / "baselines" / "runs"
+    stored = _records(repository / "docs" / "reference" / "baselines")
 
     def mean(dataset: str, entry: str) -> float:
-        paths = sorted(runs.glob(f"{dataset}.*/{entry}/eps=inf/*/record.json"))
-        assert len(paths) >= 3
-        accuracy = [read_record(path).metrics["test"]["accuracy"] for path in paths]
+        here = [r for r in stored if (r["key"]["dataset"], r["key"]["entry"]) == (dataset, entry)]
+        assert len(here) >= 3
+        accuracy = [record["metrics"]["test"]["accuracy"] for record in here]
         return 100 * float(mean_interval(accuracy)["mean"] or 0.0)
 
     assert 80 <= mean("cora", "gcn") <= 83

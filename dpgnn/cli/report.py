@@ -77,8 +77,8 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
     files = [Path("config.yaml"), *(path.relative_to(root) for path in stated)]
     infos = [describe(load_study(root / path), path, root) for path in files]
     reference = root / "docs" / "reference"
-    present = [info for info in infos if (reference / info.name / "runs").is_dir()]
-    require(bool(present), str(reference), "hold STUDY/runs of a study", 0)
+    present = [info for info in infos if any((reference / info.name).glob("runs*"))]
+    require(bool(present), str(reference), "hold STUDY/runs or STUDY/runs.parquet of a study", 0)
     found = [gather(info, root / "results", reference / info.name) for info in present]
     return write_docs(found, infos, docs or root / "docs")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.checks import require
 from dpgnn.paths import parse_run
-from dpgnn.results.schema import Record, read_record
+from dpgnn.results import archive
+from dpgnn.results.schema import Record, read_record, record_from
 from dpgnn.storage import read_json
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Run:
 
 
 def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[Run]:
-    """Records below a study's `runs` folder with their resources.
+    """Records below a study's `runs` folder with their resources, or those of runs.parquet in its place.
 
     Args:
         folder: results/studies/STUDY/runs.
@@ -54,6 +55,9 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
         ValueError: a record lies in a folder that is not its own.
     """
     folder = Path(folder)
+    packed = folder.with_name(archive.NAME)
+    if packed.exists() and not folder.exists():
+        return _packed_runs(packed, planned)
     if planned is None:
         names = [
             str(path.parent.relative_to(folder)) for path in folder.glob("*/*/*/*/record.json")
@@ -64,9 +68,7 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
         path = folder / name / "record.json"
         if not path.exists():
             continue
-        record = read_record(path)
-        stated = {axis: record.key.get(axis) for axis in KEY[1:]}
-        require(stated == parse_run(name), f"{path}: key", f"be that of its folder {name}", stated)
+        record = _checked(read_record(path), name, path)
         resources = path.with_name("resources.json")
         runs.append(
             Run(
@@ -76,6 +78,25 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
             )
         )
     return runs
+
+
+def _packed_runs(path: Path, planned: Sequence[str] | None) -> list[Run]:
+    texts = archive.read_archive(path)
+    runs = []
+    for name in texts if planned is None else planned:
+        if name in texts:
+            where = f"{path}: {name}"
+            record, resources = texts[name]
+            found = record_from(archive.parse_json(record, where), where)
+            used: Any = archive.parse_json(resources, where) if resources else {}
+            runs.append(Run(record=_checked(found, name, where), resources=used))
+    return runs
+
+
+def _checked(record: Record, name: str, where: str | Path) -> Record:
+    stated = {axis: record.key.get(axis) for axis in KEY[1:]}
+    require(stated == parse_run(name), f"{where}: key", f"be that of its folder {name}", stated)
+    return record
 
 
 def to_frame(runs: Sequence[Run]) -> pl.DataFrame:

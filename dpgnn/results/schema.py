@@ -81,10 +81,19 @@ def read_record(path: str | Path) -> Record:
     Raises:
         DamagedFileError: missing, not JSON, or not a record of this version; names the file.
     """
+    return record_from(read_json(path), path)
+
+
+def record_from(value: Any, where: str | Path) -> Record:
+    """A record from its JSON value.
+
+    Raises:
+        DamagedFileError: it is not a record of this version; names `where` it stands.
+    """
     try:
-        return strict.read(Record, read_json(path))
+        return strict.read(Record, value)
     except strict.ConfigError as error:
-        raise DamagedFileError(f"{path}: {error}; delete it and rerun") from None
+        raise DamagedFileError(f"{where}: {error}; delete it and rerun") from None
 
 
 def read_records(folder: str | Path) -> list[Record]:

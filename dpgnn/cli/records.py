@@ -1,0 +1,68 @@
+"""`dpgnn records`: keep a study's records in one file, look at one, or unpack all."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `records` to the command line."""
+    parser = subparsers.add_parser("records", help="keep records in one file, show or unpack them")
+    what = parser.add_subparsers(dest="what", required=True)
+    pack = what.add_parser("pack", help="put a study's records into FOLDER/STUDY/runs.parquet")
+    pack.add_argument("study", help="quick, a paper's study, or a YAML file")
+    pack.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    pack.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    pack.add_argument("--out", type=Path, default=Path("docs/reference"), help="folder of archives")
+    pack.set_defaults(func=pack_main)
+    show = what.add_parser("show", help="print the record of one run, or the names of all runs")
+    show.add_argument("archive", type=Path, help="a runs.parquet")
+    show.add_argument("run", nargs="?", help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT")
+    show.set_defaults(func=show_main)
+    unpack = what.add_parser("unpack", help="write the runs as files")
+    unpack.add_argument("archive", type=Path, help="a runs.parquet")
+    unpack.add_argument("folder", type=Path, help="results/studies/STUDY/runs, for example")
+    unpack.set_defaults(func=unpack_main)
+
+
+def pack_main(args: argparse.Namespace) -> int:
+    """Keep the records of a study's planned runs."""
+    from dpgnn import driver
+    from dpgnn.paths import Paths
+    from dpgnn.results.archive import NAME, pack
+    from dpgnn.study import load_study
+
+    study = load_study(driver.study_file(args.study, root=Path()), args.tier)
+    path = args.out / study.name / NAME
+    runs = Paths(results=args.results).study(study.name) / "runs"
+    total, new = pack(path, runs, [key.folder for key in study.keys])
+    print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
+    return 0
+
+
+def show_main(args: argparse.Namespace) -> int:
+    """Print one record, or what there is."""
+    from dpgnn.checks import require
+    from dpgnn.results.archive import read_archive
+
+    texts = read_archive(args.archive)
+    if args.run is None:
+        print("\n".join(texts))
+        return 0
+    remedy = f"`dpgnn records show {args.archive}` lists them"
+    require(args.run in texts, "run", f"be one of {len(texts)} in the archive", args.run, remedy)
+    print(texts[args.run][0].rstrip())
+    return 0
+
+
+def unpack_main(args: argparse.Namespace) -> int:
+    """Write all runs of an archive as files."""
+    from dpgnn.results.archive import unpack
+
+    print(f"{args.folder}: {unpack(args.archive, args.folder)} runs", file=sys.stderr)
+    return 0
