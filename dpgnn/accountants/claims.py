@@ -146,11 +146,14 @@ def from_dict(values: dict[str, Any]) -> Claim:
 def in_words(claim: Claim) -> str:
     """The claim as sentences for a reader who knows no notation but (epsilon, delta)."""
     protects = _PROTECTS[claim.privacy_unit].format(degree_bound=claim.degree_bound)
-    if math.isinf(claim.epsilon):
+    unbounded = math.isinf(claim.epsilon)
+    if unbounded:
         opening = f"No finite epsilon at delta {claim.delta:.3g}"
     else:
         opening = f"({claim.epsilon:.4g}, {claim.delta:.3g})-differential privacy"
-    if claim.status == "proved":
+    if unbounded and claim.status == "proved":
+        status = "Nothing is proved for what was run."
+    elif claim.status == "proved":
         status = f"The guarantee is proved (accountant: {claim.accountant})."
     else:
         status = f"The figure is as published (accountant: {claim.accountant}), not proved here."
@@ -161,8 +164,9 @@ def in_words(claim: Claim) -> str:
         f"What is released: {claim.released.replace('-', ' ').replace('+', ' and ')}.",
         f"Taken as public: {', '.join(claim.assumed_public) or 'nothing beyond the method'}.",
         f"Selection: {_SELECTION_WORDS[claim.selection]}.",
-        _ARITHMETIC_WORDS[claim.arithmetic],
     ]
+    if not unbounded:
+        lines.append(_ARITHMETIC_WORDS[claim.arithmetic])
     if claim.caveats:
         listed = "; ".join(f"{CAVEATS[name].title} ({name})" for name in claim.caveats)
         lines.append(f"Caveats: {listed}.")

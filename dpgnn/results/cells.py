@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpgnn.accountants.claims import Claim, from_dict
+from dpgnn.accountants.claims import Claim, from_dict, in_words
 from dpgnn.evaluation import mean_interval
 from dpgnn.results.frame import Run, as_float, to_frame
 from dpgnn.results.info import StudyInfo
@@ -86,8 +86,8 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The claims in words, as the first repeat's record states them."""
-        return tuple(str(claim.get("words", "")) for claim in self.runs[0].record.claims)
+        """The claims of the first repeat's record in words."""
+        return tuple(in_words(_claim(values)) for values in self.runs[0].record.claims)
 
     @property
     def spent_epsilon(self) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dpgnn.accountants.claims import from_dict, in_words
+from dpgnn.accountants.claims import from_dict
 from dpgnn.results.cells import Cell
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
@@ -165,5 +165,5 @@ def _with_caveat(run: Run) -> Run:
         claim = from_dict({key: value for key, value in stated.items() if key != "words"})
         caveats = tuple(dict.fromkeys((*claim.caveats, SELECTION)))
         claim = replace(claim, selection=SELECTION, caveats=caveats)
-        claims.append(claim.to_dict() | {"words": in_words(claim)})
+        claims.append(claim.to_dict())
     return replace(run, record=replace(run.record, claims=tuple(claims)))

@@ -48,6 +48,8 @@ def test_every_unit_relation_status_and_selection_has_words():
 def test_an_infinite_epsilon_is_an_answer():
     words = in_words(replace(CLAIM, epsilon=math.inf))
     assert words.startswith("No finite epsilon at delta 1.1e-06")
+    assert "guarantee is proved" not in words
+    assert "proof" not in words
 
 
 def test_caveats_are_named_with_their_titles():
