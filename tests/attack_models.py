@@ -26,6 +26,24 @@ STAGES = {
 }
 
 
+def useless_deviation(num_members: int, num_others: int) -> float:
+    """Standard deviation of the AUC of scores that know nothing (Mann-Whitney's U over the pairs)."""
+    return math.sqrt((num_members + num_others + 1) / (12 * num_members * num_others))
+
+
+def largest_deviation(num_members: int, num_others: int) -> float:
+    """An AUC's standard deviation is at most this: it is below sqrt(AUC (1 - AUC) / smaller group)."""
+    return 0.5 / math.sqrt(min(num_members, num_others))
+
+
+def allowed_auc(epsilon: float) -> float:
+    """Largest expected AUC under TPR <= e^epsilon FPR and its mirror image: e^epsilon / (1 + e^epsilon).
+
+    The curve of both lines encloses with the axes the area 1 / (1 + e^epsilon) of missed pairs.
+    """
+    return 1 / (1 + math.exp(-epsilon))
+
+
 def fitted(
     method: str,
     *,

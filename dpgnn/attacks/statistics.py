@@ -57,7 +57,7 @@ def thinned_curve(scores: np.ndarray, member: np.ndarray) -> list[list[float]]:
     """At most about 60 points (FPR, TPR) of the curve, closer at low rates, for a figure."""
     false, true = curve(scores, member)
     smallest = 1.0 / max(int((~member).sum()), 1)
-    wanted = np.geomspace(smallest, 1.0, _NUM_POINTS)
+    wanted = np.append(0.0, np.geomspace(smallest, 1.0, _NUM_POINTS))
     places = np.unique(np.searchsorted(false, wanted, side="right") - 1)
     return [[float(false[place]), float(true[place])] for place in places]
 

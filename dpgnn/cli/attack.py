@@ -49,6 +49,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--table", type=Path, help="attack nothing; write attacks.csv, .md and .tex of --out here"
     )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="attack nothing; write the tables of --out into this Markdown page",
+    )
     parser.set_defaults(func=main)
 
 
@@ -59,6 +64,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.attacks.request import ATTACKS
     from dpgnn.checks import one_of
     from dpgnn.paths import Paths, parse_run
+    from dpgnn.results.attack_pivots import fill_page
     from dpgnn.results.attacks import attacks_table, read_attacks
     from dpgnn.results.table import write_table
     from dpgnn.study import RunKey, load_study
@@ -74,6 +80,9 @@ def main(args: argparse.Namespace) -> int:
     folder = args.out or paths.study(study.name) / "attacks"
     if args.table is not None:
         write_table(args.table, attacks_table(read_attacks(folder)))
+    if args.page is not None:
+        fill_page(args.page, read_attacks(folder))
+    if args.table is not None or args.page is not None:
         return 0
     names = [one_of("attack", name, ATTACKS) for name in args.attacks.split(",")]
     sizes = sizes_of(args)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpgnn.attacks.statistics import allowed_rate
 from dpgnn.checks import require
 from dpgnn.results import drawing
@@ -36,10 +38,13 @@ PANELS = (
     "hub behind the sampler",
 )  # fmt: skip
 SMALLEST = 1e-3
+_NUM_RATES = 151
 
 
 def read_attacks(folder: str | Path) -> list[dict[str, Any]]:
     """Results of all `*.json` of a study's attacks/, one mapping per result, with its run's key.
+
+    In order of data set, entry, budget and repeat.
 
     Raises:
         ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
@@ -51,7 +56,12 @@ def read_attacks(folder: str | Path) -> list[dict[str, Any]]:
         missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
         require(not missing, f"{path}: attack", "name its run by " + ", ".join(AUDIT_KEY), missing)
         found += list(_flat(content))
-    return found
+    return sorted(found, key=lambda result: _place(result["key"]))
+
+
+def _place(key: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = [str(key[name]) for name in ("dataset", "setting", "entry")]
+    return (*names, float(key["epsilon"]), key.get("repeat") or 0)
 
 
 def _flat(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -77,6 +87,16 @@ def kind_of(result: Mapping[str, Any]) -> str:
     if result["attack"] == "hub" and "hub_degree" in result:
         return f"{name}, {result['hub_degree']} nodes"
     return name
+
+
+def full_kind_of(result: Mapping[str, Any]) -> str:
+    """The attack with how features were moved and whose noise answered, where it asks anew."""
+    words = [kind_of(result)]
+    if result.get("direction") == "mix":
+        words.append("moved by another row")
+    if result.get("noise") == "fresh":
+        words.append("fresh noise")
+    return ", ".join(words)
 
 
 def panel_of(result: Mapping[str, Any]) -> str:
@@ -123,34 +143,36 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
         name="attacks",
         title="Attacks",
         caption=(
-            "AUC: probability that a member (edge, or training node) scores above a non-member, ties as "
-            "half; 0.5 says nothing. TPR: share of members found when at most 1 % of the others are accused, "
-            "with a 95 % Clopper-Pearson interval. Script's: the number G-MIA's own script calls AUROC, the "
-            "balanced accuracy of hard guesses. Covered: whether the run's claim is about what was attacked; "
-            "only there ε ≥ can contradict it. LinkTeller on held-out edges and G-MIA on one graph compare "
-            "like with like; the published forms do not. Noise: frozen repeats the run's draws, fresh is one "
-            "more release for every query."
+            "AUC: probability that a member (edge, or training node) scores above a non-member, ties half; "
+            "0.5 says nothing. ε ≥: what the attack shows, only where the claim is about what was attacked. "
+            "TPR: share of members found when at most 1 % of the others are accused, with a 95 % "
+            "Clopper-Pearson interval. Script's: the number G-MIA's own script calls AUROC, the balanced "
+            "accuracy of hard guesses. LinkTeller on held-out edges and G-MIA on one graph compare like with "
+            "like; the published forms do not. LinkTeller moves a node's features by a share of themselves, "
+            "or by another node's row; noise is that of the run, or fresh, which is one more release for "
+            "every query. Further columns stand in the CSV."
         ),
         columns=(
             *PLACE, *ENTRY,
             Column(key="mode", header="Mode"),
-            Column(key="unit", header="Protects", optional=True),
             Column(key="epsilon", header="Budget ε", kind="epsilon"),
-            Column(key="repeat", header="Repeat", kind="integer"),
+            Column(key="attack_words", header="Attack"),
+            Column(key="auc", header="AUC", show=_three("auc"), kind="number"),
+            Column(key="verdict", header="Verdict"),
             Column(key="claimed", header="Claimed ε", kind="epsilon", optional=True),
             Column(key="proved", header="Proved ε", kind="epsilon", optional=True),
-            Column(key="attack", header="Attack"),
-            Column(key="direction", header="Moved by", optional=True),
-            Column(key="noise", header="Noise", optional=True),
-            Column(key="auc", header="AUC", show=_three("auc"), kind="number"),
+            Column(key="bound", header="ε ≥", kind="epsilon", optional=True),
             Column(key="tpr", header="TPR at 1 % FPR", show=_rate_text, kind="number"),
             Column(
                 key="script_auroc", header="Script's", show=_three("script_auroc"), kind="number",
                 optional=True,
             ),
-            Column(key="covered", header="Covered", optional=True),
-            Column(key="bound", header="ε ≥", kind="epsilon", optional=True),
-            Column(key="verdict", header="Verdict"),
+            Column(key="unit", header="unit", form="csv"),
+            Column(key="repeat", header="repeat", form="csv"),
+            Column(key="attack", header="attack", form="csv"),
+            Column(key="direction", header="direction", form="csv"),
+            Column(key="noise", header="noise", form="csv"),
+            Column(key="covered", header="covered", form="csv"),
             Column(key="tpr_low", header="tpr_low", form="csv"),
             Column(key="tpr_high", header="tpr_high", form="csv"),
             Column(key="average_precision", header="average_precision", form="csv"),
@@ -175,6 +197,7 @@ def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> di
         "proved": None if cell is None else proved_epsilon(cell),
         "attack": kind_of(result) if "pair_set" in result or "auc" in result else
         NAMES.get(str(result["attack"]), result["attack"]),
+        "attack_words": full_kind_of(result),
         "verdict": verdict(result),
     }  # fmt: skip
     for name in ("direction", "noise", "auc", "script_auroc", "average_precision", "num_members",
@@ -221,7 +244,7 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         for (title, results), axis in zip(groups.items(), axes):
             for result in results:
                 style = look.get(str(result["key"]["entry"]))
-                points = [(max(f, SMALLEST), t) for f, t in result["curve"] if t > 0]
+                points = curve_points(result["curve"])
                 text = f"{result.get('title') or result['key']['entry']}, ε = {result['key']['epsilon']}"
                 axis.plot(
                     [f for f, _ in points], [t for _, t in points],
@@ -238,9 +261,9 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         title="Attacks: true against false positives",
         caption=(
             "Share of members found against share of others accused, both logarithmic. Grey: equality "
-            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel, at the privacy "
-            "unit the attack is about. A curve of covered answers above its own line, beyond the error of "
-            "its trials, contradicts the claim; the table says where."
+            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that is about "
+            "what was attacked; a large ε allows everything from the left end on. A curve above the line of "
+            "its own claim, beyond the error of its trials, contradicts that claim; the table says where."
         ),
         alt="Curves of attacks: " + "; ".join(
             f"{title}: " + ", ".join(
@@ -252,6 +275,14 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         png=png,
         svg=svg,
     )  # fmt: skip
+
+
+def curve_points(curve: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """(false, true) rates along the axis; between two thresholds a coin decides, so ties are straight."""
+    false, true = (np.array([0.0, *column]) for column in zip(*curve))
+    rates = np.geomspace(SMALLEST, 1.0, _NUM_RATES)
+    found = np.interp(rates, false, true)
+    return [(float(f), float(t)) for f, t in zip(rates, found) if t > 0]
 
 
 def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -276,7 +307,8 @@ def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 def _lines(axis: Axes, results: Sequence[Mapping[str, Any]]) -> None:
     rates = [10 ** (-3 + step / 50) for step in range(151)]
     axis.plot(rates, rates, color="#999999", linestyle=":", linewidth=1)
-    claims = [r["claim"] for r in results if r["claim"] and r["claim"].get("epsilon") is not None]
+    claims = [r["claim"] for r in results if r["claim"] and lower_bound(r) is not None]
+    claims = [claim for claim in claims if claim.get("epsilon") is not None]
     if claims:
         claim = min(claims, key=lambda item: item["epsilon"])
         line = [allowed_rate(rate, claim["epsilon"], claim["delta"]) for rate in rates]

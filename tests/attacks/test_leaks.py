@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attack_models import SHORT, fitted
+from attack_models import SHORT, allowed_auc, fitted, largest_deviation, useless_deviation
 from helpers import two_community_graph
 
 from dpgnn import config as strict
@@ -54,8 +54,7 @@ def test_without_that_layer_the_same_attack_finds_nothing(
     )  # fmt: skip
     found = noise_free_layer.attack(target, num_runs=60, level=0.001, rng=np.random.default_rng(0))
     assert found["exceeds_claim"] is False
-    # 60 runs a world have a standard deviation of 0.053; a true claim of 1 allows about 0.65
-    assert 0.3 < found["auc"] < 0.85
+    assert found["auc"] < allowed_auc(1.0) + 4 * largest_deviation(60, 60)
 
 
 def hub_entry(mode: str) -> Entry:
@@ -91,8 +90,8 @@ def test_the_published_sampler_shows_the_hub_and_the_own_list_sampler_does_not()
         for mode in ("published", "sound")
     }  # fmt: skip
     assert found["published"]["auc"] > 0.97
-    # 24 runs a world: standard deviation 0.084
-    assert found["sound"]["auc"] < 0.5 + 4 * 0.084
+    # the claim is of 8; that own lists show nothing at all is missed by one useless attack in 30,000
+    assert found["sound"]["auc"] < 0.5 + 4 * useless_deviation(24, 24)
     assert found["sound"]["exceeds_claim"] is False
 
 

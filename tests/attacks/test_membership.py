@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attack_models import SHORT
+from attack_models import SHORT, allowed_auc, largest_deviation, useless_deviation
 
 from dpgnn import config as strict
 from dpgnn import methods
@@ -19,6 +19,8 @@ from dpgnn.randomness import Streams
 from dpgnn.splits import SplitConfig, membership_splits
 
 SIZES = SplitConfig(kind="membership", inductive=True, num_per_class=60, num_test=120)
+# members and non-members that are asked: one training node of each side is left out
+ASKED = (119, 120)
 QUICK = membership.AttackModel(num_epochs=10)
 EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
@@ -57,8 +59,8 @@ def test_a_model_that_remembers_is_caught_in_both_variants() -> None:
     assert found["status"] == "ok"
     assert found["train_accuracy"] > 0.95
     for name in membership.VARIANTS:
-        # 119 against 120: five standard deviations above one half
-        assert found["variants"][name]["auc"] > 0.66, name
+        # guessing gets here once in three million
+        assert found["variants"][name]["auc"] > 0.5 + 5 * useless_deviation(*ASKED), name
     assert found["variants"]["same-graph"]["claim_covers_membership"] is False
 
 
@@ -69,7 +71,8 @@ def test_a_private_model_stays_below_its_line() -> None:
     )  # fmt: skip
     same = found["variants"]["same-graph"]
     assert same["claim_covers_membership"] is True
-    assert abs(same["auc"] - 0.5) < 0.15
+    # a member and a non-member exchanged are two changes
+    assert same["auc"] < allowed_auc(2 * 0.5) + 4 * largest_deviation(*ASKED)
     assert same["exceeds_claim"] is False
     assert same["line"]["crossed"] is False
 

@@ -1,0 +1,149 @@
+"""What attacks found, in the form of CARIBOU's Table XI: a row per entry and budget, a column per attack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpgnn.checks import require
+from dpgnn.results.attacks import kind_of, lower_bound, verdict
+from dpgnn.results.table import DASH
+from dpgnn.storage import write_text
+
+Result = Mapping[str, Any]
+SETS = ("unbalanced", "low", "high", "balanced", "held-out")
+# column -> which results stand in it
+COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "LinkTeller": {"attack": "linkteller", "pair_set": "unbalanced", "direction": "scale"},
+    "balanced": {"attack": "linkteller", "pair_set": "balanced", "direction": "scale", "noise": "frozen"},
+    "held-out": {"attack": "linkteller", "pair_set": "held-out"},
+    "fresh noise": {"attack": "linkteller", "noise": "fresh"},
+    "the release": {"attack": "released-state"},
+    "G-MIA": {"attack": "gmia", "variant": "original"},
+    "same graph": {"attack": "gmia", "variant": "same-graph"},
+}  # fmt: skip
+LEAKS = ("noise-free-layer", "hub")
+
+
+def blocks(found: Sequence[Result]) -> dict[str, str]:
+    """Name -> Markdown table: plain models under both attacks, attacks made for one leak, every data set."""
+    made = [result for result in found if result.get("status") == "ok"]
+    tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
+    for dataset in dict.fromkeys(result["key"]["dataset"] for result in made):
+        here = [r for r in made if r["key"]["dataset"] == dataset and r["attack"] not in LEAKS]
+        if here:
+            tables[dataset] = _dataset(here)
+    return {name: text for name, text in tables.items() if text}
+
+
+def fill(page: str, tables: Mapping[str, str]) -> str:
+    """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
+
+    Raises:
+        ValueError: a block has no table, or a table no block.
+    """
+    pattern = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    names = [match[2] for match in pattern.finditer(page)]
+    missing = sorted(set(names) ^ set(tables))
+    require(not missing, "blocks of the page", "be one for each table", missing)
+    return pattern.sub(lambda match: f"{match[1]}\n{tables[match[2]]}\n\n{match[3]}", page)
+
+
+def fill_page(path: Path, found: Sequence[Result]) -> None:
+    """Write the tables of some attacks into a page."""
+    write_text(path, fill(path.read_text(), blocks(found)))
+
+
+def _linkteller(found: Sequence[Result]) -> str:
+    rows = []
+    for result in _of(
+        found, entry="gcn", attack="linkteller", pair_set="unbalanced", direction="scale"
+    ):
+        key = result["key"]
+        cells = [
+            _auc(_first(found, key, {"attack": "linkteller", "pair_set": kind})) for kind in SETS
+        ]
+        rows.append([key["dataset"], *cells])
+    return _markdown(
+        ["graph", *(f"{name} degree" if name in ("low", "high") else name for name in SETS)], rows
+    )
+
+
+def _gmia(found: Sequence[Result]) -> str:
+    rows = []
+    for result in _of(found, entry="gcn-mia", attack="gmia", variant="original"):
+        same = _first(found, result["key"], {"attack": "gmia", "variant": "same-graph"})
+        cells = [
+            f"{r['script_auroc']:.3f} ({r['auc']:.3f})" for r in (result, same) if r is not None
+        ]
+        accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
+        rows.append([result["key"]["dataset"], str(result["key"]["repeat"]), *cells, *accuracy])
+    heads = ["graph", "repeat", "original", "same graph", "accuracy on members", "on others"]
+    return _markdown(heads, rows)
+
+
+def _dataset(found: Sequence[Result]) -> str:
+    rows = []
+    keys = {tuple(result["key"].items()): result for result in found}
+    used: set[str] = set()
+    for result in keys.values():
+        key = result["key"]
+        if key["entry"] == "gcn-mia":
+            continue
+        here = {name: _first(found, key, wanted) for name, wanted in COLUMNS.items()}
+        used |= {name for name, value in here.items() if value is not None}
+        bounds = [b for r in _of(found, **key) if (b := lower_bound(r)) is not None]
+        exceeding = [r for r in _of(found, **key) if verdict(r) == "exceeds the claim"]
+        epsilon = "∞" if key["epsilon"] == "inf" else key["epsilon"]
+        repeat = f" (repeat {key['repeat']})" if key["repeat"] else ""
+        shown = DASH if not bounds else f"{max(bounds):.2f}"
+        rows.append([
+            f"{result['title']}{repeat}", str(result["mode"]), epsilon,
+            *(_auc(value) for value in here.values()),
+            shown + (", **exceeds**" if exceeding else ""),
+        ])  # fmt: skip
+    heads = ["entry", "mode", "ε", *COLUMNS, "ε ≥"]
+    kept = [i for i, head in enumerate(heads) if head not in COLUMNS or head in used]
+    return _markdown([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
+
+
+def _leaks(found: Sequence[Result]) -> str:
+    rows = []
+    for result in found:
+        if result["attack"] in LEAKS:
+            line = result["line"]
+            rows.append([
+                result["title"], str(result["mode"]), result["key"]["epsilon"], kind_of(result),
+                str(result["num_members"] + result["num_others"]), _auc(result),
+                f"{line['epsilon_lower_bound']:.2f} (level {line['level']:g})",
+                "exceeds" if result["exceeds_claim"] else "within",
+            ])  # fmt: skip
+    heads = ["entry", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "the claim"]
+    return _markdown(heads, rows)
+
+
+def _of(found: Sequence[Result], **wanted: Any) -> list[Result]:
+    return [
+        r for r in found if all(r.get(k, r["key"].get(k)) == value for k, value in wanted.items())
+    ]
+
+
+def _first(
+    found: Sequence[Result], key: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Result | None:
+    rest = {} if "noise" in wanted or wanted["attack"] != "linkteller" else {"noise": "frozen"}
+    chosen = _of(found, **{**key, **rest, **wanted})
+    return chosen[0] if chosen else None
+
+
+def _auc(result: Result | None) -> str:
+    return DASH if result is None else f"{result['auc']:.3f}"
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -1,0 +1,121 @@
+"""The committed attacks: pages and tables are what the JSON says, and so is the conclusion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpgnn.results import attack_pivots, attacks
+from dpgnn.results.table import to_csv, to_markdown
+
+Found = Sequence[Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def folder(repository: Path) -> Path:
+    return repository / "docs" / "reference" / "attacks"
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> Found:
+    return attacks.read_attacks(folder)
+
+
+def chosen(found: Found, **wanted: Any) -> Found:
+    made = [result for result in found if result["status"] == "ok"]
+    return attack_pivots._of(made, **wanted)
+
+
+def test_the_tables_beside_the_json_are_made_from_it(folder: Path, found: Found) -> None:
+    table = attacks.attacks_table(found)
+    assert (folder / "attacks.csv").read_text() == to_csv(table)
+    assert (folder / "attacks.md").read_text() == to_markdown(table)
+
+
+def test_the_page_shows_the_json(repository: Path, found: Found) -> None:
+    page = (repository / "docs" / "attacks.md").read_text()
+    assert attack_pivots.fill(page, attack_pivots.blocks(found)) == page
+
+
+def test_no_table_of_the_page_stands_outside_the_blocks(repository: Path) -> None:
+    page = (repository / "docs" / "attacks.md").read_text()
+    rest = "".join(part.split("<!-- end -->")[-1] for part in page.split("<!-- attacks "))
+    assert not [line for line in rest.splitlines() if line.startswith("|")]
+
+
+def test_scores_with_a_recorded_curve_have_the_recorded_auc(found: Found) -> None:
+    for result in chosen(found):
+        false, true = np.array([[0.0, 0.0], *result["curve"]]).T
+        # the curve is thinned: between two kept points it may lie anywhere in their rectangle
+        slack = float((np.diff(false) * np.diff(true)).sum())
+        area = float(np.trapezoid(true, false))
+        assert abs(area - result["auc"]) <= slack / 2 + 1e-9, result["key"]
+
+
+def test_covered_answers_of_sound_entries_stay_within_their_claims(found: Found) -> None:
+    tested = [
+        result for result in chosen(found, mode="sound") if attacks.lower_bound(result) is not None
+    ]
+    assert len(tested) >= 30
+    levels = [result["line"]["level"] for result in tested]
+    exceeding = [result for result in tested if result["exceeds_claim"]]
+    # so many false alarms have a probability below 1 % when every claim is true
+    allowed = int(binom.ppf(0.99, len(tested), max(levels)))
+    assert len(exceeding) <= allowed, [result["key"] for result in exceeding]
+    for result in tested:
+        if not result["exceeds_claim"]:
+            assert attacks.lower_bound(result) <= result["claimed_epsilon"] + 1e-9, result["key"]
+
+
+def test_what_the_claim_does_not_cover_says_nothing_about_it(found: Found) -> None:
+    for result in chosen(found):
+        if attacks.lower_bound(result) is None:
+            assert attacks.verdict(result) in ("no claim", "not about the claim"), result["key"]
+
+
+def test_leaks_are_attacked_with_the_attack_that_fits_and_their_controls_show_nothing(
+    found: Found,
+) -> None:
+    released = chosen(found, attack="noise-free-layer", entry="released")
+    assert {result["key"]["epsilon"] for result in released} == {"1", "2", "4", "8", "16", "32"}
+    for result in released:
+        assert result["auc"] == 1.0
+        assert result["largest_without_edge"] < 1e-9 < result["smallest_with_edge"]
+        # what so many runs can show at most
+        shown = result["line"]["epsilon_lower_bound"]
+        assert result["exceeds_claim"] == (shown > float(result["key"]["epsilon"]))
+    assert any(result["exceeds_claim"] for result in released)
+    assert not any(
+        r["exceeds_claim"] for r in chosen(found, attack="noise-free-layer", entry="silent")
+    )
+
+    hubs = chosen(found, attack="hub", entry="dp_gcn-paper")
+    assert any(result["exceeds_claim"] for result in hubs)
+    own = chosen(found, attack="hub", entry="dp_gcn-own")
+    assert own
+    for result in own:
+        size = result["num_members"]
+        assert not result["exceeds_claim"]
+        assert result["auc"] < 0.5 + 4 * math.sqrt((2 * size + 1) / (12 * size * size))
+
+
+def test_plain_models_give_themselves_away_as_published(found: Found) -> None:
+    for dataset in ("cora", "photo", "computers"):
+        (result,) = chosen(
+            found, dataset=dataset, entry="gcn", pair_set="unbalanced", direction="scale"
+        )
+        assert result["auc"] >= 0.86, dataset
+    for dataset in ("cora", "citeseer"):
+        pairs = {
+            variant: chosen(found, dataset=dataset, entry="gcn-mia", variant=variant)
+            for variant in ("original", "same-graph")
+        }
+        assert pairs["original"]
+        for original, same in zip(pairs["original"], pairs["same-graph"]):
+            assert original["script_auroc"] > same["script_auroc"] + 0.1
