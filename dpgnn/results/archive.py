@@ -1,7 +1,7 @@
 """A study's records in one Parquet file, `runs.parquet`, as they are committed below docs/reference.
 
-A row is a run: its folder's name, the text of record.json and that of resources.json, byte for byte. Thousands
-of runs are one file of a megabyte or two; `dpgnn records` packs, shows and unpacks them.
+A row is a run: its folder's name, the text of record.json and that of resources.json, byte for byte.
+Thousands of runs are less than a megabyte; `dpgnn records` packs, shows and unpacks them.
 """
 
 from __future__ import annotations

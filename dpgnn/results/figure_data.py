@@ -86,7 +86,10 @@ class TrainingCurve:
 
 
 def plotted(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells that figures and rankings show: all, or in a study of more than ten entries those no sweep has made."""
+    """The cells that figures and rankings show.
+
+    All, or in a study of more than ten entries those that no sweep has made.
+    """
     entries = {cell.entry for cell in cells}
     stated = {entry for entry in entries if "~" not in entry}
     if len(entries) <= MAX_ENTRIES or not stated:

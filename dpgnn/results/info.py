@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -113,13 +114,20 @@ class StudyInfo:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Entry name -> what tables and figures call it: the title where it is given and unique."""
-        titles = [entry.title for entry in self.entries]
+        """Entry name -> what tables and figures call it: the title where it is given and unique.
+
+        A point of a sweep (dp_gcn~max_degree=2) is called by the title and what the sweep sets.
+        """
+        stated = [entry.title for entry in self.entries if "~" not in entry.name]
+        labels = {}
+        for entry in self.entries:
+            known = bool(entry.title) and stated.count(entry.title) <= 1
+            labels[entry.name] = (
+                ", ".join([entry.title, *entry.name.split("~")[1:]]) if known else ""
+            )
+        counts = Counter(labels.values())
         return {
-            entry.name: entry.title
-            if entry.title and titles.count(entry.title) == 1
-            else entry.name
-            for entry in self.entries
+            name: label if label and counts[label] == 1 else name for name, label in labels.items()
         }
 
 

@@ -5,6 +5,7 @@ They read the rows of the full tables, so a folded number is a number of the CSV
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -98,7 +99,8 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault((row["study"], row["method"], row["unit"]), []).append(row)
+        unit = re.sub(r", degree ≤ \d+", "", str(row["unit"]))
+        groups.setdefault((row["study"], row["method"], unit), []).append(row)
     body = []
     for (study, method, unit), here in groups.items():
         counts = Counter(name for row in here for name in row["voiding"])
@@ -108,8 +110,9 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         body.append(
             [
-                study, method, unit, str(len(here)), _range([row["claimed"] for row in here]),
-                _range([row["proved"] for row in here]), links or "none known",
+                study, method, _with_bounds(unit, here), str(len(here)),
+                _range([row["claimed"] for row in here]), _range([row["proved"] for row in here]),
+                links or "none known",
             ]
         )  # fmt: skip
     head = [
@@ -194,6 +197,15 @@ def _close(rows: Sequence[Row]) -> str:
 
 def _budget_head(text: str) -> str:
     return "no privacy" if text == "inf" else f"ε = {epsilon_text(text)}"
+
+
+def _with_bounds(unit: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The unit with the degrees its rows declare."""
+    found = {int(n) for row in rows for n in re.findall(r", degree ≤ (\d+)", str(row["unit"]))}
+    if not found:
+        return unit
+    bounds = str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
+    return f"{unit[:-1]}, degree ≤ {bounds})"
 
 
 def _range(values: Sequence[Any]) -> str:

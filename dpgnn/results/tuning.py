@@ -1,8 +1,9 @@
-"""An equal tuning budget: on each split, of an entry's sweep points the one that does best on validation nodes.
+"""An equal tuning budget: on each split, of an entry's sweep points the best on validation nodes.
 
-`tuned` of a study names entries; the points of NAME are the entries NAME~* its sweep makes. Each repeat chooses
-for itself, as somebody with one split would, so the interval holds the noise of the choice. The choice reads
-private validation nodes and no epsilon counts it: the claims of a tuned cell say `validation-unaccounted`.
+`tuned` of a study names entries; the points of NAME are the entries NAME~* its sweep makes. Each repeat
+chooses for itself, as somebody with one split would, so the interval holds the noise of the choice. The
+choice reads private validation nodes and no epsilon counts it: the claims of a tuned cell say
+`validation-unaccounted`.
 """
 
 from __future__ import annotations
@@ -82,10 +83,10 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
         name="tuned",
         title="An equal tuning budget, chosen on validation nodes",
         caption=(
-            "Test score in percent. Tuned: each repeat takes, of the entry's points, the one with the best score on "
-            "its own validation nodes. Fixed: the entry's one configuration for every data set. Gain: tuned "
-            f"minus fixed on shared splits; p values are corrected by Holm's method over the {len(found)} rows. "
-            f"The choice reads private nodes and is counted in no ε (caveat {SELECTION}). {ON_REPEATS}"
+            "Test score in percent. Tuned: each repeat takes, of the entry's points, the one with the best "
+            "score on its own validation nodes. Fixed: the entry's one configuration for every data set. "
+            "Gain: tuned minus fixed on shared splits; p values are corrected by Holm's method over the "
+            f"{len(found)} rows. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). {ON_REPEATS}"
         ),
         columns=(
             *PLACE,

@@ -10,7 +10,7 @@ import pytest
 
 from dpgnn.results.cells import Cell, build_cells
 from dpgnn.results.frame import Run
-from dpgnn.results.info import StudyInfo
+from dpgnn.results.info import EntryInfo, StudyInfo
 
 
 def cell_of(cells: list[Cell], dataset: str, entry: str, epsilon: str) -> Cell:
@@ -82,3 +82,16 @@ def test_titles_name_entries_only_where_they_are_unique(runs: list[Run], info: S
     labels = replace(info, entries=tuple(twins)).labels
     assert (labels["mlp"], labels["gcn"], labels["dp_mlp"]) == ("mlp", "gcn", "DP-MLP")
     assert info.labels["dp_gcn-paper"] == "dp_gcn-paper"
+
+
+def test_points_of_a_sweep_are_called_by_what_it_sets_and_take_no_title_away(
+    info: StudyInfo,
+) -> None:
+    points = [
+        EntryInfo(name=f"dp_gcn~{change}", title="DP-GCN", method="dp_gnn", mode="sound")
+        for change in ("max_degree=2", "max_degree=3~lr=0.1")
+    ]
+    labels = replace(info, entries=(*info.entries, *points)).labels
+    assert labels["dp_gcn"] == "DP-GCN"
+    assert labels["dp_gcn~max_degree=2"] == "DP-GCN, max_degree=2"
+    assert labels["dp_gcn~max_degree=3~lr=0.1"] == "DP-GCN, max_degree=3, lr=0.1"
