@@ -54,6 +54,7 @@ class TierConfig:
         datasets: only these data sets; empty for all.
         entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
         repeats_for: data set -> its own number of repeats.
+        repeats_at_most: entries, by name or pattern -> fewer repeats; the last that matches counts.
         entries_for: data set -> its own entries, in place of `entries`.
     """
 
@@ -62,6 +63,7 @@ class TierConfig:
     datasets: tuple[str, ...] = ()
     entries: tuple[str, ...] = ()
     repeats_for: Mapping[str, int] = field(default_factory=dict)
+    repeats_at_most: Mapping[str, int] = field(default_factory=dict)
     entries_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -309,6 +311,8 @@ def _check_config(config: StudyConfig) -> None:
                 one_of(f"data set of tiers.{name}", dataset_name, config.datasets)
             for dataset_name, repeats in tier.repeats_for.items():
                 at_least(f"tiers.{name}.repeats_for.{dataset_name}", repeats, 1)
+            for pattern, repeats in tier.repeats_at_most.items():
+                at_least(f"tiers.{name}.repeats_at_most.{pattern}", repeats, 1)
     except ConfigError:
         raise
     except ValueError as error:
@@ -343,6 +347,10 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
         dataset: _chosen(f"tiers.{tier}.entries_for.{dataset}", patterns, entries)
         for dataset, patterns in change.entries_for.items()
     }
+    most: dict[str, int] = {}
+    for pattern, number in change.repeats_at_most.items():
+        for name in _chosen(f"tiers.{tier}.repeats_at_most", (pattern,), entries):
+            most[name] = number
     keys = []
     for dataset, stated in config.datasets.items():
         if change.datasets and dataset not in change.datasets:
@@ -362,7 +370,8 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             if not wanted:
                 continue
             epsilons = ("inf",) if entry.mode == "nonprivate" else _epsilons(config, entry, change)
-            for epsilon, repeat in itertools.product(epsilons, range(repeats)):
+            number = min(repeats, most.get(name, repeats))
+            for epsilon, repeat in itertools.product(epsilons, range(number)):
                 keys.append(
                     RunKey(
                         dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
