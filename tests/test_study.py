@@ -71,6 +71,29 @@ def test_a_tier_gives_a_data_set_its_own_repeats_and_entries() -> None:
     assert [key for key in study.keys if key.dataset != "digits"] == elsewhere
 
 
+def test_a_tier_repeats_some_entries_less_often_and_none_more() -> None:
+    tier = {"repeats": 4, "repeats_for": {"digits": 3}, "repeats_at_most": {"*": 9, "d*": 2}}
+    study = resolve(changed(tiers={"S": tier}))
+    most = {
+        entry: max(
+            key.repeat for key in study.keys if (key.entry, key.dataset) == (entry, "digits")
+        )
+        for entry in ("dp", "mlp")
+    }
+    assert most == {"dp": 1, "mlp": 2}
+    with pytest.raises(ConfigError, match="repeats_at_most: unknown entry 'nope'"):
+        resolve(changed(tiers={"S": {"repeats_at_most": {"nope": 1}}}))
+    with pytest.raises(ConfigError, match=r"repeats_at_most\.dp must be >= 1"):
+        resolve(changed(tiers={"S": {"repeats_at_most": {"dp": 0}}}))
+
+
+def test_tuned_entries_have_points() -> None:
+    points = changed(entries__dp__sweep={"options.width": [4, 8]})
+    points["entries"]["fixed"] = {**changed()["entries"]["dp"]}
+    with pytest.raises(ConfigError, match="tuned: 'fixed' must be an entry with points"):
+        resolve({**points, "tuned": ["fixed"]})
+
+
 def test_a_tier_changes_only_what_it_names() -> None:
     study = resolve(BASE, "M")
     assert {key.dataset for key in study.keys} == {"digits"}
