@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from dpgnn.results import attack_pivots, attacks
 from dpgnn.results.table import to_csv, to_markdown
@@ -58,16 +57,23 @@ def test_scores_with_a_recorded_curve_have_the_recorded_auc(found: Found) -> Non
         assert abs(area - result["auc"]) <= slack / 2 + 1e-9, result["key"]
 
 
+def false_alarms(tested: Found) -> int:
+    """More than so many have a probability below 1 % when claims are true and alarms independent."""
+    count = np.ones(1)
+    for result in tested:
+        # within one run one test is made, on repeated runs two: of the line, and of the bound
+        level = result["line"]["level"] * (1 if "one_run" in result else 2)
+        count = np.convolve(count, [1 - level, level])
+    return int(np.searchsorted(np.cumsum(count), 0.99))
+
+
 def test_covered_answers_of_sound_entries_stay_within_their_claims(found: Found) -> None:
     tested = [
         result for result in chosen(found, mode="sound") if attacks.lower_bound(result) is not None
     ]
     assert len(tested) >= 30
-    levels = [result["line"]["level"] for result in tested]
-    exceeding = [result for result in tested if result["exceeds_claim"]]
-    # so many false alarms have a probability below 1 % when every claim is true
-    allowed = int(binom.ppf(0.99, len(tested), max(levels)))
-    assert len(exceeding) <= allowed, [result["key"] for result in exceeding]
+    exceeding = [result["key"] for result in tested if result["exceeds_claim"]]
+    assert len(exceeding) <= false_alarms(tested), exceeding
     for result in tested:
         if not result["exceeds_claim"]:
             assert attacks.lower_bound(result) <= result["claimed_epsilon"] + 1e-9, result["key"]

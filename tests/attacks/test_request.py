@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from helpers import TOY
 
 from dpgnn import workflow
 from dpgnn.__main__ import main
-from dpgnn.attacks.request import ATTACKS
+from dpgnn.attacks.request import ATTACKS, Sizes
+from dpgnn.cli import attack as attack_command
 from dpgnn.results import attacks
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.table import to_csv, to_markdown
@@ -69,6 +71,69 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     # a perturbed graph is released once: what is read off it is covered
     assert any(bound is not None for bound in bounds)
     assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
+
+
+def test_tables_stand_in_their_blocks_of_a_page(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = folder / "results" / "studies" / "quick" / "attacks"
+    write_json(out / "a.json", {"results": [hub_result()], **hub_result()})
+    page = folder / "page.md"
+    page.write_text("before\n\n<!-- attacks leaks -->\nold\n<!-- end -->\n\nafter\n")
+    command = ["attack", "--study", "config.yaml", "--page", str(page)]
+    assert main(command) == 0
+    text = page.read_text()
+    assert "old" not in text
+    assert "hub behind the sampler, 200 nodes | 120 | 0.900 | 1.50 (level 0.01) | exceeds |" in text
+    assert text.startswith("before\n\n<!-- attacks leaks -->")
+    assert text.endswith("<!-- end -->\n\nafter\n")
+    assert main(command) == 0
+    assert page.read_text() == text
+    page.write_text("no block\n")
+    assert main(command) != 0
+    assert "blocks of the page must be one for each table, got ['leaks']" in capsys.readouterr().err
+
+
+def hub_result() -> dict[str, Any]:
+    found = result(
+        attack="hub", hub_degree=200, num_members=60, num_others=60, title="T", mode="published",
+        line={"level": 0.01, "epsilon_lower_bound": 1.5},
+    )  # fmt: skip
+    del found["one_run"]
+    return found
+
+
+def test_sizes_are_what_the_flags_say() -> None:
+    parser = argparse.ArgumentParser()
+    attack_command.add_parser(parser.add_subparsers())
+    flags = [
+        "attack",
+        "--study",
+        "s.yaml",
+        "--hubs",
+        "20,30",
+        "--steps",
+        "4",
+        "--runs",
+        "9",
+        "--sets",
+        "low,high",
+        "--nodes",
+        "7",
+    ]
+    sizes = attack_command.sizes_of(parser.parse_args(flags))
+    assert (sizes.hubs, sizes.num_steps, sizes.num_runs) == ((20, 30), 4, 9)
+    assert (sizes.sets, sizes.num_nodes) == (("low", "high"), 7)
+    assert sizes.num_pairs == Sizes().num_pairs
+
+
+def test_a_curve_is_drawn_over_the_whole_axis() -> None:
+    # all scores equal: a coin decides, which is the line of equality
+    points = attacks.curve_points([[1.0, 1.0]])
+    assert points[0][0] == pytest.approx(1e-3)
+    assert all(true == pytest.approx(false) for false, true in points)
+    perfect = attacks.curve_points([[0.0, 1.0], [1.0, 1.0]])
+    assert {true for _, true in perfect} == {1.0}
 
 
 def test_the_workflow_knows_the_attacks_of_the_library() -> None:
