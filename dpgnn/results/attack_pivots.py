@@ -25,6 +25,8 @@ COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "same graph": {"attack": "gmia", "variant": "same-graph"},
 }  # fmt: skip
 LEAKS = ("noise-free-layer", "hub")
+# entries with tables of their own
+PLAIN = {"gcn", "gcn-mia"}
 
 
 def blocks(found: Sequence[Result]) -> dict[str, str]:
@@ -33,7 +35,7 @@ def blocks(found: Sequence[Result]) -> dict[str, str]:
     tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
     for dataset in dict.fromkeys(result["key"]["dataset"] for result in made):
         here = [r for r in made if r["key"]["dataset"] == dataset and r["attack"] not in LEAKS]
-        if here:
+        if {r["key"]["entry"] for r in here} - PLAIN:
             tables[dataset] = _dataset(here)
     return {name: text for name, text in tables.items() if text}
 
@@ -85,8 +87,10 @@ def _gmia(found: Sequence[Result]) -> str:
 
 
 def _dataset(found: Sequence[Result]) -> str:
+    order = {"nonprivate": 0, "sound": 1, "published": 2}
     rows = []
-    keys = {tuple(result["key"].items()): result for result in found}
+    ranked = sorted(found, key=lambda result: order[result["mode"]])
+    keys = {tuple(result["key"].items()): result for result in ranked}
     used: set[str] = set()
     for result in keys.values():
         key = result["key"]
