@@ -106,22 +106,9 @@ def hub_result() -> dict[str, Any]:
 def test_sizes_are_what_the_flags_say() -> None:
     parser = argparse.ArgumentParser()
     attack_command.add_parser(parser.add_subparsers())
-    flags = [
-        "attack",
-        "--study",
-        "s.yaml",
-        "--hubs",
-        "20,30",
-        "--steps",
-        "4",
-        "--runs",
-        "9",
-        "--sets",
-        "low,high",
-        "--nodes",
-        "7",
-    ]
-    sizes = attack_command.sizes_of(parser.parse_args(flags))
+    flags = {"hubs": "20,30", "steps": "4", "runs": "9", "sets": "low,high", "nodes": "7"}
+    words = ["attack", "--study", "s.yaml", *(f"--{name}={value}" for name, value in flags.items())]
+    sizes = attack_command.sizes_of(parser.parse_args(words))
     assert (sizes.hubs, sizes.num_steps, sizes.num_runs) == ((20, 30), 4, 9)
     assert (sizes.sets, sizes.num_nodes) == (("low", "high"), 7)
     assert sizes.num_pairs == Sizes().num_pairs
