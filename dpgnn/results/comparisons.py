@@ -118,7 +118,7 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
     )  # fmt: skip
 
 
-def sentences(found: Sequence[Compared], most: int = 4) -> list[str]:
+def sentences(found: Sequence[Compared], most: int = 2) -> list[str]:
     """Each question with its pairs, at the smallest and the largest budget, with numbers.
 
     Args:

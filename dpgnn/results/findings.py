@@ -15,6 +15,7 @@ from dpgnn.results.ranking import Ranking, Refusal
 from dpgnn.results.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
+MOST = 6  # sentences of one topic; the tables have all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +115,15 @@ def _leaders(rankings: Sequence[Ranking]) -> list[str]:
         clear: dict[str, list[str]] = {}
         close = []
         for ranking in contested:
+            settings = {other.setting for other in group if other.dataset == ranking.dataset}
+            where = (
+                ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
+            )
             if ranking.places[0].clear_lead:
-                clear.setdefault(ranking.places[0].cell.label, []).append(ranking.dataset)
+                clear.setdefault(ranking.places[0].cell.label, []).append(where)
             else:
-                close.append(ranking.dataset)
-        parts = [
-            f"{label} is ahead of all others on {listed(where)}" for label, where in clear.items()
-        ]
+                close.append(where)
+        parts = [f"{label} is ahead of all others on {listed(on)}" for label, on in clear.items()]
         if close:
             parts.append(f"no entry leads by more than the noise on {listed(close)}")
         found.append(f"{opening}, {'; '.join(parts)}.")
@@ -139,19 +142,21 @@ def _refused(refusals: Sequence[Refusal]) -> list[str]:
 def _without_privacy(differences: Sequence[Difference]) -> list[str]:
     pairs: dict[str, list[Difference]] = {}
     for item in differences:
-        if item.question == "no privacy on either side" and item.test is not None:
+        if item.question == "no privacy on either side" and _told(item):
             pairs.setdefault(item.entry.entry, []).append(item)
-    return [
-        f"{group[0].entry.label} against {group[0].reference.label}: {_spread(group)}."
-        for group in pairs.values()
-    ]
+    return _shortened(
+        [
+            f"{group[0].entry.label} against {group[0].reference.label}: {_spread(group)}."
+            for group in pairs.values()
+        ]
+    )
 
 
 def _prices(differences: Sequence[Difference], question: str) -> list[str]:
     """The price of privacy or of soundness, per pair of entries, at the smallest and the largest epsilon."""
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for item in differences:
-        if item.question == question and item.test is not None:
+        if item.question == question and _told(item):
             pairs.setdefault((item.entry.entry, item.reference.entry), []).append(item)
     found = []
     for group in pairs.values():
@@ -162,7 +167,18 @@ def _prices(differences: Sequence[Difference], question: str) -> list[str]:
                 f"{here[0].entry.label} at ε = {epsilon_text(budget)} against {here[0].reference.label}: "
                 f"{_spread(here)}."
             )
-    return found
+    return _shortened(found)
+
+
+def _told(item: Difference) -> bool:
+    """Points of a sweep stand in the table only."""
+    return item.test is not None and "~" not in item.entry.entry
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    if len(lines) <= MOST:
+        return list(lines)
+    return [*lines[:MOST], f"{len(lines) - MOST} more stand in the table of differences."]
 
 
 def _spread(group: Sequence[Difference]) -> str:
