@@ -86,7 +86,8 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
             "Test score in percent. Tuned: each repeat takes, of the entry's points, the one with the best "
             "score on its own validation nodes. Fixed: the entry's one configuration for every data set. "
             "Gain: tuned minus fixed on shared splits; p values are corrected by Holm's method over the "
-            f"{len(found)} rows. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). {ON_REPEATS}"
+            f"{len(found)} rows. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
+            f"{ON_REPEATS}"
         ),
         columns=(
             *PLACE,
