@@ -1,17 +1,25 @@
 """The hash of the code that decides a result: a module and every `dpgnn` module it imports.
 
 Comments, docstrings and layout do not count, because they cannot change a number; the lock file counts.
+Parsing the modules takes half a second, so what was found is kept beside the byte code, each with the hash
+of the bytes that it was found in, and used for those bytes only.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from dpgnn.storage import write_text
 
 PACKAGE = Path(__file__).resolve().parent
 LOCK = PACKAGE.parent / "envs" / "cpu.lock"
+KEPT = PACKAGE / "__pycache__" / "code_hash.json"
 
 
 @cache
@@ -24,12 +32,21 @@ def code_sha256(*modules: str) -> str:
     Raises:
         FileNotFoundError: a module does not exist.
     """
-    digest = hashlib.sha256()
-    for name in sorted(imported_modules(*modules)):
-        digest.update(name.encode() + b"\0" + _code(name).encode() + b"\0")
-    if LOCK.exists():
-        digest.update(LOCK.read_bytes())
-    return digest.hexdigest()
+    names = sorted(imported_modules(*modules))
+    lock = LOCK.read_bytes() if LOCK.exists() else b""
+    stated = json.dumps([[name, _sha256(_source(name))] for name in names])
+    read = _sha256(stated.encode() + lock)
+    kept = _kept()["hashes"]
+    key = " ".join(modules)
+    if kept.get(key, ("",))[0] != read:
+        digest = hashlib.sha256()
+        for name in names:
+            digest.update(name.encode() + b"\0" + _code(name).encode() + b"\0")
+        digest.update(lock)
+        kept[key] = (read, digest.hexdigest())
+        _keep()
+    found: str = kept[key][1]
+    return found
 
 
 def imported_modules(*modules: str) -> set[str]:
@@ -47,15 +64,22 @@ def imported_modules(*modules: str) -> set[str]:
 @cache
 def direct_imports(name: str) -> frozenset[str]:
     """The `dpgnn` modules that a module imports by itself; imports for type checkers do not count."""
-    imports: set[str] = set()
-    for node in _runtime_nodes(ast.parse(_path(name).read_text(encoding="utf-8"))):
+    read, kept = _sha256(_source(name)), _kept()["imports"]
+    if kept.get(name, ("",))[0] != read:
+        kept[name] = (read, _stated_imports(name))
+    imports = {full if _exists(full) else module for module, full in kept[name][1]}
+    return frozenset(item for item in imports if _exists(item))
+
+
+def _stated_imports(name: str) -> list[tuple[str, str]]:
+    """Each import below `dpgnn`: its module, and the longest name that may be a module too."""
+    found: set[tuple[str, str]] = set()
+    for node in _runtime_nodes(ast.parse(_source(name))):
         if isinstance(node, ast.Import):
-            imports.update(alias.name for alias in node.names)
+            found.update((alias.name, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                imports.add(full if _exists(full) else node.module)
-    return frozenset(item for item in imports if item.split(".")[0] == "dpgnn" and _exists(item))
+            found.update((node.module, f"{node.module}.{alias.name}") for alias in node.names)
+    return sorted(pair for pair in found if pair[0].split(".")[0] == "dpgnn")
 
 
 def _runtime_nodes(tree: ast.AST) -> list[ast.AST]:
@@ -71,6 +95,7 @@ def _runtime_nodes(tree: ast.AST) -> list[ast.AST]:
     return nodes
 
 
+@cache
 def _exists(name: str) -> bool:
     parts = name.split(".")[1:]
     path = PACKAGE.joinpath(*parts)
@@ -83,8 +108,36 @@ def _path(name: str) -> Path:
 
 
 @cache
+def _source(name: str) -> bytes:
+    return _path(name).read_bytes()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@cache
+def _kept() -> dict[str, Any]:
+    """What was found before by this very file and Python: imports by module, hashes by list of modules."""
+    made_by = f"{_sha256(Path(__file__).read_bytes())} {sys.version}"
+    try:
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        kept = {}
+    fresh = {"made_by": made_by, "imports": {}, "hashes": {}}
+    return kept if kept.get("made_by") == made_by else fresh
+
+
+def _keep() -> None:
+    try:
+        write_text(KEPT, json.dumps(_kept()))
+    except OSError:
+        return  # the package's folder is read-only: it is found out again each time
+
+
+@cache
 def _code(name: str) -> str:
-    tree = ast.parse(_path(name).read_text(encoding="utf-8"))
+    tree = ast.parse(_source(name))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(

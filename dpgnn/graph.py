@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
 from dpgnn.checks import at_least, one_of, require
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
 Task = Literal["multiclass", "multilabel"]
 TASKS = ("multiclass", "multilabel")
-# a dense float32 array or a scipy CSR array; scipy ships no types, so the check is at run time
+# a dense float32 array or a scipy CSR array; scipy ships no types, so the check is at run time, and
+# scipy.sparse is imported where there are sparse features: that takes longer than a small run
 Features: TypeAlias = Any
 
 
@@ -83,6 +86,8 @@ class Graph:
 
     def adjacency(self) -> sp.csr_array:
         """CSR of shape (num_nodes, num_nodes), float32; entry [target, source] is 1 per edge."""
+        import scipy.sparse as sp
+
         source, target = self.edge_index
         ones = np.ones(self.num_edges, dtype=np.float32)
         shape = (self.num_nodes, self.num_nodes)
@@ -90,7 +95,7 @@ class Graph:
 
     def dense_x(self) -> np.ndarray:
         """x as a dense float32 array (a copy when x is sparse)."""
-        return self.x.toarray() if sp.issparse(self.x) else np.asarray(self.x)
+        return np.asarray(self.x) if isinstance(self.x, np.ndarray) else self.x.toarray()
 
     def edges_within(self, node_mask: np.ndarray) -> np.ndarray:
         """edge_index of the edges whose two ends lie in `node_mask`; ids are kept."""
@@ -107,23 +112,30 @@ def is_symmetric(edge_index: np.ndarray, num_nodes: int) -> bool:
 
 
 def _arrays(x: Features) -> tuple[np.ndarray, ...]:
-    return (x.data, x.indices, x.indptr) if sp.issparse(x) else (x,)
+    return (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+
+
+def _is_csr(x: Any) -> bool:
+    import scipy.sparse as sp
+
+    return sp.issparse(x) and x.format == "csr"
 
 
 def _check_features(name: str, x: Features) -> None:
+    dense = isinstance(x, np.ndarray)
     require(
-        (sp.issparse(x) and x.format == "csr") or isinstance(x, np.ndarray),
+        dense or _is_csr(x),
         f"graph {name}: x",
         "be a numpy array or a scipy CSR array",
         type(x).__name__,
     )
     require(x.ndim == 2, f"graph {name}: x", "have two dimensions", x.shape)
     require(x.dtype == np.float32, f"graph {name}: x", "be float32", str(x.dtype))
-    values = x.data if sp.issparse(x) else x
+    values = x if dense else x.data
     bad = ~np.isfinite(values)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        node = int(np.searchsorted(x.indptr, where[0], "right") - 1) if sp.issparse(x) else where[0]
+        node = where[0] if dense else int(np.searchsorted(x.indptr, where[0], "right") - 1)
         require(
             False,
             f"graph {name}: x of node {node}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from dpgnn.checks import one_of
 
@@ -25,10 +24,13 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
     one_of("row normalisation", kind, ("none", "l1", "l2"))
     if kind == "none":
         return x
-    values = abs(x) if kind == "l1" else x.multiply(x) if sp.issparse(x) else x * x
+    dense = isinstance(x, np.ndarray)
+    values = abs(x) if kind == "l1" else x * x if dense else x.multiply(x)
     sums = np.asarray(values.sum(axis=1), dtype=np.float64).reshape(-1)
     norms = sums if kind == "l1" else np.sqrt(sums)
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
-    if sp.issparse(x):
-        return sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
-    return x * scale[:, None]
+    if dense:
+        return x * scale[:, None]
+    import scipy.sparse as sp
+
+    return sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 import os
 import platform
@@ -29,7 +30,14 @@ from dpgnn.methods.base import (
 )
 from dpgnn.randomness import Streams
 from dpgnn.results.schema import Record, read_record
-from dpgnn.storage import Store, atomic_write, sha256_json, write_json, write_parquet
+from dpgnn.storage import (
+    Store,
+    atomic_write,
+    column_of,
+    sha256_json,
+    write_json,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
@@ -159,6 +167,9 @@ def run_one(
         performance=inputs.performance,
         label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
     )
+    if not gc.isenabled():  # put off by the command line until most imports are done
+        gc.freeze()
+        gc.enable()
     fitted = method.fit(inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context)
     ledger.close()
     trained = time.monotonic() - clock
@@ -334,17 +345,11 @@ def _write(
     rows = [] if fitted is None else [_plain_row(row) for row in fitted.history]
     names = sorted({name for row in rows for name in row} | {"step"})
     columns = {name: [row.get(name) for row in rows] for name in names}
-    types = {name: pa.int64() if name == "step" else pa.float64() for name in names}
-    # arrays with a mask: from lists, pyarrow would import pandas
+    types = {name: np.int64 if name == "step" else np.float64 for name in names}
     missing = {name: np.array([value is None for value in columns[name]], bool) for name in names}
     filled = {name: [0 if value is None else value for value in columns[name]] for name in names}
     table = pa.table(
-        {
-            name: pa.array(
-                np.array(filled[name], types[name].to_pandas_dtype()), mask=missing[name]
-            )
-            for name in names
-        }
+        {name: column_of(np.array(filled[name], types[name]), missing[name]) for name in names}
     )
     write_parquet(out / "history.parquet", table)
     _write_state(out / "model.safetensors", fitted, note)

@@ -15,6 +15,7 @@ from dpgnn.datasets.recipes import labelled_nodes
 from dpgnn.datasets.truncation import truncate
 from dpgnn.storage import (
     DamagedFileError,
+    column_of,
     parquet_metadata,
     read_parquet,
     values_of,
@@ -260,7 +261,7 @@ def write_split(
     """
     import pyarrow as pa
 
-    table = pa.table({"part": pa.array(split.part_of(num_nodes))})
+    table = pa.table({"part": column_of(split.part_of(num_nodes))})
     stated: dict[str, Any] = {**(metadata or {}), "inductive": split.inductive}
     if split.max_degree:
         stated["max_degree"] = split.max_degree

@@ -212,6 +212,22 @@ def values_of(column: pa.ChunkedArray) -> np.ndarray:
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
+def column_of(values: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
+    """A column of numbers, null where `missing` (bool, same shape) is true.
+
+    The same as `pyarrow.array`, which imports pandas for it.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    flat = np.ascontiguousarray(values)
+    valid = None
+    if missing is not None and missing.any():
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    kind = pa.from_numpy_dtype(flat.dtype)
+    return pa.Array.from_buffers(kind, len(flat), [valid, pa.py_buffer(flat)])
+
+
 def parquet_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The values stored under `metadata` by `write_parquet` ({} when there are none)."""
     import pyarrow.parquet as pq

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "paths", "code_hash", "seeds", "randomness", "storage", "locks", "rows", "graph",
+    "checks", "config", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows", "graph",
     "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
     "entries", "study", "runner", "workflow", "progress", "driver", "sharing", "cli", "__main__",
@@ -69,24 +69,36 @@ def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> N
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("run", ["mlp/eps=inf", "dp_mlp/eps=1"])
+@pytest.mark.parametrize(
+    ("run", "more"),
+    [
+        ("mlp/eps=inf", ("scipy", "numba")),
+        ("gcn/eps=inf", ("scipy", "numba")),
+        ("dp_mlp/eps=1", ("scipy.signal", "scipy.optimize")),
+    ],
+)
 def test_a_run_leaves_out_what_takes_longer_to_import_than_to_run(
-    run: str, repository: Path, tmp_path: Path
+    run: str, more: tuple[str, ...], repository: Path, tmp_path: Path
 ) -> None:
-    """torch's compiler, pandas and scipy.signal: together more than a second of each process."""
-    code = f"""
+    """torch's compiler, PyG, pandas and parts of scipy: together more than two seconds of each process."""
+    slow = ("torch._dynamo", "torch_geometric", "sympy", "pandas", "pyarrow.compute", *more)
+    code = """
 import sys
 from dpgnn.__main__ import main
 graph, part = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
 axes = ["--dataset", "chains-s", "--setting", "public", "--repeat", "0", "--root-seed", "0"]
 assert main(["data", "prepare", "chains-s", "--out", graph]) == 0
 assert main(["split", "--graph", graph, *axes, "--kind", "public", "--out", part]) == 0
-sys.modules.pop("pandas", None)
+"""
+    train = f"""
+import sys
+from dpgnn.__main__ import main
 study = {str(repository / "config.yaml")!r}
 assert main(["train", "--study", study, "--run", "chains-s.public/{run}/0"]) == 0
-print([name for name in ("torch._dynamo", "pandas", "scipy.signal") if name in sys.modules])
+print([name for name in {slow} if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    for text in (code, train):
+        done = subprocess.run(
+            [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
     assert done.stdout.splitlines()[-1] == "[]"

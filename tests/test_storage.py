@@ -69,3 +69,19 @@ def test_a_damaged_checkpoint_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "train.safetensors").write_bytes(b"not a checkpoint")
     assert Store(tmp_path, "mine").load("train") is None
     assert Store(None).load("train") is None
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("some_missing", [False, True])
+def test_a_column_is_the_one_pyarrow_makes_to_the_byte(
+    kind: type, some_missing: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    for length in (0, 1, 7, 8, 9, 1000):
+        values = rng.integers(0, 100, length).astype(kind)[::-1]
+        missing = rng.random(length) < 0.3 if some_missing else None
+        columns = storage.column_of(values, missing), pa.array(values, mask=missing)
+        assert columns[0].equals(columns[1])
+        for name, column in zip(("own", "pyarrow"), columns, strict=True):
+            storage.write_parquet(tmp_path / name, pa.table({"x": column}))
+        assert (tmp_path / "own").read_bytes() == (tmp_path / "pyarrow").read_bytes()

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from dpgnn import checks
 from dpgnn.accountants._kernels import discounted_sums
@@ -98,6 +97,8 @@ class DiscreteLoss:
         Raises:
             ValueError: count is not an integer >= 1.
         """
+        from scipy import fft
+
         checks.at_least("count", count, 1)
         if count == 1 or not self.mass.any():
             return self
@@ -118,6 +119,8 @@ class DiscreteLoss:
         Raises:
             ValueError: the grid steps differ.
         """
+        from scipy import fft
+
         rule = f"equal {self.step!r}"
         checks.require(self.step == other.step, "step", rule, other.step, "build both on one grid")
         length = len(self.mass) + len(other.mass) - 1

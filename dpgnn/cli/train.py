@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shutil
 import sys
 from pathlib import Path
@@ -36,6 +37,16 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError, RuntimeError: what went wrong in the only run; of many, how many failed.
     """
+    # what imports make stays, so looking for garbage among it is in vain; `run_one` begins to look
+    gc.disable()
+    try:
+        return _make(args)
+    finally:
+        gc.enable()
+
+
+def _make(args: argparse.Namespace) -> int:
+    """Make the runs of a command line."""
     from dpgnn import progress
     from dpgnn.locks import exclusive
     from dpgnn.paths import Paths, parse_run

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from dpgnn.graph import Features, Graph
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 VERSION = 1
 ROWS_AT_ONCE = 1 << 16
@@ -28,6 +30,8 @@ class ContentHash:
 
     def add_rows(self, x: Features, y: np.ndarray, parts: Mapping[str, np.ndarray]) -> None:
         """The next rows: features, labels, and for each split its int8 codes."""
+        import scipy.sparse as sp
+
         rows = sp.csr_array(x)
         if not rows.has_canonical_format:
             rows = rows.copy()

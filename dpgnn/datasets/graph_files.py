@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 
 from dpgnn.checks import require
 from dpgnn.datasets.content import PART_CODES, content_hash, part_codes
 from dpgnn.graph import Features, Graph
 from dpgnn.storage import (
     DamagedFileError,
+    column_of,
     explain_os_errors,
     read_json,
     read_parquet,
@@ -107,7 +107,7 @@ def read_graph(
     no_edges = np.zeros((2, 0), dtype=np.int64)
     graph = Graph(
         name=meta["name"],
-        x=_features(nodes, meta) if features else sp.csr_array(shape, dtype=np.float32),
+        x=_features(nodes, meta) if features else _no_features(shape),
         edge_index=np.stack([values_of(ends[e]) for e in ("source", "target")])
         if edges
         else no_edges,
@@ -163,7 +163,7 @@ def described(
 
 def feature_layout(x: Features) -> str:
     """ "csr" for sparse features with at most a quarter of the entries set, else "dense"."""
-    if not sp.issparse(x):
+    if isinstance(x, np.ndarray):
         return "dense"
     cells = x.shape[0] * x.shape[1]
     return "csr" if cells and x.nnz / cells <= MAX_SPARSE_DENSITY else "dense"
@@ -185,29 +185,31 @@ def node_table(
     """Rows of nodes.parquet; `parts` are int8 codes by split name."""
     columns: dict[str, Any] = {}
     if layout == "csr":
+        import scipy.sparse as sp
+
         rows = sp.csr_array(x)
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
         large = rows.nnz >= 2**31
-        offsets = pa.array(rows.indptr.astype(np.int64 if large else np.int32))
+        offsets = column_of(rows.indptr.astype(np.int64 if large else np.int32))
         kind = pa.LargeListArray if large else pa.ListArray
-        columns["x_index"] = kind.from_arrays(offsets, pa.array(rows.indices.astype(np.int32)))
-        columns["x_value"] = kind.from_arrays(offsets, pa.array(rows.data))
+        columns["x_index"] = kind.from_arrays(offsets, column_of(rows.indices.astype(np.int32)))
+        columns["x_value"] = kind.from_arrays(offsets, column_of(rows.data))
     else:
-        columns["x"] = _fixed_size(x.toarray() if sp.issparse(x) else x)
-    columns["y"] = _fixed_size(y) if multilabel else pa.array(y)
-    columns |= {f"split_{name}": pa.array(parts[name]) for name in sorted(parts)}
+        columns["x"] = _fixed_size(x if isinstance(x, np.ndarray) else x.toarray())
+    columns["y"] = _fixed_size(y) if multilabel else column_of(y)
+    columns |= {f"split_{name}": column_of(parts[name]) for name in sorted(parts)}
     return pa.table(columns)
 
 
 def _edge_table(graph: Graph) -> pa.Table:
     source, target = graph.edge_index
-    return pa.table({"source": pa.array(source), "target": pa.array(target)})
+    return pa.table({"source": column_of(source), "target": column_of(target)})
 
 
 def _fixed_size(rows: np.ndarray) -> pa.FixedSizeListArray:
-    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    flat = column_of(np.ascontiguousarray(rows).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
 
 
@@ -221,7 +223,15 @@ def _features(nodes: pa.Table, meta: Mapping[str, Any]) -> Features:
     columns, values = _flat(nodes["x_index"]), _flat(nodes["x_value"])
     inside = len(columns) == 0 or (columns.min() >= 0 and columns.max() < shape[1])
     require(bool(inside), "x_index", f"lie in 0..{shape[1] - 1}", "a column outside")
+    import scipy.sparse as sp
+
     return sp.csr_array((values, columns, indptr), shape=shape)
+
+
+def _no_features(shape: tuple[int, int]) -> Features:
+    import scipy.sparse as sp
+
+    return sp.csr_array(shape, dtype=np.float32)
 
 
 def _labels(nodes: pa.Table, meta: Mapping[str, Any]) -> np.ndarray:
@@ -232,7 +242,18 @@ def _labels(nodes: pa.Table, meta: Mapping[str, Any]) -> np.ndarray:
 
 def _flat(column: pa.ChunkedArray) -> np.ndarray:
     """All values of a list column in one writable array."""
-    return np.concatenate([np.from_dlpack(chunk.flatten()) for chunk in column.chunks])
+    return np.concatenate([np.from_dlpack(_inner(chunk)) for chunk in column.chunks])
+
+
+def _inner(chunk: pa.Array) -> pa.Array:
+    """The same as `chunk.flatten()`, which imports all of Arrow's functions, where no list is null."""
+    if chunk.null_count or not len(chunk):
+        return chunk.flatten()
+    if pa.types.is_fixed_size_list(chunk.type):
+        size = chunk.type.list_size
+        return chunk.values.slice(chunk.offset * size, len(chunk) * size)
+    first, last = chunk.offsets[0].as_py(), chunk.offsets[-1].as_py()
+    return chunk.values.slice(first, last - first)
 
 
 def _parts(column: pa.ChunkedArray) -> dict[str, np.ndarray]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 class SparseRows:
@@ -18,6 +21,8 @@ class SparseRows:
     """
 
     def __init__(self, x: sp.csr_array) -> None:
+        import scipy.sparse as sp
+
         self.shape = x.shape
         order = sp.csr_array(
             (np.arange(x.nnz, dtype=np.int64), x.indices, x.indptr), shape=x.shape
@@ -60,9 +65,9 @@ class _SparseMatmul(torch.autograd.Function):
 
 def as_input(x: np.ndarray | sp.csr_array) -> Tensor | SparseRows:
     """Rows as a model input: SparseRows for CSR, a float32 tensor for a dense array."""
-    if sp.issparse(x):
-        return SparseRows(x)
-    return torch.from_numpy(np.array(x, dtype=np.float32))
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.array(x, dtype=np.float32))
+    return SparseRows(x)
 
 
 def linear_stack(widths: tuple[int, ...], generator: torch.Generator) -> list[nn.Linear]:

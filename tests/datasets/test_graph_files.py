@@ -1,9 +1,11 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from dpgnn.datasets import graph_files
 from dpgnn.datasets.content import content_hash
 from dpgnn.datasets.graph_files import read_graph, save_graph
 from dpgnn.graph import Graph
@@ -115,3 +117,13 @@ def test_graph_json_of_another_version_or_content_is_refused(tmp_path):
     (tmp_path / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
     with pytest.raises(DamagedFileError, match=r"graph\.json describes"):
         read_graph(tmp_path, full_check=True)
+
+
+def test_lists_that_are_a_slice_or_hold_nulls_are_read_as_arrow_flattens_them():
+    rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    fixed = pa.array(rows, pa.list_(pa.float32(), 2))
+    ragged = pa.array([[1], [], [2, 3], [4]], pa.list_(pa.int32()))
+    with_null = pa.array([[1], None, [2, 3]], pa.list_(pa.int32()))
+    for whole in (fixed, ragged, ragged.cast(pa.large_list(pa.int32())), with_null):
+        for part in (whole, whole.slice(1), whole.slice(1, 1), whole.slice(0, 0), whole.slice(2)):
+            assert graph_files._inner(part).equals(part.flatten())
