@@ -7,6 +7,7 @@ else, so a run that is killed at any moment and started again gives the same byt
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -68,6 +69,7 @@ def run_steps(
 
     Raises:
         Stopped: SIGTERM came; a checkpoint was saved first.
+        KeyboardInterrupt: Ctrl-C; likewise, or at once at the second.
     """
     at_least("num_steps", num_steps, 1)
     history: list[Row] = []
@@ -78,18 +80,18 @@ def run_steps(
         history = list(values["history"])
     every = max(1, num_steps // num_rows)
     saved = time.monotonic()
-    with _sigterm_as_flag() as stopped:
+    with _signals_as_flag() as came:
         for step in range(optimizer.count + 1, num_steps + 1):
             take_step(step)
             if step % every == 0 or step == num_steps:
                 history.append(_plain({"step": step, **row(step)}))
             progress.update(step, **shown(step))
-            last = step == num_steps
-            if stopped() or last or time.monotonic() - saved >= checkpoint_seconds:
+            stopping, last = bool(came), step == num_steps
+            if stopping or last or time.monotonic() - saved >= checkpoint_seconds:
                 store.save(name, optimizer.arrays(), {"step": step, "history": history})
                 saved = time.monotonic()
-            if stopped() and not last:
-                raise Stopped
+            if stopping:
+                raise Stopped if signal.SIGTERM in came else KeyboardInterrupt
     return history
 
 
@@ -102,14 +104,28 @@ def _plain(row: Row) -> Row:
 
 
 @contextmanager
-def _sigterm_as_flag() -> Iterator[Callable[[], bool]]:
-    """Turn SIGTERM into a flag while the block runs (in the main thread; elsewhere it never rises)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
+def _signals_as_flag() -> Iterator[list[int]]:
+    """Note SIGTERM and SIGINT while the block runs (in the main thread; elsewhere the list stays empty).
+
+    A second SIGINT interrupts at once, and one that was ignored before still is.
+    """
     came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+
+    def note(number: int, frame: object) -> None:
+        if number == signal.SIGINT and number in came:
+            raise KeyboardInterrupt
+        came.append(number)
+        # a handler may come in the middle of a buffered write, so this one is not buffered
+        os.write(2, b"\nstopping after this step; what is done is kept\n")
+
+    in_main = threading.current_thread() is threading.main_thread()
+    caught = (signal.SIGTERM, signal.SIGINT) if in_main else ()
+    before = {number: signal.getsignal(number) for number in caught}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
     try:
-        yield lambda: bool(came)
+        for number in before:
+            signal.signal(number, note)
+        yield came
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

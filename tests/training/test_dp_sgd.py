@@ -267,15 +267,15 @@ def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path):
     whole.join(timeout=60)
     assert whole.exitcode == 0
     rng, resumed = np.random.default_rng(5), []
-    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, None):
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL, None):
         process, steps = start(tmp_path, "killed", 0.02)
         resumed.append(steps.recv())
         if number is not None:
             time.sleep(float(rng.uniform(0.1, 0.3)))
             os.kill(process.pid, number)
         process.join(timeout=60)
-        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, None: 0}[number]
-        assert process.exitcode == expected
+        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 1, None: 0}
+        assert process.exitcode == expected[number]
     assert resumed[0] == 1
     assert all(later > earlier for earlier, later in zip(resumed, resumed[1:]))
     assert (tmp_path / "killed.out").read_bytes() == (tmp_path / "whole.out").read_bytes()

@@ -1,4 +1,3 @@
-import os
 import signal
 import threading
 
@@ -15,14 +14,14 @@ def optimizer_of(num_steps=10):
     return Optimizer(OptimizerConfig(name="sgd", lr=1.0), torch.zeros(2), num_steps)
 
 
-def go(optimizer, store, progress, *, num_steps=10, stop_at=None, **options):
+def go(optimizer, store, progress, *, num_steps=10, stop_at=None, number=signal.SIGTERM, **options):
     taken = []
 
     def take_step(step):
         taken.append(step)
         optimizer.step(torch.full((2,), float(step)))
         if step == stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(number)
 
     history = run_steps(
         take_step, optimizer, num_steps, name="train", store=store, progress=progress,
@@ -52,10 +51,55 @@ def test_sigterm_saves_and_stops_and_a_second_run_goes_on(quiet, tmp_path):
     assert history == expected
 
 
-def test_the_signal_handler_of_before_is_put_back(quiet):
-    before = signal.getsignal(signal.SIGTERM)
+def test_ctrl_c_saves_and_stops_and_a_second_run_goes_on(quiet, tmp_path, capfd):
+    store = Store(tmp_path, "same")
+    with pytest.raises(KeyboardInterrupt):
+        go(optimizer_of(), store, quiet, stop_at=4, number=signal.SIGINT)
+    assert "stopping after this step" in capfd.readouterr().err
+    taken, _ = go(optimizer_of(), store, quiet)
+    assert taken == [5, 6, 7, 8, 9, 10]
+
+
+def test_a_signal_in_the_last_step_is_not_lost(quiet, tmp_path):
+    store = Store(tmp_path, "same")
+    with pytest.raises(Stopped):
+        go(optimizer_of(), store, quiet, stop_at=10)
+    taken, history = go(optimizer_of(), store, quiet)
+    assert taken == []
+    assert history[-1]["step"] == 10
+
+
+def test_a_second_ctrl_c_stops_in_the_middle_of_a_step(quiet, tmp_path):
+    taken = []
+
+    def take_step(step):
+        taken.append(step)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        taken.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_steps(
+            take_step, optimizer_of(), 10, name="train", store=Store(tmp_path, "same"),
+            progress=quiet, row=lambda step: {},
+        )  # fmt: skip
+    assert taken == [1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ctrl_c_that_was_ignored_still_is(quiet):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        taken, _ = go(optimizer_of(), Store(None), quiet, stop_at=4, number=signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(taken) == 10
+
+
+def test_the_signal_handlers_of_before_are_put_back(quiet):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     go(optimizer_of(), Store(None), quiet)
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def test_a_finished_run_is_not_run_again(quiet, tmp_path):

@@ -140,6 +140,34 @@ def test_a_death_inside_every_kind_of_write_changes_no_byte(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_keep_the_step_in_hand(
+    number: int, folder: Path, undisturbed: tuple[dict[str, str], float]
+) -> None:
+    # no checkpoint but the one that the signal asks for
+    pace = {"step_seconds": 0.5, "checkpoint_seconds": 1000.0}
+    (folder / "pace.json").write_text(json.dumps(pace))
+    process = whole.start(folder)
+    steps = folder / "steps.txt"
+    while not steps.exists() or len(whole.steps_taken(folder)) < 3:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    os.killpg(process.pid, number)  # as a terminal does: to the driver, Snakemake and the job
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert nobody_at_work(folder)
+    whole.check_whole_files(folder)
+    assert len(list((folder / "work").rglob("train.safetensors"))) == 1, text[-6000:]
+    assert not list((folder / "results").rglob("record.json"))
+    assert len(whole.steps_taken(folder)) < whole.NUM_STEPS
+    (folder / "pace.json").write_text(json.dumps(pace | {"step_seconds": 0.0}))
+    whole.finish(folder)
+    assert whole.steps_taken(folder) == list(range(1, whole.NUM_STEPS + 1))
+    assert whole.outcome(folder) == undisturbed[0]
+    assert whole.leftovers(folder) == []
+
+
+@pytest.mark.slow
 def test_a_snakemake_started_by_hand_is_unlocked_only_after_its_death(folder: Path) -> None:
     (folder / "pace.json").write_text(json.dumps({"step_seconds": 60, "checkpoint_seconds": 0}))
     by_hand = whole.start_module(folder, "snakemake", "--cores", "1", "--", "runs")
