@@ -54,7 +54,15 @@ def ignore_text() -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-def share(study: Study, path: Path, *, root: Path, push: bool = True, message: str = "") -> str:
+def share(
+    study: Study,
+    path: Path,
+    *,
+    root: Path,
+    push: bool = True,
+    git: bool = False,
+    message: str = "",
+) -> str:
     """Version a finished study's files in DVC, commit the versions in git, and push the files.
 
     Args:
@@ -62,6 +70,7 @@ def share(study: Study, path: Path, *, root: Path, push: bool = True, message: s
         path: its YAML file, relative to `root`.
         root: a git repository with DVC set up.
         push: send the files to DVC's default remote.
+        git: then send the branch's commits to git's remote, so that nobody meets a version without its files.
         message: of the git commit.
 
     Returns:
@@ -89,9 +98,13 @@ def share(study: Study, path: Path, *, root: Path, push: bool = True, message: s
         committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
         if push:
             _dvc(root, "push", "-q", *targets)
+        if git:
+            _run(root, "git", "push", "-q")
     words = [f"study {study.name}, tier {study.tier}: {len(study.keys)} records"]
     words.append("versions committed" if committed else "nothing new to commit")
     words.append("files pushed" if push else "files not pushed")
+    if git:
+        words.append("commits pushed")
     if kept_back:
         words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
     return ", ".join(words)

@@ -17,6 +17,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--message", default="", help="of the git commit")
     parser.add_argument("--no-push", action="store_true", help="version and commit only")
+    parser.add_argument("--git", action="store_true", help="push the git commit too")
     parser.set_defaults(func=main)
 
 
@@ -25,10 +26,12 @@ def main(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from dpgnn import driver, sharing
+    from dpgnn.checks import require
     from dpgnn.study import load_study
 
     path = driver.study_file(args.study, root=Path())
     study = load_study(path, args.tier)
+    require(not (args.git and args.no_push), "--git", "stand without --no-push", "both")
     push, message = not args.no_push, args.message
-    print(sharing.share(study, path, root=Path(), push=push, message=message))
+    print(sharing.share(study, path, root=Path(), push=push, git=args.git, message=message))
     return 0

@@ -19,23 +19,27 @@ SECRET = "a row of a graph that may not be handed on"
 
 @pytest.fixture
 def repository_of_toy(fresh_toy: Path) -> Path:
-    """The finished toy study in a git repository of its own, with a folder as DVC's remote."""
+    """The finished toy study in a git repository of its own, with a folder as each tool's remote."""
+    origin = str(fresh_toy.parent / "origin.git")
     for command in (
+        ("git", "init", "-q", "--bare", origin),
         ("git", "init", "-q", "."),
         ("git", "config", "user.email", "toy@example.org"),
         ("git", "config", "user.name", "toy"),
         ("dvc", "remote", "add", "-q", "-d", "local", str(fresh_toy.parent / "remote")),
         ("git", "add", "-A"),
         ("git", "commit", "-q", "-m", "toy"),
+        ("git", "remote", "add", "origin", origin),
+        ("git", "push", "-q", "-u", "origin", "HEAD"),
     ):
         run_tool(fresh_toy, *command)
     return fresh_toy
 
 
 def clone_of(folder: Path) -> Path:
-    """A fresh clone after `dvc pull`."""
+    """A fresh clone of what was pushed, after `dvc pull`."""
     clone = folder.parent / "clone"
-    run_tool(folder.parent, "git", "clone", "-q", str(folder), str(clone))
+    run_tool(folder.parent, "git", "clone", "-q", "origin.git", str(clone))
     run_tool(clone, "dvc", "pull", "-q")
     return clone
 
@@ -47,8 +51,9 @@ def with_another_width(entry: dict[str, Any]) -> dict[str, Any]:
 def test_a_pull_in_a_fresh_clone_reruns_nothing_and_one_option_reruns_one_entry(
     repository_of_toy: Path,
 ) -> None:
-    said = run_tool(repository_of_toy, *SHARE, "quick").stdout
-    assert said == "study quick, tier S: 3 records, versions committed, files pushed\n"
+    said = run_tool(repository_of_toy, *SHARE, "quick", "--git").stdout
+    expected = "study quick, tier S: 3 records, versions committed, files pushed, commits pushed\n"
+    assert said == expected
     assert run_tool(repository_of_toy, "git", "status", "--porcelain").stdout == ""
     clone = clone_of(repository_of_toy)
     assert "up to date" in run_tool(clone, "dvc", "status").stdout
@@ -88,7 +93,7 @@ def test_a_second_study_is_shared_beside_the_first(repository_of_toy: Path) -> N
     assert said.startswith("study other, tier S: 2 records, versions committed")
     # the joined page has two studies now, and the first study is still up to date
     assert planned(repository_of_toy) == {}
-    run_tool(repository_of_toy, *SHARE, "quick")
+    run_tool(repository_of_toy, *SHARE, "quick", "--git")
     clone = clone_of(repository_of_toy)
     assert "up to date" in run_tool(clone, "dvc", "status").stdout
     assert planned(clone) == planned(clone, "--config", "study=other.yaml") == {}
