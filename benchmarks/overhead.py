@@ -56,6 +56,7 @@ def processor_seconds(*arguments: str, cwd: Path = ROOT) -> float:
     """Processor time of a Python process and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # byte code is kept, as it is by default
     subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=environment, check=True, capture_output=True
     )
