@@ -41,7 +41,13 @@ def main(argv: list[str] | None = None) -> int:
     if args.stage == "run":
         args.snakemake = words[cut + 1 :]
     try:
-        return int(args.func(args) or 0)
+        code = int(args.func(args) or 0)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # whoever read our output has enough, like `| head`; python's own flush at exit must find it open
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if os.environ.get("DPGNN_TRACEBACK"):
             raise

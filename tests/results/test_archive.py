@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,18 @@ def test_show_prints_a_record_and_says_how_to_find_its_name(
     assert name in capsys.readouterr().out.splitlines()
     assert main(["records", "show", str(path), "a.b/c/eps=1/0"]) != 0
     assert "lists them" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_gets_no_error(
+    folder: Path, runs: list[Run], tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.parquet"
+    names = [run.name for run in runs]
+    pack(path, folder, names)
+    texts = read_archive(path)
+    # more than a pipe holds
+    write_archive(path, {f"a.b/c/eps=1/{i}": texts[names[0]] for i in range(20_000)})
+    command = f"{sys.executable} -m dpgnn records show {path} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout == "a.b/c/eps=1/0\n"
+    assert done.stderr == ""
