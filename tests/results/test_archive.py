@@ -1,4 +1,4 @@
-"""Records in one file: nothing is lost or changed, runs that are not planned leave, hostile names stay out."""
+"""Records in one file: nothing is lost or changed, unplanned runs leave, hostile names stay out."""
 
 from __future__ import annotations
 
