@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpgnn.checks import at_least
@@ -116,12 +116,13 @@ def _signals_as_flag() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         came.append(number)
         # a handler may come in the middle of a buffered write, so this one is not buffered
-        os.write(2, b"\nstopping after this step; what is done is kept\n")
+        with suppress(OSError):
+            os.write(2, b"\nstopping after this step\n")
 
     in_main = threading.current_thread() is threading.main_thread()
     caught = (signal.SIGTERM, signal.SIGINT) if in_main else ()
-    before = {number: signal.getsignal(number) for number in caught}
-    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
+    handlers = {number: signal.getsignal(number) for number in caught}
+    before = {n: h for n, h in handlers.items() if h not in (signal.SIG_IGN, None)}
     try:
         for number in before:
             signal.signal(number, note)
