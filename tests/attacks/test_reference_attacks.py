@@ -12,6 +12,7 @@ import pytest
 
 from dpgnn.results import attack_pivots, attacks
 from dpgnn.results.table import to_csv, to_markdown
+from dpgnn.study import load_study
 
 Found = Sequence[Mapping[str, Any]]
 
@@ -48,6 +49,13 @@ def test_no_table_of_the_page_stands_outside_the_blocks(repository: Path) -> Non
     assert not [line for line in rest.splitlines() if line.startswith("|")]
 
 
+def test_tier_m_is_what_was_run(repository: Path, folder: Path) -> None:
+    study = load_study(repository / "workflow" / "studies" / "attacks.yaml", "M")
+    made = {path.name.rsplit(".", 2)[0] for path in folder.glob("*.json")}
+    for key in study.keys:
+        assert f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}" in made
+
+
 def test_scores_with_a_recorded_curve_have_the_recorded_auc(found: Found) -> None:
     for result in chosen(found):
         false, true = np.array([[0.0, 0.0], *result["curve"]]).T
@@ -77,6 +85,20 @@ def test_covered_answers_of_sound_entries_stay_within_their_claims(found: Found)
     for result in tested:
         if not result["exceeds_claim"]:
             assert attacks.lower_bound(result) <= result["claimed_epsilon"] + 1e-9, result["key"]
+
+
+def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
+    at_one = chosen(found, attack="released-state", mode="sound", epsilon="1")
+    assert {result["key"]["dataset"] for result in at_one} >= {
+        "cora", "citeseer", "photo", "computers", "facebook-Rutgers89", "chains-50",
+    }  # fmt: skip
+    assert max(result["auc"] for result in at_one) < 0.56
+    leaking = chosen(found, attack="released-state", entry="dpdgc-paper", epsilon="1")
+    assert {result["key"]["dataset"] for result in leaking} == {"cora", "chains-50"}
+    assert all(result["exceeds_claim"] and result["auc"] > 0.99 for result in leaking)
+    frozen = chosen(found, attack="linkteller", dataset="cora", noise="frozen", direction="mix")
+    repeating = [r for r in frozen if r["key"]["entry"] in ("caribou", "gap")]
+    assert all(result["auc"] > 0.99 and not result.get("exceeds_claim") for result in repeating)
 
 
 def test_what_the_claim_does_not_cover_says_nothing_about_it(found: Found) -> None:
