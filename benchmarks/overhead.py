@@ -36,7 +36,9 @@ SMALLEST = "chains-s"
 NOTE = """\
 Runs' seconds are measured, those of processes are summed from the costs above. The runs of the quick study
 are so short that importing torch alone outweighs most of them; `runs_per_job` lets as many share one process
-(9 in config.yaml). A process makes runs of one entry on one data set, as they are rerun together too."""
+(9 in config.yaml). A process makes runs of one entry on one data set, as they are rerun together too.
+
+Beside other work a number is good to a few tenths of a second; a run's is the difference of two such numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
