@@ -38,7 +38,7 @@ Runs' seconds are measured, those of processes are summed from the costs above. 
 are so short that importing torch alone outweighs most of them; `runs_per_job` lets as many share one process
 (9 in config.yaml). A process makes runs of one entry on one data set, as they are rerun together too.
 
-Beside other work a number is good to a few tenths of a second; a run's is the difference of two such numbers."""
+Beside other work a number is good to a few tenths of a second; a run's is the difference of two of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
