@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 CHUNK = 25
 # an audit graph that must be as large as its plan says has at most this many training nodes
 MOST_ROOTS = 160
+# nodes of an audit graph that may not be training roots (validation, test and the canary)
+MARGIN = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,8 +130,20 @@ def case_of(request: AuditRequest) -> Case:
         recipe = dataclasses.replace(
             recipe, num_background=recipe.num_background + max(wanted, 0) // 2 * 2
         )
+        entry = _fitting(entry, facts.num_train, recipe.num_nodes)
     plan = caught_plan(entry, recipe, None, request.budget)
     return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
+
+
+def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
+    """The entry with a batch that its data set can fill and the audit graph cannot at the same rate."""
+    training = getattr(entry.options, "training", None)
+    batch = getattr(training, "expected_batch_size", None)
+    if not isinstance(batch, int) or batch <= num_here - MARGIN or batch > num_train:
+        return entry
+    size = max(1, round(batch * (num_here - MARGIN) / num_train))
+    smaller = dataclasses.replace(training, expected_batch_size=size)  # type: ignore[type-var]
+    return dataclasses.replace(entry, options=dataclasses.replace(entry.options, training=smaller))
 
 
 def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:

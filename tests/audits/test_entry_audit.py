@@ -5,6 +5,7 @@ import pytest
 
 from dpgnn import config as strict
 from dpgnn import methods
+from dpgnn.accountants.events import parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, training_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
@@ -89,6 +90,21 @@ def test_what_could_not_be_run_is_neither_passed_nor_failed():
     assert not finding.passed
     assert "fixed-size batches" in finding.reason
     assert finding.verdict is None
+
+
+def test_a_batch_too_large_for_the_audit_graph_is_made_smaller_at_the_same_rate():
+    options = {
+        "width": 4,
+        "max_degree": 2,
+        "training": {"num_steps": 4, "expected_batch_size": 300},
+    }
+    changes = {"mode": "published", "relation": "replace-one", "facts": FACTS, "options": options}
+    wanted = request("dp_gnn", "node-record", **changes)
+    case = case_of(wanted)
+    (event, _), *_ = parts(case.plan.mechanism("train").event)
+    assert event.batch_size / event.population == pytest.approx(300 / FACTS.num_train, rel=0.06)
+    (finding,) = audit(wanted)
+    assert finding.outcome in ("passed", "failed")
 
 
 def test_a_release_whose_shape_tells_the_worlds_apart_is_accused():
