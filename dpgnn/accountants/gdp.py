@@ -8,13 +8,11 @@ privacy"; Balle and Wang (2018), Theorem 8, for delta(epsilon).
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 from scipy.special import log_ndtr
 
 from dpgnn import checks
-from dpgnn.accountants._brent import brentq
 from dpgnn.accountants.events import (
     ContractiveIteration,
     Event,
@@ -51,6 +49,8 @@ def epsilon(mu: float, delta_target: float) -> float:
     Raises:
         ValueError: delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.open_probability("delta", delta_target)
     checks.require(mu >= 0, "mu", "be >= 0", mu)
     if mu == 0 or delta(0.0, mu) <= delta_target:
@@ -72,16 +72,15 @@ def mu(epsilon_target: float, delta_target: float) -> float:
     Raises:
         ValueError: epsilon_target is negative or not finite, or delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.non_negative("epsilon", epsilon_target)
     checks.open_probability("delta", delta_target)
     low, high = 1e-12, 1.0
     while delta(epsilon_target, high) <= delta_target:
         low, high = high, high * 2
     log_target = math.log(delta_target)
-    rtol = 4 * sys.float_info.epsilon
-    found = brentq(
-        lambda m: _log_delta(epsilon_target, m) - log_target, low, high, xtol=1e-14, rtol=rtol
-    )
+    found = brentq(lambda m: _log_delta(epsilon_target, m) - log_target, low, high, xtol=1e-14)
     while delta(epsilon_target, found) > delta_target:
         found *= 1 - 1e-13
     return float(found)
