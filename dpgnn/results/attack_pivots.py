@@ -83,8 +83,18 @@ def _gmia(found: Sequence[Result]) -> str:
         accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
         _, _, change = str(result["title"]).partition(", ")
         key = result["key"]
-        rows.append([key["dataset"], change or "as published", str(key["repeat"]), *cells, *accuracy])
-    heads = ["graph", "network", "repeat", "original", "same graph", "accuracy on members", "on others"]
+        rows.append(
+            [key["dataset"], change or "as published", str(key["repeat"]), *cells, *accuracy]
+        )
+    heads = [
+        "graph",
+        "network",
+        "repeat",
+        "original",
+        "same graph",
+        "accuracy on members",
+        "on others",
+    ]
     return _markdown(heads, rows)
 
 
