@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpgnn.models.inputs import SparseRows, input_linear
+from dpgnn.models.inputs import SparseRows, dropped, input_linear
 
 Rows = Tensor | SparseRows
 
@@ -23,8 +23,7 @@ class Dropout:
         """h with entries dropped."""
         if generator is None or self.rate == 0:
             return h
-        keep = torch.rand(h.shape, generator=generator) >= self.rate
-        return h * keep / (1 - self.rate)
+        return dropped(h, self.rate, generator)
 
 
 class Stack(nn.Module):

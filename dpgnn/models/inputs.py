@@ -36,8 +36,7 @@ class SparseRows:
 
     def dropout(self, rate: float, generator: torch.Generator) -> Tensor:
         """Values after inverted dropout, shape (nnz,)."""
-        keep = torch.rand(len(self.values), generator=generator) >= rate
-        return self.values * keep / (1 - rate)
+        return dropped(self.values, rate, generator)
 
     def matmul(self, weight: Tensor, values: Tensor | None = None) -> Tensor:
         """rows @ weight, shape (num_rows, width); `values` replaces the stored values."""
@@ -101,12 +100,20 @@ def input_linear(
         dropout: rate in [0, 1).
         generator: the dropout stream; None at inference.
     """
-    active = dropout > 0 and generator is not None
+    active = generator if dropout > 0 else None
     if isinstance(x, SparseRows):
-        values = x.dropout(dropout, generator) if active and generator is not None else None
+        values = None if active is None else x.dropout(dropout, active)
         result = x.matmul(weight.T, values)
     else:
-        if active:
-            x = x * (torch.rand(x.shape, generator=generator) >= dropout) / (1 - dropout)
+        if active is not None:
+            x = dropped(x, dropout, active)
         result = x @ weight.T
     return result if bias is None else result + bias
+
+
+def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """x after inverted dropout; where no gradient needs x, in the memory of the draws."""
+    draws = torch.rand(x.shape, generator=generator)
+    if x.requires_grad or x.dtype != draws.dtype:
+        return x * (draws >= rate) / (1 - rate)
+    return draws.ge_(rate).mul_(x).div_(1 - rate)

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpgnn.checks import require
 from dpgnn.results.attacks import kind_of, lower_bound, verdict
+from dpgnn.results.pivots import markdown
 from dpgnn.results.table import DASH
 from dpgnn.storage import write_text
 
@@ -163,7 +164,4 @@ def _auc(result: Result | None) -> str:
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(markdown(heads, rows)) if rows else ""

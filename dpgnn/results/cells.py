@@ -61,6 +61,13 @@ class Cell:
         return found
 
     @cached_property
+    def validation(self) -> float | None:
+        """Mean validation score over repeats, by which a choice is made; None where one has none."""
+        found = [run.validation(self.metric) for run in self.runs]
+        known = [value for value in found if value is not None]
+        return sum(known) / len(known) if len(known) == len(found) else None
+
+    @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The claims of the repeats: for each position the one with the largest epsilon, the weakest."""
         by_run = [[_claim(values) for values in run.record.claims] for run in self.runs]

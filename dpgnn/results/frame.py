@@ -42,6 +42,10 @@ class Run:
             f"{key['dataset']}.{key['setting']}/{key['entry']}/eps={key['epsilon']}/{key['repeat']}"
         )
 
+    def validation(self, metric: str) -> float | None:
+        """Score on the validation nodes; None where it was not recorded."""
+        return as_float(self.record.metrics.get("val", {}).get(metric))
+
 
 def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[Run]:
     """Records below a study's `runs` folder with their resources, or those of runs.parquet in its place.

@@ -269,12 +269,12 @@ def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
 
 def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | None, int]:
     """The cell with the best mean validation score among those whose entries match, and their number."""
-    scored = []
-    for cell in cells:
-        if any(fnmatchcase(cell.entry, pattern) for pattern in patterns):
-            found = [run.record.metrics.get("val", {}).get(cell.metric) for run in cell.runs]
-            if found and None not in found:
-                scored.append((sum(float(value) for value in found) / len(found), cell))
+    scored = [
+        (cell.validation, cell)
+        for cell in cells
+        if any(fnmatchcase(cell.entry, pattern) for pattern in patterns)
+        and cell.validation is not None
+    ]
     if not scored:
         return None, 0
     return max(scored, key=lambda pair: (pair[0], pair[1].entry))[1], len(scored)

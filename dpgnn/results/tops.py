@@ -94,7 +94,7 @@ def _ours(dataset: str, method: str, epsilon: str, cells: Sequence[Cell]) -> dic
     if not family:
         return {}
     scores = [score for cell in family for score in cell.scores.values()]
-    best = max(family, key=lambda cell: (_validation(cell), cell.entry))
+    best = max(family, key=lambda cell: (cell.validation or 0.0, cell.entry))
     found: dict[str, Any] = {
         "our_top": max(scores), "our_draws": len(scores), "honest": best.interval["mean"],
         "configurations": len(family), "entry": best.entry,
@@ -102,9 +102,3 @@ def _ours(dataset: str, method: str, epsilon: str, cells: Sequence[Cell]) -> dic
     if dataset in TEST_NODES:
         found["our_coins"] = best_of_coin_flips(TEST_NODES[dataset], len(scores))
     return found
-
-
-def _validation(cell: Cell) -> float:
-    """Mean validation score over repeats; 0 where it was not recorded."""
-    values = [run.record.metrics.get("val", {}).get(cell.metric, 0.0) for run in cell.runs]
-    return sum(float(value) for value in values) / len(values)

@@ -129,7 +129,7 @@ def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInf
     chosen: dict[int, Run] = {}
     for repeat in sorted(set.intersection(*(set(point.scores) for point in points))):
         runs = [run for point in points for run in point.runs if run.record.key["repeat"] == repeat]
-        scores = [_validation(run, points[0].metric) for run in runs]
+        scores = [run.validation(points[0].metric) for run in runs]
         if None not in scores:
             best = max(range(len(runs)), key=lambda i: (scores[i], -i))
             chosen[repeat] = runs[best]
@@ -153,11 +153,6 @@ def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInf
         str(run.record.key["entry"]).removeprefix(f"{name}~") for run in chosen.values()
     )
     return Tuned(cell=cell, fixed=fixed, points=len(points), chosen=dict(times.most_common()))
-
-
-def _validation(run: Run, metric: str) -> float | None:
-    value = run.record.metrics.get("val", {}).get(metric)
-    return None if value is None else float(value)
 
 
 def _with_caveat(run: Run) -> Run:
