@@ -4,20 +4,25 @@ Ratios of one thread are of processor time, so that other processes disturb them
 threads are of elapsed time and need a quiet machine.
 
 python -m benchmarks.samplers            about two minutes
-python -m benchmarks.samplers --full     adds the graph of the size of ogbn-products: 2.45 M nodes, 123 M arcs
+python -m benchmarks.samplers --full     a graph of the size of ogbn-products, 2.45 M nodes, 123 M arcs, 6 GB;
+                                         writes the table of docs/performance.md
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks._page import fill
 from benchmarks._timing import interleaved, peak_extra_bytes, ratios
 from dpgnn import storage
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
@@ -327,12 +332,24 @@ def large_graph(goals: Goals, shape: tuple[int, int], small_rate: float, rounds:
         goals.add(f"{title}: extra memory with the subgraphs, MB", extra / 1e6)
 
 
+def as_markdown(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The report as a table."""
+    rows = ["| what | measured | bound | met |", "| --- | ---: | ---: | --- |"]
+    for line in lines:
+        met = "" if not line["bound"] else "yes" if line["met"] else "**no**"
+        rows.append(f"| {line['goal']} | {line['value']:.3g} | {line['bound']} | {met} |")
+    return "\n".join(rows)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the goals; 1 when one is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="123 M arcs (about 6 GB of memory)")
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds of each variant")
     parser.add_argument("--out", help="write the lines as JSON to this file")
+    parser.add_argument(
+        "--page", type=Path, help="write the lines into this page; with --full docs/performance.md"
+    )
     options = parser.parse_args(arguments)
     goals = Goals()
     small_rate = small_graph(goals, options.rounds)
@@ -343,6 +360,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"peak memory of the benchmark {peak / 1e9:.1f} GB")
     if options.out:
         storage.write_json(options.out, goals.lines)
+    page = options.page or (Path("docs/performance.md") if options.full else None)
+    if page is not None:
+        load = f"load average {os.getloadavg()[0]:.1f}, peak memory {peak / 1e9:.1f} GB"
+        fill(page, "samplers", f"{as_markdown(goals.lines)}\n\nTaken at {load}.")
     return 0 if goals.met else 1
 
 

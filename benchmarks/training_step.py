@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks import _variants as variants
+from benchmarks._page import fill
 from benchmarks._timing import interleaved, peak_extra_bytes, ratios
 from benchmarks._workloads import SHAPES, Workload
 
@@ -219,17 +219,6 @@ def tables(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write_page(path: Path, text: str) -> None:
-    """Replace what stands between the two marks of the page."""
-    page = path.read_text(encoding="utf-8")
-    marked = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)", re.DOTALL)
-    if not marked.search(page):
-        raise ValueError(f"{path} must hold the marks <!-- measured: begin --> and end")
-    path.write_text(
-        marked.sub(lambda m: m[1] + "\n" + text + "\n\n" + m[2], page), encoding="utf-8"
-    )
-
-
 def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -277,7 +266,7 @@ def _write(args: argparse.Namespace, held: dict[str, Any]) -> None:
     held |= {"torch": torch.__version__, "machine": platform.machine(), "cpus": os.cpu_count()}
     held["goals"] = goals(held["runs"].get("1", {}), held["memory"])
     args.json.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-    write_page(args.page, tables(held))
+    fill(args.page, "measured", tables(held))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ any number of workers gives the same bytes, and memory does not grow with the nu
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import njit, uint32, uint64
 
 from dpgnn.samplers._hashing import mix, pair_hash
 from dpgnn.samplers._prefetch import prefetch
 
-BLOCK = 2048  # arcs looked at together; their places stay in the first cache
-AHEAD = 12  # arcs between asking for a node's slots and reading them
+# positions are unsigned: an index that may be negative is tested at each use
+ZERO, ONE = np.uint64(0), np.uint64(1)
+BLOCK = np.uint64(2048)  # arcs looked at together; their places stay in the first cache
+AHEAD = np.uint64(12)  # arcs between asking for a node's slots and reading them
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -27,12 +29,14 @@ def _priority(key, g, i, order):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, inline="always")
 def _valid(group, item, group_ok, item_ok, low, high, start, stop, places):  # type: ignore[no-untyped-def]
     """Write the places of usable arcs among start..stop-1; no branch to mispredict, so loads overlap."""
-    count = 0
+    count = uint64(0)
+    low, high = uint32(low), uint32(high)
     for arc in range(start, stop):
-        g = group[arc]
-        i = item[arc]
+        g = uint32(group[arc])
+        i = uint32(item[arc])
         places[count] = arc
-        count += (g >= low) & (g < high) & (g != i) & (group_ok[g] != 0) & (item_ok[i] != 0)
+        usable = (g >= low) & (g < high) & (g != i) & (group_ok[g] != 0) & (item_ok[i] != 0)
+        count += uint64(usable)
     return count
 
 
@@ -47,9 +51,9 @@ def offer_top_k(  # type: ignore[no-untyped-def]
     """
     bound = slots.shape[1]
     flat = slots.ravel()
-    places = np.empty(BLOCK + 1, np.int64)
-    for start in range(0, len(group), BLOCK):
-        stop = min(start + BLOCK, len(group))
+    places = np.empty(BLOCK + ONE, np.uint64)
+    for start in range(ZERO, uint64(len(group)), BLOCK):
+        stop = min(start + BLOCK, uint64(len(group)))
         number = _valid(group, item, group_ok, item_ok, low, high, start, stop, places)
         for place in range(number):
             if place + AHEAD < number:
@@ -57,7 +61,7 @@ def offer_top_k(  # type: ignore[no-untyped-def]
                 prefetch(counts, later)
                 prefetch(worst, later)
                 prefetch(flat, later * bound)
-            g = group[places[place]]
+            g = uint32(group[places[place]])
             i = item[places[place]]
             count = counts[g]
             if count == bound:
@@ -109,14 +113,14 @@ def mutual_entries(slots, counts):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def count_arcs(source, target, source_ok, target_ok, low, high, lengths):  # type: ignore[no-untyped-def]
     """Add to lengths[u] the arcs u -> w with both ends allowed, for u in low..high-1."""
-    places = np.empty(BLOCK + 1, np.int64)
-    for start in range(0, len(source), BLOCK):
-        stop = min(start + BLOCK, len(source))
+    places = np.empty(BLOCK + ONE, np.uint64)
+    for start in range(ZERO, uint64(len(source)), BLOCK):
+        stop = min(start + BLOCK, uint64(len(source)))
         number = _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
         for place in range(number):
             if place + AHEAD < number:
                 prefetch(lengths, source[places[place + AHEAD]])
-            lengths[source[places[place]]] += 1
+            lengths[uint32(source[places[place]])] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -144,29 +148,29 @@ def thin_lists(  # type: ignore[no-untyped-def]
     if bound == 0:
         return
     flat = slots.ravel()
-    places = np.empty(BLOCK + 1, np.int64)
-    for start in range(0, len(source), BLOCK):
-        stop = min(start + BLOCK, len(source))
+    places = np.empty(BLOCK + ONE, np.uint64)
+    for start in range(ZERO, uint64(len(source)), BLOCK):
+        stop = min(start + BLOCK, uint64(len(source)))
         number = _valid(source, target, source_ok, target_ok, low, high, start, stop, places)
-        kept = 0
+        kept = ZERO
         for place in range(number):
             if place + AHEAD < number:
                 prefetch(limits, source[places[place + AHEAD]])
             arc = places[place]
-            u = source[arc]
+            u = uint32(source[arc])
             if by_position:
                 coin = mix(pair_hash(key, u, seen[u]) + keys_of_lists[u])
                 seen[u] += 1
             else:
                 coin = pair_hash(key, u, target[arc])
             places[kept] = arc
-            kept += (coin >> uint64(32)) <= uint64(limits[u])
+            kept += uint64((coin >> uint64(32)) <= uint64(limits[u]))
         for place in range(kept):
             if place + AHEAD < kept:
                 later = np.int64(source[places[place + AHEAD]])
                 prefetch(flat, later * bound)
                 prefetch(counts, later)
-            u = source[places[place]]
+            u = uint32(source[places[place]])
             w = target[places[place]]
             count = counts[u]
             known = count > bound
