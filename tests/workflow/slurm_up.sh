@@ -5,6 +5,8 @@ set -euo pipefail
 S=${1:?folder for keys, logs and state}
 H=$(hostname -s)
 mkdir -p "$S"/{state,spool,log,run} /etc/slurm
+# nproc would obey OMP_NUM_THREADS
+cpus=$(getconf _NPROCESSORS_ONLN)
 mem=$(awk '/MemTotal/{print int($2/1024*0.9)}' /proc/meminfo)
 [ -f "$S/munge.key" ] || dd if=/dev/urandom of="$S/munge.key" bs=128 count=1 status=none
 chmod 600 "$S/munge.key"
@@ -40,7 +42,7 @@ ReturnToService=2
 MinJobAge=600
 MaxArraySize=1001
 KillWait=2
-NodeName=$H NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$mem State=UNKNOWN
+NodeName=$H NodeAddr=127.0.0.1 CPUs=$cpus RealMemory=$mem State=UNKNOWN
 PartitionName=main Nodes=$H Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 EOF
 export SLURM_CONF="$S/slurm.conf"
