@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,7 +193,7 @@ def run_linkteller(request: AttackRequest) -> Results:
     return found
 
 
-def run_gmia(request: AttackRequest) -> Results:
+def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own") -> Results:
     """G-MIA with a target and a shadow of its own."""
     streams = [
         dataclasses.replace(request.streams, axes={**request.axes, "attack": side})
@@ -202,6 +202,7 @@ def run_gmia(request: AttackRequest) -> Results:
     result = membership.attack(
         request.entry, request.full_graph, request.budget, (streams[0], streams[1]),
         rng=request.rng("gmia"), level=request.sizes.level, label=request.label,
+        numbering=numbering,
     )  # fmt: skip
     return [result]
 
@@ -294,4 +295,8 @@ ATTACKS: Mapping[str, Callable[[AttackRequest], Results]] = {
     "linkteller": run_linkteller,
     "gmia": run_gmia,
     "leak": run_leak,
+}
+# made when asked for by name only
+ON_REQUEST: Mapping[str, Callable[[AttackRequest], Results]] = {
+    "gmia-script": partial(run_gmia, numbering="script"),
 }

@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     """Attack every run and write one JSON file for each run and attack; what stands there is kept."""
     import torch
 
-    from dpgnn.attacks.request import ATTACKS
+    from dpgnn.attacks.request import ATTACKS, ON_REQUEST
     from dpgnn.checks import one_of
     from dpgnn.paths import Paths, parse_run
     from dpgnn.results.attack_pivots import fill_page
@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
         fill_page(args.page, read_attacks(folder))
     if args.table is not None or args.page is not None:
         return 0
-    names = [one_of("attack", name, ATTACKS) for name in args.attacks.split(",")]
+    names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
     sizes = sizes_of(args)
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
@@ -130,7 +130,7 @@ def attack_one(
     import dataclasses
 
     from dpgnn import methods
-    from dpgnn.attacks.request import ATTACKS, claim_of
+    from dpgnn.attacks.request import ATTACKS, ON_REQUEST, claim_of
     from dpgnn.code_hash import code_sha256
     from dpgnn.storage import read_json, sha256_json, write_json
 
@@ -158,7 +158,7 @@ def attack_one(
     }
     try:
         request = request_of_run()
-        content |= {"claim": claim_of(request), "results": ATTACKS[name](request)}
+        content |= {"claim": claim_of(request), "results": {**ATTACKS, **ON_REQUEST}[name](request)}
     except ValueError as error:
         reason = {"attack": name, "status": "not-available", "reason": str(error)}
         content |= {"claim": {}, "results": [reason]}
@@ -230,12 +230,12 @@ def words(result: dict[str, Any]) -> str:
     """One line of a result."""
     if result["status"] != "ok":
         return f"{result['attack']} {result['status']}: {result['reason']}"
-    if result["attack"] == "gmia":
+    if "variants" in result:
         numbers = ", ".join(
             f"{name} AUC {found['auc']:.3f} (script's {found['script_auroc']:.3f})"
             for name, found in result["variants"].items()
         )
-        return f"gmia {numbers}, {result['seconds']:.0f} s"
+        return f"{result['attack']} {numbers}, {result['seconds']:.0f} s"
     parts = [str(result[name]) for name in ("pair_set", "direction", "noise") if name in result]
     text = " ".join([result["attack"], *parts, f"AUC {result['auc']:.3f}"])
     if "line" in result and "one_run" not in result:

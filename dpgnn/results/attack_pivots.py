@@ -76,16 +76,19 @@ def _linkteller(found: Sequence[Result]) -> str:
 
 def _gmia(found: Sequence[Result]) -> str:
     rows = []
-    for result in _of(filter(_is_victim, found), attack="gmia", variant="original"):
-        same = _first(found, result["key"], {"attack": "gmia", "variant": "same-graph"})
+    for result in _of(filter(_is_victim, found), variant="original"):
+        wanted = {"attack": result["attack"], "variant": "same-graph"}
+        same = _first(found, result["key"], wanted)
         cells = [
             f"{r['script_auroc']:.3f} ({r['auc']:.3f})" for r in (result, same) if r is not None
         ]
         accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
         _, _, change = str(result["title"]).partition(", ")
+        if result["attack"] == "gmia-script":
+            change = "edges as the script numbers them"
         key = result["key"]
         rows.append(
-            [key["dataset"], change or "as published", str(key["repeat"]), *cells, *accuracy]
+            [key["dataset"], change or "as described", str(key["repeat"]), *cells, *accuracy]
         )
     heads = [
         "graph",

@@ -28,6 +28,7 @@ SHOWN_RATE = 0.01
 NAMES = {
     "linkteller": "LinkTeller",
     "gmia": "G-MIA",
+    "gmia-script": "G-MIA, edges as its script numbers them",
     "noise-free-layer": "noise-free layer",
     "hub": "hub behind the sampler",
     "released-state": "the release itself",
@@ -79,7 +80,7 @@ def _flat(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def kind_of(result: Mapping[str, Any]) -> str:
     """The attack in words: its name, the set or variant."""
     name = NAMES.get(str(result["attack"]), str(result["attack"]))
-    if result["attack"] == "gmia" and "variant" in result:
+    if "variant" in result:
         return f"{name}, {'same graph' if result['variant'] == 'same-graph' else 'original'}"
     if result["attack"] == "linkteller":
         kind = str(result["pair_set"])

@@ -125,6 +125,37 @@ def test_members_are_asked_on_the_graph_the_variant_says() -> None:
     assert not np.allclose(own[lost], same[lost], atol=1e-3)
 
 
+def test_the_scripts_numbering_joins_wrong_nodes_and_keeps_everything_else() -> None:
+    graph = noisy_graph()
+    split, _ = membership_splits(graph, SIZES, rng=np.random.default_rng(0))
+    known = methods.get("gcn")
+    entry = Entry(
+        name="gcn", method="gcn", mode="nonprivate", privacy_unit=None, relation=None,
+        options=strict.read(known.config, {"hidden": [8], "training": {"num_epochs": 1}}),
+    )  # fmt: skip
+    budget, streams = Budget(epsilon=math.inf, delta=1e-4), Streams(root_seed=1, axes={"s": 0})
+    found = {}
+    for numbering in ("own", "script"):
+        side = membership.fit_side(
+            entry, graph, split, budget, streams, label="t", numbering=numbering
+        )
+        small = side.target.graph
+        row = {tuple(x): node for node, x in enumerate(graph.x.tolist())}
+        nodes = np.array([row[tuple(x)] for x in small.x.tolist()])  # which node each row is
+        assert np.array_equal(np.sort(nodes), np.sort(split.train_idx))
+        assert np.array_equal(small.y, graph.y[nodes])
+        assert np.array_equal(side.inside, nodes[side.place])
+        found[numbering] = (small.edge_index, nodes)
+    true = {tuple(pair) for pair in graph.edge_index.T.tolist()}
+    edges, nodes = found["own"]
+    assert all(tuple(pair) in true for pair in nodes[edges].T.tolist())
+    edges, nodes = found["script"]
+    assert (np.diff(graph.y[nodes]) >= 0).all()
+    # counted in ascending order the edges are the graph's own; as the rows stand, few are
+    assert all(tuple(pair) in true for pair in np.sort(nodes)[edges].T.tolist())
+    assert np.mean([tuple(pair) in true for pair in nodes[edges].T.tolist()]) < 0.2
+
+
 @pytest.mark.parametrize(
     ("method", "mode", "fields"),
     [
