@@ -13,7 +13,6 @@ from typing import Any
 from scipy.special import log_ndtr
 
 from dpgnn import checks
-from dpgnn.accountants import brent
 from dpgnn.accountants.events import (
     ContractiveIteration,
     Event,
@@ -50,6 +49,8 @@ def epsilon(mu: float, delta_target: float) -> float:
     Raises:
         ValueError: delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.open_probability("delta", delta_target)
     checks.require(mu >= 0, "mu", "be >= 0", mu)
     if mu == 0 or delta(0.0, mu) <= delta_target:
@@ -59,7 +60,7 @@ def epsilon(mu: float, delta_target: float) -> float:
     log_target = math.log(delta_target)
     # A Gaussian loss is below mu^2/2 + mu sqrt(2 log(1/delta)) but with probability delta.
     high = mu * mu / 2 + mu * math.sqrt(2 * -log_target) + 1e-9
-    found = brent.root(lambda e: _log_delta(e, mu) - log_target, 0.0, high, xtol=1e-13, rtol=1e-14)
+    found = brentq(lambda e: _log_delta(e, mu) - log_target, 0.0, high, xtol=1e-13, rtol=1e-14)
     while delta(found, mu) > delta_target:
         found += 1e-13 * max(1.0, found)
     return float(found)
@@ -71,13 +72,15 @@ def mu(epsilon_target: float, delta_target: float) -> float:
     Raises:
         ValueError: epsilon_target is negative or not finite, or delta_target is not in (0, 1).
     """
+    from scipy.optimize import brentq
+
     checks.non_negative("epsilon", epsilon_target)
     checks.open_probability("delta", delta_target)
     low, high = 1e-12, 1.0
     while delta(epsilon_target, high) <= delta_target:
         low, high = high, high * 2
     log_target = math.log(delta_target)
-    found = brent.root(lambda m: _log_delta(epsilon_target, m) - log_target, low, high, xtol=1e-14)
+    found = brentq(lambda m: _log_delta(epsilon_target, m) - log_target, low, high, xtol=1e-14)
     while delta(epsilon_target, found) > delta_target:
         found *= 1 - 1e-13
     return float(found)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpgnn import checks
-from dpgnn.accountants import brent, calibration, published, rdp
+from dpgnn.accountants import calibration, published, rdp
 from dpgnn.accountants.events import PoissonRoots
 from dpgnn.accountants.rdp import Conversion, Floats
 
@@ -60,7 +61,7 @@ def total_of_vectors(vector_epsilon: float, delta: float, num_vectors: int) -> f
     high = 1.0
     while excess(high) < 0:
         high *= 2
-    return brent.root(excess, 1e-12, high, rtol=1e-13)
+    return float(brentq(excess, 1e-12, high, rtol=1e-13))
 
 
 def composition_theorem(vector_epsilon: float, slack: float, num_vectors: int) -> float:
@@ -99,7 +100,7 @@ def gumbel_epsilon(vector_epsilon: float, vector_delta: float, num_selected: int
     high = vector_epsilon
     while spent(high) < vector_epsilon:
         high *= 2
-    return brent.root(lambda eps: spent(eps) - vector_epsilon, 0.0, high, xtol=1e-15, rtol=1e-14)
+    return float(brentq(lambda eps: spent(eps) - vector_epsilon, 0.0, high, xtol=1e-15, rtol=1e-14))
 
 
 def gaussian_noise_stddev(vector_epsilon: float, vector_delta: float, vector_norm: float) -> float:

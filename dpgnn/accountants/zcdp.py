@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpgnn import checks
-from dpgnn.accountants import brent, gdp
+from dpgnn.accountants import gdp
 from dpgnn.accountants.events import Event, GumbelTopK, parts
 
 Floats = NDArray[np.floating[Any]]
@@ -98,13 +98,15 @@ def profile(epsilons: Floats, rho: float) -> Floats:
 
 def epsilon(rho: float, delta_target: float) -> float:
     """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up."""
+    from scipy.optimize import brentq
+
     checks.open_probability("delta", delta_target)
     checks.require(rho >= 0, "rho", "be >= 0", rho)
     if rho == 0 or delta(0.0, rho) <= delta_target:
         return 0.0
     high = rho + 2 * math.sqrt(rho * -math.log(delta_target)) + 1e-9
     target = math.log(delta_target)
-    found = brent.root(lambda e: math.log(delta(e, rho)) - target, 0.0, high, xtol=1e-12)
+    found = brentq(lambda e: math.log(delta(e, rho)) - target, 0.0, high, xtol=1e-12)
     return float(found * (1 + 1e-9) + 1e-12)
 
 
