@@ -29,6 +29,7 @@ TEST_OPTIONS = (
     "--default-resources", "slurm_partition=main", "mem_mb=500", "runtime=10",
 )  # fmt: skip
 SUBMITTED = "has been submitted with SLURM jobid"
+SUBMITTED_ARRAY = "Submitted array job with Snakemake IDs"
 # stands in for SLURM's programs: notes what is submitted, and says that every job failed
 STAND_IN = """#!/bin/bash
 folder=$(dirname "$0"); noted=$folder/submitted
@@ -188,6 +189,38 @@ def test_the_documented_commands_give_a_local_runs_records_on_nodes_without_inte
     whole.finish(folder)
     assert whole.outcome(folder) == by_slurm
     assert planned(folder) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.usefixtures("cluster")
+def test_the_quick_study_gives_a_local_runs_records(tmp_path: Path) -> None:
+    local, by_slurm = copy_repository(tmp_path / "local"), copy_repository(tmp_path / "slurm")
+    whole.finish(local)
+    whole.finish(by_slurm, "--target", "graphs")
+    printed = whole.finish(by_slurm, "--", *TEST_OPTIONS)
+    # nine splits, nine processes of up to nine runs, report
+    assert printed.count(SUBMITTED) == 19
+    assert len(records(by_slurm)) == 45
+    assert whole.outcome(by_slurm) == whole.outcome(local)
+    assert whole.leftovers(by_slurm) == []
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.usefixtures("cluster")
+def test_runs_sent_as_one_array_give_a_local_runs_records(fresh_toy: Path) -> None:
+    write_study(fresh_toy, with_many_runs())
+    forget_runs(fresh_toy)
+    whole.finish(fresh_toy)
+    local = whole.outcome(fresh_toy)
+    forget_runs(fresh_toy)
+    printed = whole.finish(fresh_toy, "--", *TEST_OPTIONS, "--slurm-array-jobs", "train")
+    assert printed.count(SUBMITTED_ARRAY) == 1
+    assert printed.count(SUBMITTED) == 1  # report
+    assert len(records(fresh_toy)) == 9
+    assert whole.outcome(fresh_toy) == local
+    assert whole.leftovers(fresh_toy) == []
 
 
 @pytest.mark.slow
