@@ -32,6 +32,20 @@ STARTS = {
     "dpgnn --version": ("-m", "dpgnn", "--version"),
     "import torch": ("-c", "import torch"),
 }
+# what a private run's process loads beside a plain one's: special functions, root finding, compiled loops
+LOADED = ("scipy.special", "scipy.optimize", "numba", "numba's first compiled function")
+LOAD = """\
+import gc; gc.disable()  # as `dpgnn train` does
+import numpy, torch, dpgnn.study
+from time import process_time
+marks = [process_time()]
+import scipy.special; marks.append(process_time())
+import scipy.optimize; marks.append(process_time())
+import numba; marks.append(process_time())
+from dpgnn.accountants._kernels import discounted_sums
+discounted_sums(numpy.zeros(1), 0.5); marks.append(process_time())
+print(*numpy.diff(marks))
+"""
 SMALLEST = "chains-s"
 NOTE = """\
 Runs' seconds are measured, those of processes are summed from the costs above. The runs of the quick study
@@ -64,6 +78,15 @@ def processor_seconds(*arguments: str, cwd: Path = ROOT) -> float:
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+
+
+def loaded_seconds() -> list[float]:
+    """Processor time of what `LOADED` names, each after those before it in one process."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", LOAD], cwd=ROOT, env=environment, check=True, capture_output=True
+    )
+    return [float(word) for word in ran.stdout.split()]
 
 
 def make_inputs(study: Study, folder: Path) -> dict[str, float]:
@@ -113,6 +136,7 @@ def measure(rounds: int) -> dict[str, object]:
         name: min(processor_seconds(*arguments) for _ in range(rounds))
         for name, arguments in STARTS.items()
     }
+    loaded = [loaded_seconds() for _ in range(rounds)]
     study = load_study(ROOT / "config.yaml")
     first = [key for key in study.keys if key.repeat == 0]
     with tempfile.TemporaryDirectory() as name:
@@ -134,6 +158,7 @@ def measure(rounds: int) -> dict[str, object]:
         "starts": starts,
         "other stages": inputs,
         "processes": {entry: vars(cost) for entry, cost in costs.items()},
+        "loaded": dict(zip(LOADED, map(min, zip(*loaded, strict=True)), strict=True)),
         "quick": {
             name: {
                 "processes": len(each),
@@ -169,6 +194,8 @@ def as_markdown(found: Mapping[str, object]) -> str:
         words = f"`dpgnn train` of {entry}, beside its runs (goal: under {GOAL_SECONDS:g}: {met})"
         lines += [f"| {words} | {cost['process']:.2f} |"]
         lines += [f"| one run of {entry} on {SMALLEST} | {cost['run']:.2f} |"]
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in read["loaded"].items())
+    lines += ["", f"A private run's process loads beside a plain one's: {parts}."]
     lines += ["", "| quick study | processes | their seconds | runs' seconds | share | goal 10 % |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for name, row in read["quick"].items():
