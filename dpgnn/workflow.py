@@ -195,8 +195,9 @@ class Workflow:
 
     def graph_seed(self, dataset: str) -> int:
         """The root seed where a graph is drawn, else 0: raw files do not depend on it."""
-        drawn = dataset.startswith("synthetic-")
-        return self.study.config.root_seed if drawn else 0
+        from dpgnn.datasets import is_stand_in
+
+        return self.study.config.root_seed if is_stand_in(dataset) else 0
 
     def graph_code(self, dataset: str) -> str:
         """Hash of the loader's code, and of the files of a user's own graph."""

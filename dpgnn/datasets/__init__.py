@@ -77,6 +77,11 @@ TABLE: Mapping[str, Entry] = {
 OWN = Entry(module="custom")
 
 
+def is_stand_in(name: str) -> bool:
+    """Whether a data set is drawn at random, shaped like one that may not be at hand."""
+    return name.startswith("synthetic-")
+
+
 def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     """The table's entry for a data set, or OWN for a user's own graph.
 

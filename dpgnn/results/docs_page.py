@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.datasets import is_stand_in
 from dpgnn.results import pivots
 from dpgnn.results.drawing import Picture, write_png
 from dpgnn.results.front_figure import front_figure
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.rerun import rerun_of_row
 from dpgnn.results.study_results import StudyResults
-from dpgnn.results.table import Table, format_value, signed, to_markdown, write_table
+from dpgnn.results.table import Row, Table, format_value, signed, to_markdown, write_table
 from dpgnn.results.targets import target_lines
 from dpgnn.storage import write_text
 
@@ -211,11 +212,16 @@ def _asked(found: Sequence[StudyResults], words: Sequence[str]) -> list[str]:
             if any(word in question for word in words) and not (
                 "soundness" in question and "soundness" not in words
             ):
-                here = [row for row in rows if row["question"] == question]
+                here = _real([row for row in rows if row["question"] == question])
                 link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
                 lines += [f"{question} ({link}; points, over data sets and settings)", ""]
                 lines += [*pivots.comparison_summary(here), ""]
     return lines or ["No study with records asks this.", ""]
+
+
+def _real(rows: Sequence[Row]) -> list[Row]:
+    """Rows on graphs that were not drawn as stand-ins, where there are any."""
+    return [row for row in rows if not is_stand_in(row["dataset"])] or list(rows)
 
 
 def _attacked(found: Sequence[StudyResults]) -> list[str]:

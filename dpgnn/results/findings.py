@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpgnn.datasets import is_stand_in
 from dpgnn.results.cells import Cell
 from dpgnn.results.claims_table import proved_epsilon
 from dpgnn.results.differences import Difference, count_comparisons
@@ -15,6 +16,7 @@ from dpgnn.results.ranking import Ranking, Refusal
 from dpgnn.results.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
+STAND_INS = "Sentences on what was found leave out synthetic graphs; tables and figures have them."
 MOST = 6  # sentences of one topic; the tables have all
 
 
@@ -42,9 +44,20 @@ def findings(
     papers: Sequence[Table] = (),
     asked: Sequence[str] = (),
 ) -> list[Finding]:
-    """What stands at the top of a report, the most general first; topics without an answer are left out."""
+    """What stands at the top of a report, the most general first; topics without an answer are left out.
+
+    Graphs drawn as stand-ins have their homophily by construction: where there are others, only the first
+    topic and the paper's numbers count them. `asked` is taken as it is.
+    """
+    made = _runs(info, runs, cells)
+    real = [cell for cell in cells if not is_stand_in(cell.dataset)]
+    if 0 < len(real) < len(cells):
+        made.append(STAND_INS)
+        rankings = [ranking for ranking in rankings if not is_stand_in(ranking.dataset)]
+        differences = [pair for pair in differences if not is_stand_in(pair.entry.dataset)]
+        cells = real
     found = [
-        ("What was run", _runs(info, runs, cells)),
+        ("What was run", made),
         ("The paper's numbers", _papers(papers)),
         ("What was asked", list(asked)),
         ("Who leads", _leaders(rankings) + _refused(refusals)),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.checks import require
+from dpgnn.datasets import is_stand_in
 from dpgnn.paths import Paths
 from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables, tuning
 from dpgnn.results.attacks import as_audits, attacks_table, draw_attacks, read_attacks
@@ -129,7 +130,9 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
                 refusals=refused,
                 differences=paired,
                 papers=papers,
-                asked=comparisons.sentences(asked),
+                asked=comparisons.sentences(
+                    [item for item in asked if not is_stand_in(item.entry.dataset)] or asked
+                ),
             )
         ),
         protection=tuple(protections(cells)),

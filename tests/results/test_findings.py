@@ -87,6 +87,28 @@ def test_a_papers_tables_are_counted_by_verdict(runs: list[Run], info: StudyInfo
     assert found == ("toy T1: of 3 values 2 within spread and 1 outside.",)
 
 
+def test_synthetic_graphs_are_counted_as_run_and_named_in_no_finding(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    before = make(runs, info)
+    made = [
+        replace(
+            run, record=replace(run.record, key={**run.record.key, "dataset": "synthetic-beta"})
+        )
+        if run.record.key["dataset"] == "beta"
+        else run
+        for run in runs
+    ]
+    found = make(made, replace(info, planned=tuple(run.name for run in made)))
+    assert found["What was run"][0] == before["What was run"][0]
+    assert "leave out synthetic graphs" in found["What was run"][-1]
+    rest = [text for topic, texts in found.items() if topic != "What was run" for text in texts]
+    assert not [text for text in rest if "beta" in text]
+    assert found["Price of privacy"][0].startswith(
+        "DP-MLP at ε = 1 against MLP: −20.0 points on alpha"
+    )
+
+
 def test_topics_without_an_answer_are_left_out(runs: list[Run], info: StudyInfo) -> None:
     free = [run for run in runs if not run.record.claims]
     found = make(free, replace(info, baseline=""))
