@@ -145,8 +145,10 @@ def measure(rounds: int) -> dict[str, object]:
         costs = {}
         for entry in study.entries:
             keys = [key for key in study.keys if key.entry == entry and key.dataset == SMALLEST]
-            costs[entry] = cost_of(keys[: study.config.repeats], folder, rounds)
-        work = train_seconds(first, folder) - max(cost.process for cost in costs.values())
+            costs[entry] = cost_of(keys, folder, rounds)
+        work = min(train_seconds(first, folder) for _ in range(rounds)) - max(
+            cost.process for cost in costs.values()
+        )
     runs_seconds = work * study.config.repeats
     groups = Counter((key.dataset, key.setting, key.entry) for key in study.keys)
     processes = {
