@@ -219,7 +219,7 @@ def _cpu() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; always 0, since a goal missed on a slow machine is no error."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=8, help="processes of each kind")
+    parser.add_argument("--rounds", type=int, default=6, help="processes of each kind")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "overhead.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "overhead.md")
     options = parser.parse_args(arguments)
