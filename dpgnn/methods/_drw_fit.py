@@ -233,13 +233,12 @@ def _logits(
     config: DRWConfig, network: Network, graph: Graph, x: Any
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """Named parameters -> logits of all nodes; the first hop is done once."""
-    from dpgnn.models.forward import full_graph_logits
+    from dpgnn.models.forward import full_graph
 
     if config.sampler == "nodes":
-        return lambda parameters: full_graph_logits(network, parameters, x, None)
+        return full_graph(network, x, None)
     edges = undirected(graph)
-    aggregated = first_hop_of_graph(edges, x, config.conv)
-    return lambda parameters: full_graph_logits(network, parameters, aggregated, edges)
+    return full_graph(network, first_hop_of_graph(edges, x, config.conv), edges)
 
 
 def _scorer(

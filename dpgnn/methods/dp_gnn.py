@@ -8,6 +8,7 @@ docs/methods/dpgnn.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,10 +99,8 @@ def fit(
     sampled = sample if entry.mode != "sound" and config.num_hops > 1 else None
     arcs = inference_arcs(config, graph, split.train_idx, sampled)
     ready = _inference_input(config, x, arcs, split.val_idx)
-    evaluate = scorer(
-        lambda weights: _logits(network, weights, ready, arcs, split.val_idx),
-        graph.y[split.val_idx], graph.task,
-    )  # fmt: skip
+    answers = _answers(network, ready, arcs, split.val_idx)
+    evaluate = scorer(answers, graph.y[split.val_idx], graph.task)
     details: dict[str, Any] = {}
     if entry.mode == "nonprivate":
         weights, history = train_plain(entry, network, inputs, trees, context, evaluate)
@@ -125,7 +124,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     held = fitted.arcs if isinstance(fitted, FittedGNN) else None
     arcs = inference_arcs(config, graph, node_idx[:0], None) if held is None else held
     ready = _inference_input(config, x, arcs, node_idx)
-    logits = _logits(_network(config, graph), fitted.state, ready, arcs, node_idx)
+    logits = _answers(_network(config, graph), ready, arcs, node_idx)(fitted.state)
     covered = entry.mode != "nonprivate" and config.num_hops == 0
     note = "an answer reads the asked node's own features only"
     if config.num_hops:
@@ -146,17 +145,18 @@ def _inference_input(config: DPGNNConfig, x: Any, arcs: np.ndarray, node_idx: np
     return x if config.num_hops else x[node_idx]
 
 
-def _logits(
-    network: Network, weights: Any, ready: Any, arcs: np.ndarray, node_idx: np.ndarray
-) -> Tensor:
+def _answers(
+    network: Network, ready: Any, arcs: np.ndarray, node_idx: np.ndarray
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Named parameters -> logits of the asked nodes."""
     import torch
 
-    from dpgnn.models.forward import full_graph_logits
+    from dpgnn.models.forward import full_graph
 
     if network.config.num_hops == 0:
-        return full_graph_logits(network, weights, ready, None)
-    asked = torch.from_numpy(node_idx.copy())
-    return full_graph_logits(network, weights, ready, arcs)[asked]
+        return full_graph(network, ready, None)
+    logits, asked = full_graph(network, ready, arcs), torch.from_numpy(node_idx.copy())
+    return lambda weights: logits(weights)[asked]
 
 
 METHOD = Method(

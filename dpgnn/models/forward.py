@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -194,16 +195,12 @@ def graph_layout(
     )
 
 
-@torch.no_grad()
-def full_graph_logits(
-    network: Network,
-    parameters: Mapping[str, Tensor],
-    x: Any,
-    edge_index: np.ndarray | None,
-    *,
-    device: str | torch.device = "cpu",
-) -> Tensor:
-    """Logits of every node: full-graph inference.
+def full_graph(
+    network: Network, x: Any, edge_index: np.ndarray | None, *, device: str | torch.device = "cpu"
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Full-graph inference for many weights: named parameters -> logits of every node.
+
+    What does not depend on the weights is made at the first call and kept.
 
     Args:
         x: dense float32 array or scipy CSR, shape (num_nodes, num_features).
@@ -211,8 +208,8 @@ def full_graph_logits(
             sampled lists while others keep all). Not read where the network has no hop.
 
     Returns:
-        float32, shape (num_nodes, num_outputs), on the CPU. Reads every node's features, so a claim about
-        the weights does not cover it.
+        a function to float32, shape (num_nodes, num_outputs), on the CPU. Its values read every node's
+        features, so a claim about the weights does not cover them.
     """
     config = network.config
     require(config.conv != "weighted" or config.num_hops == 0, "conv",
@@ -223,9 +220,30 @@ def full_graph_logits(
     require(
         not hops or edge_index is not None, "edge_index", "be given for a network with hops", None
     )
-    layout = graph_layout(edges, x.shape[0], config.conv if hops else "gcn", device)
-    moved = {name: value.to(device) for name, value in parameters.items()}
-    return evaluate(network, moved, layout, to_torch(x, device, network)).cpu()
+
+    @cache
+    def ready() -> tuple[GraphLayout, Any]:
+        layout = graph_layout(edges, x.shape[0], config.conv if hops else "gcn", device)
+        return layout, to_torch(x, device, network)
+
+    @torch.no_grad()
+    def logits(parameters: Mapping[str, Tensor]) -> Tensor:
+        moved = {name: value.to(device) for name, value in parameters.items()}
+        return evaluate(network, moved, *ready()).cpu()
+
+    return logits
+
+
+def full_graph_logits(
+    network: Network,
+    parameters: Mapping[str, Tensor],
+    x: Any,
+    edge_index: np.ndarray | None,
+    *,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Logits of every node for one set of weights (see `full_graph`)."""
+    return full_graph(network, x, edge_index, device=device)(parameters)
 
 
 def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:

@@ -175,11 +175,9 @@ def graph_lists(
     """
     one_of("conv", conv, CONVS[:5])
     source, target = edge_index
-    order = np.argsort(target, kind="stable")
-    source = source[order]
     degree = np.bincount(target, minlength=num_nodes)
     in_ptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
-    return _lists(in_ptr, source.astype(np.int64), num_nodes, _CODES[conv])
+    return _lists(in_ptr, _by_target(source, target, in_ptr), num_nodes, _CODES[conv])
 
 
 def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: Conv) -> Trees:
@@ -203,6 +201,17 @@ def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: 
 
 def _labels(y: np.ndarray) -> np.ndarray:
     return np.array(y, dtype=np.int64 if np.ndim(y) == 1 else np.float32)
+
+
+@njit(cache=True)
+def _by_target(source, target, in_ptr):  # type: ignore[no-untyped-def]
+    """Sources in the order of their targets, those of one target as they come: a sort by counting."""
+    place = in_ptr[:-1].copy()
+    ordered = np.empty(len(source), np.int64)
+    for edge in range(len(source)):
+        ordered[place[target[edge]]] = source[edge]
+        place[target[edge]] += 1
+    return ordered
 
 
 @njit(cache=True)
