@@ -56,6 +56,7 @@ class TierConfig:
         repeats_for: data set -> its own number of repeats.
         repeats_at_most: entries, by name or pattern -> fewer repeats; the last that matches counts.
         entries_for: data set -> its own entries, in place of `entries`.
+        epsilons_for: data set -> the only ones of an entry's budgets that are run there.
     """
 
     repeats: int | None = None
@@ -65,6 +66,7 @@ class TierConfig:
     repeats_for: Mapping[str, int] = field(default_factory=dict)
     repeats_at_most: Mapping[str, int] = field(default_factory=dict)
     entries_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    epsilons_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,8 +309,12 @@ def _check_config(config: StudyConfig) -> None:
             _check_epsilons(f"tiers.{name}.epsilons", tier.epsilons or ())
             if tier.repeats is not None:
                 at_least(f"tiers.{name}.repeats", tier.repeats, 1)
-            for dataset_name in (*tier.datasets, *tier.repeats_for, *tier.entries_for):
+            for dataset_name in (
+                *tier.datasets, *tier.repeats_for, *tier.entries_for, *tier.epsilons_for,
+            ):  # fmt: skip
                 one_of(f"data set of tiers.{name}", dataset_name, config.datasets)
+            for dataset_name, epsilons in tier.epsilons_for.items():
+                _check_epsilons(f"tiers.{name}.epsilons_for.{dataset_name}", epsilons)
             for dataset_name, repeats in tier.repeats_for.items():
                 at_least(f"tiers.{name}.repeats_for.{dataset_name}", repeats, 1)
             for pattern, repeats in tier.repeats_at_most.items():
@@ -369,7 +375,9 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             )
             if not wanted:
                 continue
-            epsilons = ("inf",) if entry.mode == "nonprivate" else _epsilons(config, entry, change)
+            epsilons = ("inf",)
+            if entry.mode != "nonprivate":
+                epsilons = _epsilons(config, entry, change, dataset)
             number = min(repeats, most.get(name, repeats))
             for epsilon, repeat in itertools.product(epsilons, range(number)):
                 keys.append(
@@ -393,5 +401,8 @@ def _chosen(path: str, patterns: tuple[str, ...], entries: Mapping[str, StudyEnt
     }
 
 
-def _epsilons(config: StudyConfig, entry: StudyEntry, change: TierConfig) -> tuple[str, ...]:
-    return entry.epsilons or change.epsilons or config.epsilons
+def _epsilons(
+    config: StudyConfig, entry: StudyEntry, change: TierConfig, dataset: str
+) -> tuple[str, ...]:
+    found = entry.epsilons or change.epsilons or config.epsilons
+    return tuple(text for text in found if text in change.epsilons_for.get(dataset, found))

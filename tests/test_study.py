@@ -71,6 +71,18 @@ def test_a_tier_gives_a_data_set_its_own_repeats_and_entries() -> None:
     assert [key for key in study.keys if key.dataset != "digits"] == elsewhere
 
 
+def test_a_tier_runs_a_data_set_at_some_budgets_only() -> None:
+    study = resolve(changed(tiers={"S": {"epsilons_for": {"digits": ["8", "12"]}}}))
+    there = {key.epsilon for key in study.keys if key.dataset == "digits"}
+    assert there == {"8", "inf"}
+    elsewhere = [key for key in resolve(BASE).keys if key.dataset != "digits"]
+    assert [key for key in study.keys if key.dataset != "digits"] == elsewhere
+    with pytest.raises(ConfigError, match=r"epsilons_for\.digits must hold numbers > 0"):
+        resolve(changed(tiers={"S": {"epsilons_for": {"digits": ["0"]}}}))
+    with pytest.raises(ConfigError, match=r"data set of tiers\.S must be"):
+        resolve(changed(tiers={"S": {"epsilons_for": {"nowhere": ["1"]}}}))
+
+
 def test_a_tier_repeats_some_entries_less_often_and_none_more() -> None:
     tier = {"repeats": 4, "repeats_for": {"digits": 3}, "repeats_at_most": {"*": 9, "d*": 2}}
     study = resolve(changed(tiers={"S": tier}))
