@@ -79,7 +79,7 @@ def test_a_tier_runs_a_data_set_at_some_budgets_only() -> None:
     assert [key for key in study.keys if key.dataset != "digits"] == elsewhere
     with pytest.raises(ConfigError, match=r"epsilons_for\.digits must hold numbers > 0"):
         resolve(changed(tiers={"S": {"epsilons_for": {"digits": ["0"]}}}))
-    with pytest.raises(ConfigError, match=r"data set of tiers\.S must be"):
+    with pytest.raises(ConfigError, match=r"data set of tiers\.S 'nowhere'"):
         resolve(changed(tiers={"S": {"epsilons_for": {"nowhere": ["1"]}}}))
 
 
