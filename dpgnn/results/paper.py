@@ -98,6 +98,7 @@ class PaperMap:
         source: file in data/papers.
         stated_as: what the numbers are, "paper" or "authors' logs".
         value, spread: the source's columns with the number and its standard deviation ("" for none).
+        absent: our data set -> why it is in no tier that was run; said where a row has no run.
         tables: by name, in the order they are shown.
     """
 
@@ -106,6 +107,7 @@ class PaperMap:
     stated_as: str = "paper"
     value: str = "mean"
     spread: str = "std"
+    absent: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, PaperTable]
 
 
@@ -218,7 +220,8 @@ def _row(
     if rule.entry:
         cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
     if cell is None:
-        return made | {"verdict": "not available", "reason": _why_missing(key, runs, info)}
+        why = _why_missing(key, runs, info, mapping.absent)
+        return made | {"verdict": "not available", "reason": why}
     ours = _scores(cell, stated)
     made |= {f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")}
     made |= _verdict(made, ours)
@@ -371,7 +374,12 @@ def _detail(row: Mapping[str, str], stated: PaperTable) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _why_missing(key: tuple[str, str, str, str], runs: Sequence[Run], info: StudyInfo) -> str:
+def _why_missing(
+    key: tuple[str, str, str, str],
+    runs: Sequence[Run],
+    info: StudyInfo,
+    absent: Mapping[str, str],
+) -> str:
     dataset, setting, entry, epsilon = key
     for run in runs:
         stated = tuple(run.record.key[name] for name in ("dataset", "setting", "entry", "epsilon"))
@@ -379,7 +387,8 @@ def _why_missing(key: tuple[str, str, str, str], runs: Sequence[Run], info: Stud
             return f"{run.record.status}: {run.record.reason}"
     if key in info.cell_order:
         return "planned, not run yet"
-    return f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"
+    missing = f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"
+    return f"{absent[dataset]}; {missing}" if dataset in absent else missing
 
 
 def _paper_text(row: Row) -> str:

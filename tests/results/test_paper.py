@@ -214,6 +214,17 @@ def test_a_wrong_map_is_refused_with_the_key(
         make({**MAP, "tables": {"T1": table}}, runs, info)
 
 
+def test_a_row_of_a_data_set_that_was_not_at_hand_says_so_first(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    rows = make({**MAP, "absent": {"alpha": "no raw files", "beta": "never said"}}, runs, info)[
+        0
+    ].rows
+    reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
+    assert "no raw files; not in tier S: alpha.random/dp_gcn-paper/eps=2" in reasons
+    assert not [row for row in rows if "never said" in row.get("reason", "")]
+
+
 def test_an_entry_of_another_tier_may_stand_in_a_map(runs: list[Run], info: StudyInfo) -> None:
     rule = {**MAP["tables"]["T1"]["rules"][0], "entry": "large"}
     table = {**MAP["tables"]["T1"], "rules": [rule]}
