@@ -375,7 +375,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             )
             if not wanted:
                 continue
-            epsilons = ("inf",)
+            epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
                 epsilons = _epsilons(config, entry, change, dataset)
             number = min(repeats, most.get(name, repeats))
