@@ -388,7 +388,7 @@ def _why_missing(
     if key in info.cell_order:
         return "planned, not run yet"
     missing = f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"
-    return f"{absent[dataset]}; {missing}" if dataset in absent else missing
+    return f"{missing}; {absent[dataset]}" if dataset in absent else missing
 
 
 def _paper_text(row: Row) -> str:

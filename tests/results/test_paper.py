@@ -214,14 +214,12 @@ def test_a_wrong_map_is_refused_with_the_key(
         make({**MAP, "tables": {"T1": table}}, runs, info)
 
 
-def test_a_row_of_a_data_set_that_was_not_at_hand_says_so_first(
-    runs: list[Run], info: StudyInfo
-) -> None:
+def test_a_row_of_a_data_set_that_was_not_at_hand_says_so(runs: list[Run], info: StudyInfo) -> None:
     rows = make({**MAP, "absent": {"alpha": "no raw files", "beta": "never said"}}, runs, info)[
         0
     ].rows
     reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
-    assert "no raw files; not in tier S: alpha.random/dp_gcn-paper/eps=2" in reasons
+    assert "not in tier S: alpha.random/dp_gcn-paper/eps=2; no raw files" in reasons
     assert not [row for row in rows if "never said" in row.get("reason", "")]
 
 
