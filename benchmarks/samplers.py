@@ -4,7 +4,7 @@ Ratios of one thread are of processor time, so that other processes disturb them
 threads are of elapsed time and need a quiet machine.
 
 python -m benchmarks.samplers            about two minutes
-python -m benchmarks.samplers --full     a graph of the size of ogbn-products, 2.45 M nodes, 123 M arcs, 6 GB;
+python -m benchmarks.samplers --full     a graph of the size of ogbn-products, 2.45 M nodes, 123 M arcs, 2 GB;
                                          writes the table of docs/performance.md
 """
 
@@ -344,7 +344,7 @@ def as_markdown(lines: Sequence[Mapping[str, Any]]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run the goals; 1 when one is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="123 M arcs (about 6 GB of memory)")
+    parser.add_argument("--full", action="store_true", help="123 M arcs (about 2 GB of memory)")
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds of each variant")
     parser.add_argument("--out", help="write the lines as JSON to this file")
     parser.add_argument(

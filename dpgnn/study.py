@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from dpgnn.entries import EntryConfig, StudyEntry, expand_entries
 from dpgnn.randomness import Randomness
 from dpgnn.results.info import Comparison
 from dpgnn.splits import SplitConfig
+from dpgnn.tiers import TierConfig, check_epsilons
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
 Tier = Literal["S", "M", "L"]
@@ -42,31 +42,6 @@ class DatasetConfig:
     settings: tuple[str, ...]
     entries: tuple[str, ...] = ()
     delta: float | Literal["auto"] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TierConfig:
-    """What a tier changes: fewer or more data sets, entries, budgets and repeats.
-
-    Attributes:
-        repeats: overrides the study's number of repeats.
-        epsilons: overrides the study's list.
-        datasets: only these data sets; empty for all.
-        entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
-        repeats_for: data set -> its own number of repeats.
-        repeats_at_most: entries, by name or pattern -> fewer repeats; the last that matches counts.
-        entries_for: data set -> its own entries, in place of `entries`.
-        epsilons_for: data set -> the only ones of an entry's budgets that are run there.
-    """
-
-    repeats: int | None = None
-    epsilons: tuple[str, ...] | None = None
-    datasets: tuple[str, ...] = ()
-    entries: tuple[str, ...] = ()
-    repeats_for: Mapping[str, int] = field(default_factory=dict)
-    repeats_at_most: Mapping[str, int] = field(default_factory=dict)
-    entries_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    epsilons_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +148,7 @@ class Study:
         one_of("data set", key.dataset, self.config.datasets)
         one_of(f"setting of {key.dataset}", key.setting, self.config.datasets[key.dataset].settings)
         one_of("entry", key.entry, self.entries)
-        _check_epsilons("epsilon", (key.epsilon,))
+        check_epsilons("epsilon", (key.epsilon,))
         private = self.entries[key.entry].mode != "nonprivate"
         require(
             private or key.epsilon == "inf", f"epsilon of {key.entry}", "be inf without privacy",
@@ -271,11 +246,6 @@ def study_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
 
 
-def epsilon_value(text: str) -> float:
-    """The number an epsilon text stands for ("inf" is infinity)."""
-    return math.inf if text == "inf" else float(text)
-
-
 def _check_config(config: StudyConfig) -> None:
     try:
         for what, names in (
@@ -291,7 +261,7 @@ def _check_config(config: StudyConfig) -> None:
         at_least("num_processes", config.num_processes, 1)
         at_least("runs_per_job", config.runs_per_job, 1)
         _check_delta("delta", config.delta)
-        _check_epsilons("epsilons", config.epsilons)
+        check_epsilons("epsilons", config.epsilons)
         for name, dataset in config.datasets.items():
             require(bool(dataset.settings), f"datasets.{name}.settings", "name a setting", ())
             for setting in dataset.settings:
@@ -299,26 +269,14 @@ def _check_config(config: StudyConfig) -> None:
             _check_delta(f"datasets.{name}.delta", dataset.delta)
         for name, entry in config.entries.items():
             _check_delta(f"entries.{name}.delta", entry.delta)
-            _check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
+            check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
             for dataset_name in (*entry.datasets, *entry.options_for):
                 one_of(f"data set of entries.{name}", dataset_name, config.datasets)
             for setting in entry.settings:
                 one_of(f"setting of entries.{name}", setting, config.settings)
         for name, tier in config.tiers.items():
             one_of("tier", name, ("S", "M", "L"))
-            _check_epsilons(f"tiers.{name}.epsilons", tier.epsilons or ())
-            if tier.repeats is not None:
-                at_least(f"tiers.{name}.repeats", tier.repeats, 1)
-            for dataset_name in (
-                *tier.datasets, *tier.repeats_for, *tier.entries_for, *tier.epsilons_for,
-            ):  # fmt: skip
-                one_of(f"data set of tiers.{name}", dataset_name, config.datasets)
-            for dataset_name, epsilons in tier.epsilons_for.items():
-                _check_epsilons(f"tiers.{name}.epsilons_for.{dataset_name}", epsilons)
-            for dataset_name, repeats in tier.repeats_for.items():
-                at_least(f"tiers.{name}.repeats_for.{dataset_name}", repeats, 1)
-            for pattern, repeats in tier.repeats_at_most.items():
-                at_least(f"tiers.{name}.repeats_at_most.{pattern}", repeats, 1)
+            tier.check(f"tiers.{name}", config.datasets)
     except ConfigError:
         raise
     except ValueError as error:
@@ -330,45 +288,21 @@ def _check_delta(path: str, delta: float | str | None) -> None:
         require(0 < delta < 1, path, "be in (0, 1) or auto", delta)
 
 
-def _check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
-    for text in epsilons:
-        try:
-            value = epsilon_value(text)
-        except ValueError:
-            value = math.nan
-        require(value > 0, path, "hold numbers > 0 as texts", text, "write them in quotes")
-        require(
-            text == "inf" or (math.isfinite(value) and text == f"{value:.10g}"),
-            path,
-            "write each number in its shortest form",
-            text,
-            "1 and not 1.0, so that one budget has one path",
-        )
-
-
 def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
-    change = config.tiers.get(tier, TierConfig())
-    general = _chosen(f"tiers.{tier}.entries", change.entries, entries)
-    special = {
-        dataset: _chosen(f"tiers.{tier}.entries_for.{dataset}", patterns, entries)
-        for dataset, patterns in change.entries_for.items()
-    }
-    most: dict[str, int] = {}
-    for pattern, number in change.repeats_at_most.items():
-        for name in _chosen(f"tiers.{tier}.repeats_at_most", (pattern,), entries):
-            most[name] = number
+    change, path = config.tiers.get(tier, TierConfig()), f"tiers.{tier}"
+    chosen = change.entries_of(path, config.datasets, entries)
+    most = change.most_repeats(path, entries)
     keys = []
     for dataset, stated in config.datasets.items():
         if change.datasets and dataset not in change.datasets:
             continue
-        chosen = special.get(dataset, general)
-        repeats = change.repeats_for.get(dataset, change.repeats or config.repeats)
+        repeats = change.repeats_of(dataset, config.repeats)
         for name in stated.entries:
             if name not in entries:
                 raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
         for setting, (name, entry) in itertools.product(stated.settings, entries.items()):
             wanted = (
-                name in chosen
+                name in chosen[dataset]
                 and (not stated.entries or name in stated.entries)
                 and (not entry.datasets or dataset in entry.datasets)
                 and (not entry.settings or setting in entry.settings)
@@ -377,7 +311,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
                 continue
             epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
-                epsilons = _epsilons(config, entry, change, dataset)
+                epsilons = change.epsilons_of(dataset, entry.epsilons, config.epsilons)
             number = min(repeats, most.get(name, repeats))
             for epsilon, repeat in itertools.product(epsilons, range(number)):
                 keys.append(
@@ -386,23 +320,3 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
                     )
                 )
     return tuple(keys)
-
-
-def _chosen(path: str, patterns: tuple[str, ...], entries: Mapping[str, StudyEntry]) -> set[str]:
-    """Entries that match a pattern; all without patterns."""
-    for pattern in patterns:
-        if not any(fnmatchcase(entry, pattern) for entry in entries):
-            known = ", ".join(sorted(entries))
-            raise ConfigError(f"{path}: unknown entry {pattern!r}; known: {known}")
-    return {
-        name
-        for name in entries
-        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-    }
-
-
-def _epsilons(
-    config: StudyConfig, entry: StudyEntry, change: TierConfig, dataset: str
-) -> tuple[str, ...]:
-    found = entry.epsilons or change.epsilons or config.epsilons
-    return tuple(text for text in found if text in change.epsilons_for.get(dataset, found))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +21,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Ledger
 from dpgnn.attacks import statistics
 from dpgnn.attacks.queries import AGGREGATING, Target, ask, can_move
+from dpgnn.attacks.scorer import AttackModel, train_scorer
 from dpgnn.checks import at_least, one_of, require
 from dpgnn.methods.base import Context, Performance, facts_of
 from dpgnn.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits
@@ -40,7 +40,7 @@ VARIANTS: tuple[Variant, ...] = ("original", "same-graph")
 Numbering = Literal["own", "script"]
 # units whose claims are about a node with everything that its membership changes
 WHOLE_NODE = ("node", "node-bounded")
-BATCH_SIZE, HELD_BACK = 64, 50
+BATCH_SIZE = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,21 +57,6 @@ class Side:
     inside: np.ndarray
     outside: np.ndarray
     place: np.ndarray
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackModel:
-    """Options of the attack's classifier, as published.
-
-    Attributes:
-        hidden: widths.
-        lr, num_epochs, batch_size: of Adam.
-    """
-
-    hidden: tuple[int, ...] = (100, 50)
-    lr: float = 0.01
-    num_epochs: int = 100
-    batch_size: int = 32
 
 
 def setting_of(graph: Graph) -> SplitConfig:
@@ -173,7 +158,7 @@ def attack(
     rng: np.random.Generator,
     level: float = 0.001,
     sizes: SplitConfig | None = None,
-    model: AttackModel = AttackModel(),
+    model: AttackModel | None = None,
     label: str = "gmia",
     numbering: Numbering = "own",
 ) -> dict[str, Any]:
@@ -187,7 +172,7 @@ def attack(
         rng: of the split and of the attack model.
         level: of the tests of the claim.
         sizes: of the split; None takes `setting_of`.
-        model: of the attack.
+        model: the attack's classifier; None takes the published one.
         label: stands before progress lines.
         numbering: of the training graphs' edges.
 
@@ -208,7 +193,7 @@ def attack(
         if reason:
             return found | {"status": "not-available", "reason": reason}
         variants = {
-            variant: _variant(sides, graph, variant, model, rng=rng, level=level)
+            variant: _variant(sides, graph, variant, model or AttackModel(), rng=rng, level=level)
             for variant in VARIANTS
         }
     except ValueError as error:
@@ -325,50 +310,6 @@ def _pairs(
         first.append(ours[:count])
         second.append(theirs[:count])
     return np.concatenate(first), np.concatenate(second)
-
-
-def train_scorer(
-    x: np.ndarray, member: np.ndarray, model: AttackModel, *, rng: np.random.Generator
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Train the attack's classifier; returns the log odds of "member", one per row.
-
-    50 samples are held back, as published; cross-entropy is taken of the softmax's output, which takes the
-    softmax twice.
-
-    Source: the published script of arXiv:2101.06570.
-    """
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    widths = [x.shape[1], *model.hidden, 2]
-    layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:]):
-        layer = nn.Linear(before, after)
-        nn.init.xavier_uniform_(layer.weight, generator=generator)
-        nn.init.zeros_(layer.bias)
-        layers += [layer, nn.ReLU()]
-    network = nn.Sequential(*layers[:-1])
-    order = rng.permutation(len(x))
-    kept = order[: len(x) - min(HELD_BACK, len(x) // 4)]
-    inputs = torch.from_numpy(np.asarray(x[kept], dtype=np.float32))
-    labels = torch.from_numpy(member[kept].astype(np.int64))
-    optimizer = torch.optim.Adam(network.parameters(), lr=model.lr, fused=True)
-    for _ in range(model.num_epochs):
-        shuffled = torch.from_numpy(rng.permutation(len(kept)))
-        for batch in shuffled.split(model.batch_size):
-            optimizer.zero_grad()
-            output = torch.softmax(network(inputs[batch]), dim=1)
-            functional.cross_entropy(output, labels[batch]).backward()
-            optimizer.step()
-
-    def score(rows: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            logits = network(torch.from_numpy(np.asarray(rows, dtype=np.float32))).double().numpy()
-        return np.asarray(logits[:, 1] - logits[:, 0])
-
-    return score
 
 
 def labelled(graph: Graph) -> np.ndarray:

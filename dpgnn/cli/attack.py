@@ -179,7 +179,7 @@ def request_of(study: Study, key: RunKey, paths: Paths, sizes: Sizes) -> AttackR
     from dpgnn.datasets.graph_files import read_graph
     from dpgnn.runner import resolve_delta
     from dpgnn.splits import edges_in_setting, read_split
-    from dpgnn.study import epsilon_value
+    from dpgnn.tiers import epsilon_value
 
     entry = study.entries[key.entry].for_dataset(key.dataset)
     full = read_graph(paths.graph(key.dataset))

@@ -109,7 +109,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.paths import Paths
     from dpgnn.runner import facts_of, resolve_delta
     from dpgnn.splits import read_split
-    from dpgnn.study import epsilon_value
+    from dpgnn.tiers import epsilon_value
 
     paths = Paths(results=args.results)
     graph = read_graph(paths.graph(key.dataset))

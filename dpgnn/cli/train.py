@@ -99,7 +99,7 @@ def train(
     from dpgnn.runner import RunInputs, run_one
     from dpgnn.splits import edges_in_setting, read_split
     from dpgnn.storage import sha256_file
-    from dpgnn.study import epsilon_value
+    from dpgnn.tiers import epsilon_value
 
     entry = study.entries[key.entry].for_dataset(key.dataset)
     folder = paths.graph(key.dataset)

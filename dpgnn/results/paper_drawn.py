@@ -10,12 +10,12 @@ from dpgnn.results.cells import Cell
 from dpgnn.results.charts import Chart
 from dpgnn.results.drawing import Picture
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import read_numbers
 from dpgnn.results.paper_charts import chart
 from dpgnn.results.paper_costs import cost_table, depth_table
 from dpgnn.results.paper_drawing import draw
 from dpgnn.results.paper_embedding import embedding_panels
 from dpgnn.results.paper_figures import FORMS, check_entries, figures_table, load_figures
+from dpgnn.results.paper_map import read_numbers
 from dpgnn.results.paper_panels import missing, panels_of
 from dpgnn.results.table import Table
 from dpgnn.results.tops import tops_table

@@ -20,7 +20,8 @@ from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import Finding, findings
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import load_map, paper_tables, read_numbers, values_first
+from dpgnn.results.paper import paper_tables, values_first
+from dpgnn.results.paper_map import load_map, read_numbers
 from dpgnn.results.ranking import rankings, refusals
 from dpgnn.results.table import Table
 from dpgnn.results.words import Protection, protections

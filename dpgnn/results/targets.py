@@ -10,7 +10,7 @@ import yaml
 from dpgnn.datasets.sources import data_folder
 from dpgnn.results import paper_figures, pivots
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import PaperTable, load_map
+from dpgnn.results.paper_map import PaperTable, load_map
 
 PAPERS = {
     "dpgnn": "DP-GNN (Daigavane et al., 2021)",

@@ -8,8 +8,13 @@ from numba import njit, uint64
 from dpgnn.samplers._hashing import pair_hash
 from dpgnn.samplers._prefetch import prefetch
 
-# roots between asking for a list, or for where it stands, and reading it
-NEAR, FAR = np.uint64(8), np.uint64(16)
+# roots between asking memory for something and using it: where a root's list stands, the list, where the list
+# of its next node stands, and that list
+STAND, LIST, NEXT_STAND, NEXT_LIST = (np.uint64(roots) for roots in (24, 18, 12, 6))
+BLOCK = np.uint64(4096)  # nodes of the order that are looked through at once for those still free
+NOBODY = np.uint64(1) << np.uint64(32)  # above every node
+# the counter of tries starts where no pair (node, neighbour) of a scan can
+FIRST_TRY = np.uint64(1) << np.uint64(31)
 
 
 @njit(cache=True, nogil=True)
@@ -30,37 +35,49 @@ def fill_ends(source, target, allowed, place, neighbours):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _free_neighbour(pointer, neighbours, current, walk, tries, key, used):  # type: ignore[no-untyped-def]
-    """Whether `current` has a neighbour that is not used, and a uniform one of these.
+def _entry(key, attempt, current, degree):  # type: ignore[no-untyped-def]
+    """A random entry of a list and the rest of the draw, which says whether it must be drawn again."""
+    product = (pair_hash(key, attempt, current) >> uint64(32)) * degree
+    return product >> uint64(32), product & uint64(0xFFFFFFFF)
 
-    A few random entries are tried (given that one is free, it is uniform among the free ones); then the
-    free neighbour of smallest priority is taken. A node is current in one subgraph only, and tries have
-    a counter of their own for each walk, so no draw is used twice; the second walk of a root takes the
-    next free neighbour in the same random order.
+
+@njit(cache=True, nogil=True, inline="always")
+def _try(pointer, neighbours, current, walk, tries, key, used, skip):  # type: ignore[no-untyped-def]
+    """Look at a few random neighbours of `current`: one that is not used, or NOBODY, and the tries before.
+
+    Given that a neighbour is free, it is uniform among the free ones. A node is current in one subgraph
+    only, and tries have a counter of their own for each walk, so no draw is used twice. A node never
+    becomes free again: tries that failed earlier may be skipped.
     """
-    start, stop = uint64(pointer[current]), uint64(pointer[current + uint64(1)])
-    degree = stop - start
+    start = uint64(pointer[current])
+    degree = uint64(pointer[current + uint64(1)]) - start
     # a long list is dear to scan: it is worth more tries
     number = tries + (degree >> uint64(3)) if tries > 0 and degree > 0 else uint64(0)
-    # the counter stands where no pair (node, neighbour) of the scan below can
-    first = (uint64(1) << uint64(31)) + walk * number
-    for attempt in range(first, first + number):
-        draw = pair_hash(key, attempt, current)
-        product = (draw >> uint64(32)) * degree
-        low = product & uint64(0xFFFFFFFF)
+    first = FIRST_TRY + walk * number
+    for attempt in range(skip, number):
+        entry, low = _entry(key, first + attempt, current, degree)
         if low < degree and low < (uint64(0x100000000) - degree) % degree:
             continue  # Lemire (2019): without these the entry is exactly uniform
-        candidate = uint64(neighbours[start + (product >> uint64(32))])
+        candidate = uint64(neighbours[start + entry])
         if not used[candidate]:
-            return True, candidate
-    found, best, smallest = False, uint64(0), uint64(0)
-    for entry in range(start, stop):
-        candidate = uint64(neighbours[entry])
+            return candidate, attempt
+    return NOBODY, number
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _scan(pointer, neighbours, current, key, used):  # type: ignore[no-untyped-def]
+    """The neighbour of smallest priority that is not used, or NOBODY: uniform among the free ones.
+
+    The second walk of a root takes the next free neighbour in the same random order.
+    """
+    best, smallest = NOBODY, uint64(0)
+    for place in range(uint64(pointer[current]), uint64(pointer[current + uint64(1)])):
+        candidate = uint64(neighbours[place])
         if not used[candidate]:
             priority = pair_hash(key, current, candidate)
-            if not found or priority < smallest:
-                found, best, smallest = True, candidate, priority
-    return found, best
+            if best == NOBODY or priority < smallest:
+                best, smallest = candidate, priority
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -69,41 +86,72 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
 ):
     """Cut the nodes of `order` into walks; returns the number of subgraphs.
 
-    Positions are unsigned: an index that may be negative is tested at each use, which made this 1.7 times
-    slower.
+    Memory is asked ahead for what later roots will read, and a root's tries are made when its list has
+    come, some roots before its turn: they are hashes of (key, node), so only what is used by then can
+    change, and is looked at again. Positions are unsigned: an index that may be negative is tested at
+    each use.
     """
     one, tries = uint64(1), uint64(tries)
+    roots, guesses, failed = np.empty((3, BLOCK), np.uint64)
     count, end, num_nodes = uint64(0), uint64(0), uint64(len(order))
-    for index in range(num_nodes):
-        root = uint64(order[index])
-        if index + FAR < num_nodes:
-            far = order[index + FAR]
-            prefetch(pointer, far)
-            prefetch(used, far)
-            prefetch(neighbours, pointer[uint64(order[index + NEAR])])
-        if used[root]:
-            continue
-        used[root] = 1
-        first = end
-        node_pointer[count] = first
-        nodes[end] = root
-        parent[end] = -1
-        end += one
-        for walk in range(uint64(num_walks)):
-            current, position = root, np.int64(0)
-            for _ in range(length):
-                found, chosen = _free_neighbour(
-                    pointer, neighbours, current, walk, tries, key, used
+    for begin in range(uint64(0), num_nodes, BLOCK):
+        waiting = uint64(0)
+        for index in range(begin, min(begin + BLOCK, num_nodes)):
+            roots[waiting] = order[index]
+            waiting += one - uint64(used[roots[waiting]])
+        guesses[:waiting] = NOBODY
+        failed[:waiting] = 0
+        for turn in range(waiting):
+            if turn + STAND < waiting:
+                prefetch(pointer, roots[turn + STAND])
+                ahead = roots[turn + LIST]
+                start = uint64(pointer[ahead])
+                degree = uint64(pointer[ahead + one]) - start
+                prefetch(neighbours, start)
+                prefetch(neighbours, start + _entry(key, FIRST_TRY, ahead, degree)[0])
+            if turn + NEXT_STAND < waiting:
+                place = turn + NEXT_STAND
+                guesses[place], failed[place] = _try(
+                    pointer, neighbours, roots[place], uint64(0), tries, key, used, uint64(0)
                 )
-                if not found:
-                    break
-                used[chosen] = 1
-                nodes[end] = chosen
-                parent[end] = position
-                position = np.int64(end - first)
-                current = chosen
-                end += one
-        count += one
+                if guesses[place] != NOBODY and length > 1:
+                    prefetch(pointer, guesses[place])
+                ahead = guesses[turn + NEXT_LIST]
+                if ahead != NOBODY and length > 1:
+                    start = uint64(pointer[ahead])
+                    degree = uint64(pointer[ahead + one]) - start
+                    prefetch(neighbours, start)
+                    prefetch(neighbours, start + _entry(key, FIRST_TRY, ahead, degree)[0])
+            root = roots[turn]
+            if used[root]:
+                continue
+            used[root] = 1
+            first = end
+            node_pointer[count] = first
+            nodes[end] = root
+            parent[end] = -1
+            end += one
+            chosen, skip = guesses[turn], failed[turn]
+            for walk in range(uint64(num_walks)):
+                current, position = root, np.int64(0)
+                for _ in range(length):
+                    if chosen == NOBODY or used[chosen]:
+                        chosen, skip = _try(
+                            pointer, neighbours, current, walk, tries, key, used, skip
+                        )
+                    if chosen == NOBODY:
+                        chosen = _scan(pointer, neighbours, current, key, used)
+                    if chosen == NOBODY:
+                        break
+                    used[chosen] = 1
+                    nodes[end] = chosen
+                    parent[end] = position
+                    position = np.int64(end - first)
+                    current = chosen
+                    end += one
+                    chosen, skip = NOBODY, uint64(0)
+                chosen, skip = NOBODY, uint64(0)
+            count += one
     node_pointer[count] = end
     return np.int64(count)
 

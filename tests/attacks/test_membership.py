@@ -13,6 +13,7 @@ from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import membership
+from dpgnn.attacks.scorer import AttackModel
 from dpgnn.graph import Graph
 from dpgnn.methods.base import Entry
 from dpgnn.randomness import Streams
@@ -21,7 +22,7 @@ from dpgnn.splits import SplitConfig, membership_splits
 SIZES = SplitConfig(kind="membership", inductive=True, num_per_class=60, num_test=120)
 # members and non-members that are asked: one training node of each side is left out
 ASKED = (119, 120)
-QUICK = membership.AttackModel(num_epochs=10)
+QUICK = AttackModel(num_epochs=10)
 EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
 STAGES = {

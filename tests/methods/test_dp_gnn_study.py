@@ -12,7 +12,8 @@ from helpers import ROOT
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.methods.base import Facts
-from dpgnn.results.paper import PaperRule, PaperTable, _matches, load_map, read_numbers
+from dpgnn.results.paper import _matches
+from dpgnn.results.paper_map import PaperRule, PaperTable, load_map, read_numbers
 from dpgnn.study import Study, load_study
 
 FILE = ROOT / "workflow" / "studies" / "dpgnn.yaml"

@@ -14,14 +14,8 @@ from dpgnn.datasets.sources import data_folder
 from dpgnn.results.cells import build_cells
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper import (
-    PaperMap,
-    load_map,
-    paper_tables,
-    read_numbers,
-    values_first,
-    verdict_of,
-)
+from dpgnn.results.paper import paper_tables, values_first, verdict_of
+from dpgnn.results.paper_map import PaperMap, load_map, read_numbers
 from dpgnn.results.table import Table, to_markdown
 
 NUMBERS = [

@@ -12,8 +12,8 @@ from dpgnn.methods.caribou_depth import best_of_coin_flips
 from dpgnn.results.cells import build_cells
 from dpgnn.results.frame import Run
 from dpgnn.results.info import EntryInfo, StudyInfo
-from dpgnn.results.paper import read_numbers
 from dpgnn.results.paper_costs import cost_table, depth_table
+from dpgnn.results.paper_map import read_numbers
 from dpgnn.results.table import to_csv, to_markdown
 from dpgnn.results.tops import FAMILIES, tops_table
 

@@ -1,0 +1,131 @@
+"""Tiers of a study: which data sets, entries, budgets and repeats are run, and how a budget is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from dpgnn.checks import at_least, one_of, require
+from dpgnn.config import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierConfig:
+    """What a tier changes: fewer or more data sets, entries, budgets and repeats.
+
+    Attributes:
+        repeats: overrides the study's number of repeats.
+        epsilons: overrides the study's list.
+        datasets: only these data sets; empty for all.
+        entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
+        repeats_for: data set -> its own number of repeats.
+        repeats_at_most: entries, by name or pattern -> fewer repeats; the last that matches counts.
+        entries_for: data set -> its own entries, in place of `entries`.
+        epsilons_for: data set -> the only ones of an entry's budgets that are run there.
+    """
+
+    repeats: int | None = None
+    epsilons: tuple[str, ...] | None = None
+    datasets: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    repeats_for: Mapping[str, int] = field(default_factory=dict)
+    repeats_at_most: Mapping[str, int] = field(default_factory=dict)
+    entries_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    epsilons_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def check(self, path: str, datasets: Collection[str]) -> None:
+        """Check numbers, budgets and names of data sets.
+
+        Raises:
+            ValueError: one that is wrong.
+        """
+        check_epsilons(f"{path}.epsilons", self.epsilons or ())
+        if self.repeats is not None:
+            at_least(f"{path}.repeats", self.repeats, 1)
+        for dataset in (*self.datasets, *self.repeats_for, *self.entries_for, *self.epsilons_for):
+            one_of(f"data set of {path}", dataset, datasets)
+        for dataset, epsilons in self.epsilons_for.items():
+            check_epsilons(f"{path}.epsilons_for.{dataset}", epsilons)
+        for dataset, repeats in self.repeats_for.items():
+            at_least(f"{path}.repeats_for.{dataset}", repeats, 1)
+        for pattern, repeats in self.repeats_at_most.items():
+            at_least(f"{path}.repeats_at_most.{pattern}", repeats, 1)
+
+    def entries_of(
+        self, path: str, datasets: Iterable[str], entries: Iterable[str]
+    ) -> dict[str, set[str]]:
+        """Data set -> names of the entries it is run with.
+
+        Raises:
+            ConfigError: a pattern matches no entry.
+        """
+        general = _chosen(f"{path}.entries", self.entries, entries)
+        special = {
+            dataset: _chosen(f"{path}.entries_for.{dataset}", patterns, entries)
+            for dataset, patterns in self.entries_for.items()
+        }
+        return {dataset: special.get(dataset, general) for dataset in datasets}
+
+    def repeats_of(self, dataset: str, stated: int) -> int:
+        """Repeats of a data set, where the study states `stated`."""
+        return self.repeats_for.get(dataset, self.repeats or stated)
+
+    def most_repeats(self, path: str, entries: Iterable[str]) -> dict[str, int]:
+        """Entry -> the most repeats it has, for entries that have a bound.
+
+        Raises:
+            ConfigError: a pattern matches no entry.
+        """
+        return {
+            name: number
+            for pattern, number in self.repeats_at_most.items()
+            for name in _chosen(f"{path}.repeats_at_most", (pattern,), entries)
+        }
+
+    def epsilons_of(
+        self, dataset: str, own: tuple[str, ...] | None, stated: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Budgets of an entry on a data set: its own, else the tier's, else the study's; in this order."""
+        found = own or self.epsilons or stated
+        return tuple(text for text in found if text in self.epsilons_for.get(dataset, found))
+
+
+def epsilon_value(text: str) -> float:
+    """The number an epsilon text stands for ("inf" is infinity)."""
+    return math.inf if text == "inf" else float(text)
+
+
+def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
+    """Check that texts are budgets in their shortest form.
+
+    Raises:
+        ValueError: one is no positive number, or written another way.
+    """
+    for text in epsilons:
+        try:
+            value = epsilon_value(text)
+        except ValueError:
+            value = math.nan
+        require(value > 0, path, "hold numbers > 0 as texts", text, "write them in quotes")
+        require(
+            text == "inf" or (math.isfinite(value) and text == f"{value:.10g}"),
+            path,
+            "write each number in its shortest form",
+            text,
+            "1 and not 1.0, so that one budget has one path",
+        )
+
+
+def _chosen(path: str, patterns: tuple[str, ...], entries: Iterable[str]) -> set[str]:
+    """Entries that match a pattern; all without patterns."""
+    for pattern in patterns:
+        if not any(fnmatchcase(entry, pattern) for entry in entries):
+            known = ", ".join(sorted(entries))
+            raise ConfigError(f"{path}: unknown entry {pattern!r}; known: {known}")
+    return {
+        name
+        for name in entries
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
