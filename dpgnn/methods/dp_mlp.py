@@ -128,6 +128,7 @@ def fit(
     Guarantee: the released weights are post-processing of the plan's mechanism.
     """
     from dpgnn.methods.private_training import run_dp_sgd, scorer
+    from dpgnn.models.forward import full_graph
     from dpgnn.models.trees import lone_roots
 
     config: DPMLPConfig = entry.options
@@ -141,18 +142,18 @@ def fit(
         config.training.optimizer,
         context,
         delta=plan.claims[0].delta,
-        evaluate=scorer(
-            lambda parameters: _logits(network, parameters, x[val]), graph.y[val], graph.task
-        ),
+        evaluate=scorer(full_graph(network, x[val], None), graph.y[val], graph.task),
     )
     return Fitted(state=weights, history=tuple(history))
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, each from its own features and the released weights."""
+    from dpgnn.models.forward import full_graph
+
     config: DPMLPConfig = entry.options
     x = normalize_rows(graph.x, config.row_norm)
-    logits = _logits(_network(config, graph), dict(fitted.state), x[node_idx])
+    logits = full_graph(_network(config, graph), x[node_idx], None)(fitted.state)
     note = "an answer reads the released weights and the asked node's own features only"
     return Prediction(logits=logits, covered=True, note=note)
 
@@ -161,15 +162,6 @@ def _network(config: DPMLPConfig, graph: Graph) -> Network:
     return network_of(
         config, num_features=graph.num_features, num_classes=graph.num_classes, task=graph.task
     )
-
-
-def _logits(network: Network, parameters: Any, x: Any) -> Any:
-    import torch
-
-    from dpgnn.models.forward import full_graph_logits
-
-    with torch.no_grad():
-        return full_graph_logits(network, parameters, x, np.zeros((2, 0), dtype=np.int64))
 
 
 METHOD = Method(

@@ -14,6 +14,7 @@ from numba import njit
 
 from dpgnn.checks import at_least, one_of, require
 from dpgnn.models.network import CONVS, Conv
+from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.subgraphs import Subgraphs
 
 _CODES = {name: code for code, name in enumerate(CONVS)}
@@ -174,10 +175,9 @@ def graph_lists(
         entry_ptr int64 (num_nodes + 1,), entry_row int64, entry_weight float32: CSR by target.
     """
     one_of("conv", conv, CONVS[:5])
-    source, target = edge_index
-    degree = np.bincount(target, minlength=num_nodes)
-    in_ptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
-    return _lists(in_ptr, _by_target(source, target, in_ptr), num_nodes, _CODES[conv])
+    everyone = np.arange(num_nodes)
+    graph = induced_adjacency(edge_index, num_nodes=num_nodes, node_idx=everyone)
+    return _lists(graph.pointer, graph.neighbours.astype(np.int64), num_nodes, _CODES[conv])
 
 
 def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: Conv) -> Trees:
@@ -201,17 +201,6 @@ def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: 
 
 def _labels(y: np.ndarray) -> np.ndarray:
     return np.array(y, dtype=np.int64 if np.ndim(y) == 1 else np.float32)
-
-
-@njit(cache=True)
-def _by_target(source, target, in_ptr):  # type: ignore[no-untyped-def]
-    """Sources in the order of their targets, those of one target as they come: a sort by counting."""
-    place = in_ptr[:-1].copy()
-    ordered = np.empty(len(source), np.int64)
-    for edge in range(len(source)):
-        ordered[place[target[edge]]] = source[edge]
-        place[target[edge]] += 1
-    return ordered
 
 
 @njit(cache=True)

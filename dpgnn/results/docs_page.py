@@ -7,16 +7,17 @@ Markdown, LaTeX), the pages' figures and the README's front figure. No number in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from dpgnn.accountants.caveats import CAVEATS
-from dpgnn.datasets import is_stand_in
 from dpgnn.results import pivots
 from dpgnn.results.drawing import Picture, write_png
 from dpgnn.results.front_figure import front_figure
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.rerun import rerun_of_row
+from dpgnn.results.stand_ins import on_real_graphs
 from dpgnn.results.study_results import StudyResults
 from dpgnn.results.table import Row, Table, format_value, signed, to_markdown, write_table
 from dpgnn.results.targets import target_lines
@@ -165,7 +166,12 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
         table = results.tables["rankings"]
         if table.rows:
             link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
-            lines += [f"Study {link}. {_count_text(results)}", "", *pivots.leaders(table), ""]
+            lines += [
+                f"Study {link}. {_count_text(results)}",
+                "",
+                *pivots.leaders(_real(table.rows)),
+                "",
+            ]
     if lines[-2] == "### Which method is best under which claim":
         lines += ["Nowhere do two entries give the same guarantee yet.", ""]
     lines += ['<a id="controls"></a>', "", "### Do edges help under privacy?", ""]
@@ -221,7 +227,7 @@ def _asked(found: Sequence[StudyResults], words: Sequence[str]) -> list[str]:
 
 def _real(rows: Sequence[Row]) -> list[Row]:
     """Rows on graphs that were not drawn as stand-ins, where there are any."""
-    return [row for row in rows if not is_stand_in(row["dataset"])] or list(rows)
+    return on_real_graphs(rows, itemgetter("dataset")) or list(rows)
 
 
 def _attacked(found: Sequence[StudyResults]) -> list[str]:

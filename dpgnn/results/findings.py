@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.datasets import is_stand_in
 from dpgnn.results.cells import Cell
 from dpgnn.results.claims_table import proved_epsilon
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import Ranking, Refusal
+from dpgnn.results.stand_ins import on_real_graphs
 from dpgnn.results.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
@@ -50,11 +50,11 @@ def findings(
     topic and the paper's numbers count them. `asked` is taken as it is.
     """
     made = _runs(info, runs, cells)
-    real = [cell for cell in cells if not is_stand_in(cell.dataset)]
+    real = on_real_graphs(cells, lambda cell: cell.dataset)
     if 0 < len(real) < len(cells):
         made.append(STAND_INS)
-        rankings = [ranking for ranking in rankings if not is_stand_in(ranking.dataset)]
-        differences = [pair for pair in differences if not is_stand_in(pair.entry.dataset)]
+        rankings = on_real_graphs(rankings, lambda ranking: ranking.dataset)
+        differences = on_real_graphs(differences, lambda pair: pair.entry.dataset)
         cells = real
     found = [
         ("What was run", made),

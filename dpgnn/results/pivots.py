@@ -68,11 +68,11 @@ def ranking_lines(table: Table) -> list[str]:
     return lines
 
 
-def leaders(table: Table) -> list[str]:
+def leaders(ranked: Sequence[Row]) -> list[str]:
     """Who leads under each guarantee at the smallest and the largest budget, in one table."""
     body = []
-    for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
-        rows = [row for row in table.rows if row["guarantee"] == guarantee]
+    for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):
+        rows = [row for row in ranked if row["guarantee"] == guarantee]
         budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
         for budget in dict.fromkeys((budgets[0], budgets[-1])):
             first = [r for r in rows if str(r["epsilon"]) == budget and r["position"] == 1]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.checks import require
-from dpgnn.datasets import is_stand_in
 from dpgnn.paths import Paths
 from dpgnn.results import comparisons, figure_data, figures, paper_drawn, run_tables, tables, tuning
 from dpgnn.results.attacks import as_audits, attacks_table, draw_attacks, read_attacks
@@ -23,6 +22,7 @@ from dpgnn.results.info import StudyInfo
 from dpgnn.results.paper import paper_tables, values_first
 from dpgnn.results.paper_map import load_map, read_numbers
 from dpgnn.results.ranking import rankings, refusals
+from dpgnn.results.stand_ins import on_real_graphs
 from dpgnn.results.table import Table
 from dpgnn.results.words import Protection, protections
 
@@ -132,7 +132,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
                 differences=paired,
                 papers=papers,
                 asked=comparisons.sentences(
-                    [item for item in asked if not is_stand_in(item.entry.dataset)] or asked
+                    on_real_graphs(asked, lambda item: item.entry.dataset) or asked
                 ),
             )
         ),

@@ -99,16 +99,20 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
     assert found["line"]["crossed"] is True
 
 
+def small_gcn(num_epochs: int) -> Entry:
+    """A GCN without privacy."""
+    options = {"hidden": [8], "training": {"num_epochs": num_epochs}}
+    return Entry(
+        name="gcn", method="gcn", mode="nonprivate", privacy_unit=None, relation=None,
+        options=strict.read(methods.get("gcn").config, options),
+    )  # fmt: skip
+
+
 def test_members_are_asked_on_the_graph_the_variant_says() -> None:
     graph = noisy_graph()
     split, _ = membership_splits(graph, SIZES, rng=np.random.default_rng(0))
-    known = methods.get("gcn")
-    entry = Entry(
-        name="gcn", method="gcn", mode="nonprivate", privacy_unit=None, relation=None,
-        options=strict.read(known.config, {"hidden": [8], "training": {"num_epochs": 5}}),
-    )  # fmt: skip
     side = membership.fit_side(
-        entry,
+        small_gcn(num_epochs=5),
         graph,
         split,
         Budget(epsilon=math.inf, delta=1e-4),
@@ -129,11 +133,7 @@ def test_members_are_asked_on_the_graph_the_variant_says() -> None:
 def test_the_scripts_numbering_joins_wrong_nodes_and_keeps_everything_else() -> None:
     graph = noisy_graph()
     split, _ = membership_splits(graph, SIZES, rng=np.random.default_rng(0))
-    known = methods.get("gcn")
-    entry = Entry(
-        name="gcn", method="gcn", mode="nonprivate", privacy_unit=None, relation=None,
-        options=strict.read(known.config, {"hidden": [8], "training": {"num_epochs": 1}}),
-    )  # fmt: skip
+    entry = small_gcn(num_epochs=1)
     budget, streams = Budget(epsilon=math.inf, delta=1e-4), Streams(root_seed=1, axes={"s": 0})
     found = {}
     for numbering in ("own", "script"):

@@ -92,9 +92,11 @@ def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
     assert {result["key"]["dataset"] for result in at_one} >= {
         "cora", "citeseer", "photo", "computers", "facebook-Rutgers89", "chains-50",
     }  # fmt: skip
-    largest = max(at_one, key=lambda result: result["auc"])
-    assert largest["auc"] < 0.57
-    assert (largest["key"]["entry"], largest["key"]["dataset"]) == ("dpdgc", "photo")
+    above = [result for result in at_one if result["auc"] >= 0.56]
+    assert {(result["key"]["entry"], result["key"]["dataset"]) for result in above} == {
+        ("dpdgc", "photo")
+    }
+    assert max(result["auc"] for result in above) < 0.57
     leaking = chosen(found, attack="released-state", entry="dpdgc-paper", epsilon="1")
     assert {result["key"]["dataset"] for result in leaking} == {"cora", "chains-50"}
     assert all(result["exceeds_claim"] and result["auc"] > 0.99 for result in leaking)
