@@ -262,6 +262,7 @@ def start(tmp_path, name, pause):
     return process, here
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path):
     whole, steps = start(tmp_path, "whole", 0.0)
     whole.join(timeout=60)

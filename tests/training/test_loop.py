@@ -51,6 +51,7 @@ def test_sigterm_saves_and_stops_and_a_second_run_goes_on(quiet, tmp_path):
     assert history == expected
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_saves_and_stops_and_a_second_run_goes_on(quiet, tmp_path, capfd):
     store = Store(tmp_path, "same")
     with pytest.raises(KeyboardInterrupt):
@@ -69,6 +70,7 @@ def test_a_signal_in_the_last_step_is_not_lost(quiet, tmp_path):
     assert history[-1]["step"] == 10
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_ctrl_c_stops_in_the_middle_of_a_step(quiet, tmp_path):
     taken = []
 
