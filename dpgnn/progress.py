@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 
 from dpgnn.locks import is_held
 from dpgnn.paths import Paths
 from dpgnn.study import RunKey, Study
+from dpgnn.timings import Timings
 from dpgnn.workflow import run_logs
 
 # where locks do not reach from node to node, a log that was written this recently tells of a run
@@ -33,26 +32,23 @@ def workflow_lock(root: Path) -> Path:
 
 
 def estimate(study: Study, *, root: Path) -> str:
-    """Runs by entry and the hours they take, from runs of the same entry that were measured here.
+    """Runs by data set and the hours they take, from runs measured in this folder or the committed records.
 
     Returns:
-        lines of text; an entry that never ran here counts with the median of all and is marked.
+        lines of text; a run of which no like was measured counts as others on its data set, or all others.
     """
-    times = _Times(study, root)
-    counts = Counter(key.entry for key in study.keys)
+    times, cores = Timings(study, root), os.cpu_count() or 1
     lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
-    for entry, count in counts.items():
-        seconds = times.of(entry)
-        if seconds is None:
-            lines.append(f"  {entry}: {count} runs, no time measured yet")
-        else:
-            mark = "" if times.known(entry) else " (guessed: this entry never ran here)"
-            lines.append(f"  {entry}: {count} runs x {seconds:.1f} s{mark}")
-    total = times.total(counts)
-    cores = os.cpu_count() or 1
-    if total:
-        about = "" if all(times.known(entry) for entry in counts) else "about "
-        hours = total / 3600
+    for dataset in dict.fromkeys(key.dataset for key in study.keys):
+        keys = [key for key in study.keys if key.dataset == dataset]
+        seconds = times.total(keys)
+        spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
+        guessed = sum(not times.measured(key) for key in keys)
+        mark = f" ({guessed} runs guessed from others)" if seconds and guessed else ""
+        lines.append(f"  {dataset}: {len(keys)} runs, {spent}{mark}")
+    hours = times.total(study.keys) / 3600
+    if hours:
+        about = "" if all(times.measured(key) for key in study.keys) else "about "
         lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
     return "\n".join(lines)
 
@@ -70,8 +66,8 @@ def status(study: Study, *, root: Path) -> str:
         f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, "
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
     ]
-    unmade = Counter(key.entry for key, state in states.items() if state != "done")
-    total = _Times(study, root).total(unmade)
+    unmade = [key for key, state in states.items() if state != "done"]
+    total = Timings(study, root).total(unmade)
     cores = os.cpu_count() or 1
     if total:
         lines.append(f"about {total / 3600 / cores:.2f} hours left on {cores} cores")
@@ -176,35 +172,3 @@ def _last_line(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-
-
-class _Times:
-    """Seconds of the runs that were measured in this folder."""
-
-    def __init__(self, study: Study, root: Path) -> None:
-        self._runs = root / Paths().study(study.name) / "runs"
-
-    @cached_property
-    def _measured(self) -> Mapping[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for path in self._runs.glob("*/*/*/*/resources.json"):
-            try:
-                seconds = float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
-            except (ValueError, KeyError, OSError):
-                continue
-            found.setdefault(path.parts[-4], []).append(seconds)
-        return found
-
-    def known(self, entry: str) -> bool:
-        return entry in self._measured
-
-    def of(self, entry: str) -> float | None:
-        """The median of the entry's runs, of all runs where it has none, None where nothing was measured."""
-        values = self._measured.get(entry) or [
-            v for found in self._measured.values() for v in found
-        ]
-        return statistics.median(values) if values else None
-
-    def total(self, counts: Mapping[str, int]) -> float:
-        """Seconds of so many runs of each entry; 0 where nothing was measured."""
-        return sum((self.of(entry) or 0.0) * count for entry, count in counts.items())

@@ -58,7 +58,7 @@ class StudyConfig:
         datasets: data sets by name.
         settings: named splits.
         entries: what is run, by name.
-        tiers: S (minutes), M (up to two hours on two cores), L (the paper's whole grid).
+        tiers: S (minutes), M (hours on two cores), L (the paper's whole grid).
         tier: the tier run when none is asked for.
         randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
         num_threads: threads of one run; results are byte-identical for one value of it.

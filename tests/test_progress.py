@@ -6,6 +6,7 @@ from pathlib import Path
 from helpers import TOY
 
 from dpgnn import locks, progress
+from dpgnn.results.archive import write_archive
 from dpgnn.study import Study, resolve
 from dpgnn.workflow import run_logs
 
@@ -32,9 +33,24 @@ def test_an_estimate_takes_each_entrys_own_time(tmp_path: Path) -> None:
     assert "no time measured yet" in progress.estimate(STUDY, root=tmp_path)
     finish(STUDY, 0, tmp_path, 7200.0)
     text = progress.estimate(STUDY, root=tmp_path)
-    assert f"{STUDY.keys[0].entry}: 1 runs x 7200.0 s\n" in text
-    assert "guessed: this entry never ran here" in text
+    assert f"{STUDY.keys[0].dataset}: 3 runs, 6.00 hours (2 runs guessed from others)\n" in text
     assert "about 6.00 hours on one core" in text
+    finish(STUDY, 1, tmp_path, 3600.0)
+    finish(STUDY, 2, tmp_path, 1800.0)
+    text = progress.estimate(STUDY, root=tmp_path)
+    assert f"{STUDY.keys[0].dataset}: 3 runs, 3.50 hours\n" in text
+    assert "\n3.50 hours on one core" in text
+
+
+def test_an_estimate_in_a_fresh_folder_takes_the_committed_records_time(tmp_path: Path) -> None:
+    archive = tmp_path / "docs" / "reference" / STUDY.name / "runs.parquet"
+    texts = {key.folder: ("{}", json.dumps({"seconds": 3600.0})) for key in STUDY.keys}
+    write_archive(archive, texts)
+    assert "\n3.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    finish(STUDY, 0, tmp_path, 7200.0)
+    assert "\n4.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    archive.write_bytes(archive.read_bytes()[:50])
+    assert "about 6.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
 
 
 def test_status_counts_done_running_failed_left_and_hours(tmp_path: Path) -> None:
