@@ -31,16 +31,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def pack_main(args: argparse.Namespace) -> int:
-    """Keep the records of a study's planned runs."""
+    """Keep the records of a study's planned runs, and what their graphs are."""
     from dpgnn import driver
     from dpgnn.paths import Paths
-    from dpgnn.results.archive import NAME, pack
+    from dpgnn.results.archive import NAME, keep_graphs, pack
     from dpgnn.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
     path = args.out / study.name / NAME
-    runs = Paths(results=args.results).study(study.name) / "runs"
+    paths = Paths(results=args.results)
+    runs = paths.study(study.name) / "runs"
     total, new = pack(path, runs, [key.folder for key in study.keys])
+    keep_graphs(paths, Paths(results=args.out / study.name), {key.dataset for key in study.keys})
     print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
     return 0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dpgnn.checks import require
-from dpgnn.paths import parse_run
+from dpgnn.paths import Paths, parse_run
 from dpgnn.storage import DamagedFileError, read_parquet, write_parquet, write_text
 
 NAME = "runs.parquet"
@@ -69,6 +69,20 @@ def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[
     require(bool(kept), str(folder), "hold a planned record.json", 0, "run the study first")
     write_archive(path, kept)
     return len(kept), new
+
+
+def keep_graphs(paths: Paths, kept: Paths, datasets: Iterable[str]) -> None:
+    """Copy what is said of each graph that is at hand: counts, version, licence, citation; never its data.
+
+    Args:
+        paths: of results.
+        kept: of the archive's folder.
+        datasets: names.
+    """
+    for name in sorted(datasets):
+        meta = paths.graph(name) / "graph.json"
+        if meta.exists():
+            write_text(kept.graph(name) / meta.name, meta.read_text(encoding="utf-8"))
 
 
 def unpack(path: str | Path, folder: str | Path) -> int:
