@@ -165,8 +165,8 @@ class Dropout:
         """a with its mask."""
         import torch
 
-        kept = torch.rand(a.shape, generator=self.generator) >= self.rate
-        return a * (kept.to(a.device, a.dtype) / (1 - self.rate))
+        mask = torch.rand(a.shape, generator=self.generator).ge_(self.rate)
+        return a * mask.to(a.device, a.dtype).div_(1 - self.rate)
 
 
 def _gradients(

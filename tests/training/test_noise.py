@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from randomgen import ChaCha
 from scipy import stats
 
 from dpgnn.models.network import Network, NetworkConfig
@@ -45,6 +46,21 @@ def test_the_sum_is_not_changed_in_place_and_each_draw_is_new():
     first, second = add_noise(total, 1.0, rng=rng), add_noise(total, 1.0, rng=rng)
     assert torch.equal(total, torch.ones(5))
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_the_noise_is_numpys_to_the_bit_and_the_generator_goes_on_from_there(secret):
+    def generator():
+        if secret:
+            return np.random.Generator(ChaCha(key=7, rounds=20))
+        return np.random.Generator(np.random.PCG64DXSM(7))
+
+    ours, theirs = generator(), generator()
+    for size in (1, 2_000_003):  # long enough for the tails of the ziggurat
+        drawn = add_noise(torch.zeros(size, dtype=torch.float64), 1.0, rng=ours).numpy()
+        assert np.array_equal(drawn, theirs.standard_normal(size))
+    assert np.abs(drawn).max() > 4.5
+    assert ours.integers(2**62) == theirs.integers(2**62)
 
 
 def test_joint_and_scaled_noise_have_the_same_multiplier():
