@@ -291,7 +291,7 @@ def _check_delta(path: str, delta: float | str | None) -> None:
 def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
     change, path = config.tiers.get(tier, TierConfig()), f"tiers.{tier}"
     chosen = change.entries_of(path, config.datasets, entries)
-    most = change.most_repeats(path, entries)
+    most = change.most_repeats(path, config.datasets, entries)
     keys = []
     for dataset, stated in config.datasets.items():
         if change.datasets and dataset not in change.datasets:
@@ -312,7 +312,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
                 epsilons = change.epsilons_of(dataset, entry.epsilons, config.epsilons)
-            number = min(repeats, most.get(name, repeats))
+            number = min(repeats, most.get((dataset, name), repeats))
             for epsilon, repeat in itertools.product(epsilons, range(number)):
                 keys.append(
                     RunKey(

@@ -21,7 +21,8 @@ class TierConfig:
         datasets: only these data sets; empty for all.
         entries: only these entries (after sweeps), by name or pattern (dp_gcn~*); empty for all.
         repeats_for: data set -> its own number of repeats.
-        repeats_at_most: entries, by name or pattern -> fewer repeats; the last that matches counts.
+        repeats_at_most: entries, by name or pattern (dp_gcn~*, or cora/dp_gcn~* for one data set) -> fewer
+            repeats; the last that matches counts.
         entries_for: data set -> its own entries, in place of `entries`.
         epsilons_for: data set -> the only ones of an entry's budgets that are run there.
     """
@@ -72,17 +73,25 @@ class TierConfig:
         """Repeats of a data set, where the study states `stated`."""
         return self.repeats_for.get(dataset, self.repeats or stated)
 
-    def most_repeats(self, path: str, entries: Iterable[str]) -> dict[str, int]:
-        """Entry -> the most repeats it has, for entries that have a bound.
+    def most_repeats(
+        self, path: str, datasets: Collection[str], entries: Iterable[str]
+    ) -> dict[tuple[str, str], int]:
+        """(data set, entry) -> the most repeats it has, for those that have a bound.
 
         Raises:
-            ConfigError: a pattern matches no entry.
+            ConfigError: a pattern matches no entry, or names an unknown data set.
         """
-        return {
-            name: number
-            for pattern, number in self.repeats_at_most.items()
-            for name in _chosen(f"{path}.repeats_at_most", (pattern,), entries)
-        }
+        most: dict[tuple[str, str], int] = {}
+        for pattern, number in self.repeats_at_most.items():
+            where, _, names = pattern.rpartition("/")
+            if where and where not in datasets:
+                known = ", ".join(sorted(datasets))
+                raise ConfigError(
+                    f"{path}.repeats_at_most: unknown data set {where!r}; known: {known}"
+                )
+            for name in _chosen(f"{path}.repeats_at_most", (names,), entries):
+                most |= {(dataset, name): number for dataset in ([where] if where else datasets)}
+        return most
 
     def epsilons_of(
         self, dataset: str, own: tuple[str, ...] | None, stated: tuple[str, ...]

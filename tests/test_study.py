@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,16 @@ def test_a_tier_repeats_some_entries_less_often_and_none_more() -> None:
         for entry in ("dp", "mlp")
     }
     assert most == {"dp": 1, "mlp": 2}
+    one = resolve(changed(tiers={"S": {**tier, "repeats_at_most": {"*": 9, "digits/d*": 1}}}))
+    counts = Counter((key.dataset, key.entry, key.epsilon) for key in one.keys)
+    assert {(dataset, entry): number for (dataset, entry, _), number in counts.items()} == {
+        ("digits", "dp"): 1,
+        ("digits", "mlp"): 3,
+        ("chains-s", "dp"): 4,
+        ("chains-s", "mlp"): 4,
+    }
+    with pytest.raises(ConfigError, match="repeats_at_most: unknown data set 'nowhere'"):
+        resolve(changed(tiers={"S": {"repeats_at_most": {"nowhere/dp": 1}}}))
     with pytest.raises(ConfigError, match="repeats_at_most: unknown entry 'nope'"):
         resolve(changed(tiers={"S": {"repeats_at_most": {"nope": 1}}}))
     with pytest.raises(ConfigError, match=r"repeats_at_most\.dp must be >= 1"):
