@@ -37,17 +37,18 @@ def estimate(study: Study, *, root: Path) -> str:
     Returns:
         lines of text; a run of which no like was measured counts as others on its data set, or all others.
     """
-    times, cores = Timings(study, root), os.cpu_count() or 1
+    times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
     lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
     for dataset in dict.fromkeys(key.dataset for key in study.keys):
         keys = [key for key in study.keys if key.dataset == dataset]
         seconds = times.total(keys)
+        total += seconds
         spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
         guessed = sum(not times.measured(key) for key in keys)
         mark = f" ({guessed} runs guessed from others)" if seconds and guessed else ""
         lines.append(f"  {dataset}: {len(keys)} runs, {spent}{mark}")
-    hours = times.total(study.keys) / 3600
-    if hours:
+    if total:
+        hours = total / 3600
         about = "" if all(times.measured(key) for key in study.keys) else "about "
         lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
     return "\n".join(lines)

@@ -52,6 +52,9 @@ class TierConfig:
         for dataset, repeats in self.repeats_for.items():
             at_least(f"{path}.repeats_for.{dataset}", repeats, 1)
         for pattern, repeats in self.repeats_at_most.items():
+            where, _, _ = pattern.rpartition("/")
+            if where:
+                one_of(f"data set of {path}.repeats_at_most", where, datasets)
             at_least(f"{path}.repeats_at_most.{pattern}", repeats, 1)
 
     def entries_of(
@@ -79,16 +82,11 @@ class TierConfig:
         """(data set, entry) -> the most repeats it has, for those that have a bound.
 
         Raises:
-            ConfigError: a pattern matches no entry, or names an unknown data set.
+            ConfigError: a pattern matches no entry.
         """
         most: dict[tuple[str, str], int] = {}
         for pattern, number in self.repeats_at_most.items():
             where, _, names = pattern.rpartition("/")
-            if where and where not in datasets:
-                known = ", ".join(sorted(datasets))
-                raise ConfigError(
-                    f"{path}.repeats_at_most: unknown data set {where!r}; known: {known}"
-                )
             for name in _chosen(f"{path}.repeats_at_most", (names,), entries):
                 most |= {(dataset, name): number for dataset in ([where] if where else datasets)}
         return most

@@ -9,12 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from dpgnn.paths import Paths, parse_run
-from dpgnn.results.archive import NAME, read_archive
+from dpgnn.results.archive import NAME, REFERENCE, read_archive
 from dpgnn.storage import DamagedFileError
 from dpgnn.study import RunKey, Study
 
 Measured = Mapping[tuple[str, str], list[float]]  # (data set, entry) -> seconds of each run
-REFERENCE = Path("docs/reference")
 
 
 class Timings:
@@ -28,17 +27,23 @@ class Timings:
     def __init__(self, study: Study, root: Path) -> None:
         self._runs = root / Paths().study(study.name) / "runs"
         self._archive = root / REFERENCE / study.name / NAME
+        self._guesses: dict[str, float | None] = {}
 
     def measured(self, key: RunKey) -> bool:
         """Whether a run of the same entry on the same data set was measured."""
-        return any((key.dataset, key.entry) in found for found in self._sources)
+        return (key.dataset, key.entry) in self._known
 
     def of(self, key: RunKey) -> float | None:
         """The median of the same entry's runs on the data set, or of the data set's, or of all runs.
 
         Each is looked for in this folder first; None where nothing was measured.
         """
-        return self._known.get((key.dataset, key.entry)) or self._guess(key.dataset)
+        known = self._known.get((key.dataset, key.entry))
+        if known is not None:
+            return known
+        if key.dataset not in self._guesses:
+            self._guesses[key.dataset] = self._guess(key.dataset)
+        return self._guesses[key.dataset]
 
     def total(self, keys: Iterable[RunKey]) -> float:
         """Seconds of runs; 0 where nothing was measured."""

@@ -102,7 +102,7 @@ def test_a_tier_repeats_some_entries_less_often_and_none_more() -> None:
         ("chains-s", "dp"): 4,
         ("chains-s", "mlp"): 4,
     }
-    with pytest.raises(ConfigError, match="repeats_at_most: unknown data set 'nowhere'"):
+    with pytest.raises(ConfigError, match=r"data set of tiers\.S\.repeats_at_most 'nowhere'"):
         resolve(changed(tiers={"S": {"repeats_at_most": {"nowhere/dp": 1}}}))
     with pytest.raises(ConfigError, match="repeats_at_most: unknown entry 'nope'"):
         resolve(changed(tiers={"S": {"repeats_at_most": {"nope": 1}}}))

@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
     )
     pack.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
-    pack.add_argument("--out", type=Path, default=Path("docs/reference"), help="folder of archives")
+    pack.add_argument("--out", type=Path, default=None, help="folder of archives (docs/reference)")
     pack.set_defaults(func=pack_main)
     show = what.add_parser("show", help="print the record of one run, or the names of all runs")
     show.add_argument("archive", type=Path, help="a runs.parquet")
@@ -34,15 +34,16 @@ def pack_main(args: argparse.Namespace) -> int:
     """Keep the records of a study's planned runs, and what their graphs are."""
     from dpgnn import driver
     from dpgnn.paths import Paths
-    from dpgnn.results.archive import NAME, keep_graphs, pack
+    from dpgnn.results.archive import NAME, REFERENCE, keep_graphs, pack
     from dpgnn.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
-    path = args.out / study.name / NAME
+    folder = (args.out or REFERENCE) / study.name
+    path = folder / NAME
     paths = Paths(results=args.results)
     runs = paths.study(study.name) / "runs"
     total, new = pack(path, runs, [key.folder for key in study.keys])
-    keep_graphs(paths, Paths(results=args.out / study.name), {key.dataset for key in study.keys})
+    keep_graphs(paths, Paths(results=folder), {key.dataset for key in study.keys})
     print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
     return 0
 

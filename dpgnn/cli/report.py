@@ -69,6 +69,7 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
         ValueError: there is no committed record, or a damaged one.
     """
     from dpgnn.checks import require
+    from dpgnn.results.archive import REFERENCE
     from dpgnn.results.docs_page import write_docs
     from dpgnn.results.study_results import gather
     from dpgnn.study import load_study
@@ -76,7 +77,7 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
     stated = sorted((root / "workflow" / "studies").glob("*.yaml"))
     files = [Path("config.yaml"), *(path.relative_to(root) for path in stated)]
     infos = [describe(load_study(root / path), path, root) for path in files]
-    reference = root / "docs" / "reference"
+    reference = root / REFERENCE
     present = [info for info in infos if any((reference / info.name).glob("runs*"))]
     require(bool(present), str(reference), "hold STUDY/runs or STUDY/runs.parquet of a study", 0)
     found = [gather(info, reference / info.name, reference / info.name) for info in present]

@@ -82,17 +82,20 @@ def is_stand_in(name: str) -> bool:
     return name.startswith("synthetic-")
 
 
+def listed(name: str) -> Entry | None:
+    """The table's entry for a data set; None for a name that is not its own, as a user's own graph."""
+    return TABLE.get(name) or TABLE.get(name.partition("-")[0] + "-*")
+
+
 def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     """The table's entry for a data set, or OWN for a user's own graph.
 
     Raises:
         ValueError: the name is unknown; lists what exists.
     """
-    family = name.partition("-")[0] + "-*"
-    if name in TABLE:
-        return TABLE[name]
-    if family in TABLE:
-        return TABLE[family]
+    found = listed(name)
+    if found is not None:
+        return found
     if (Path(own_folder) / name).is_dir():
         return OWN
     remedy = f"or a folder of your own graph: {Path(own_folder) / name}, see docs/data.md"

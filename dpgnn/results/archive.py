@@ -1,7 +1,8 @@
 """A study's records in one Parquet file, `runs.parquet`, as they are committed below docs/reference.
 
 A row is a run: its folder's name, the text of record.json and that of resources.json, byte for byte.
-Thousands of runs are less than a megabyte; `dpgnn records` packs, shows and unpacks them.
+Thousands of runs are less than a megabyte; `dpgnn records` packs, shows and unpacks them. Of each public
+graph the archive holds graph.json too.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dpgnn.checks import require
+from dpgnn.datasets import listed
 from dpgnn.paths import Paths, parse_run
 from dpgnn.storage import DamagedFileError, read_parquet, write_parquet, write_text
 
+REFERENCE = Path("docs/reference")  # below the repository: one folder a study
 NAME = "runs.parquet"
 COLUMNS = ["run", "record", "resources"]
 Texts = Mapping[str, tuple[str, str]]
@@ -72,7 +75,9 @@ def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[
 
 
 def keep_graphs(paths: Paths, kept: Paths, datasets: Iterable[str]) -> None:
-    """Copy what is said of each graph that is at hand: counts, version, licence, citation; never its data.
+    """Copy what is said of each public graph at hand: counts, version, licence, citation; never its data.
+
+    A user's own graph is left out: its counts and the hash of its content tell of private data.
 
     Args:
         paths: of results.
@@ -81,7 +86,7 @@ def keep_graphs(paths: Paths, kept: Paths, datasets: Iterable[str]) -> None:
     """
     for name in sorted(datasets):
         meta = paths.graph(name) / "graph.json"
-        if meta.exists():
+        if meta.exists() and listed(name) is not None:
             write_text(kept.graph(name) / meta.name, meta.read_text(encoding="utf-8"))
 
 

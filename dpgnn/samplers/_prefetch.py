@@ -1,6 +1,6 @@
 """Ask for a cache line before it is needed: random access to large arrays is what samplers wait for.
 
-Measured on walks over 2.3 M neighbour entries: 2.5 times faster. It changes no result.
+It changes no result.
 """
 
 from __future__ import annotations

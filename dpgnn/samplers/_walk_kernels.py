@@ -42,6 +42,15 @@ def _entry(key, attempt, current, degree):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _ask(pointer, neighbours, current, key):  # type: ignore[no-untyped-def]
+    """Ask memory for the head of a list and for the entry of its first try."""
+    start = uint64(pointer[current])
+    degree = uint64(pointer[current + uint64(1)]) - start
+    prefetch(neighbours, start)
+    prefetch(neighbours, start + _entry(key, FIRST_TRY, current, degree)[0])
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _try(pointer, neighbours, current, walk, tries, key, used, skip):  # type: ignore[no-untyped-def]
     """Look at a few random neighbours of `current`: one that is not used, or NOBODY, and the tries before.
 
@@ -104,11 +113,7 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
         for turn in range(waiting):
             if turn + STAND < waiting:
                 prefetch(pointer, roots[turn + STAND])
-                ahead = roots[turn + LIST]
-                start = uint64(pointer[ahead])
-                degree = uint64(pointer[ahead + one]) - start
-                prefetch(neighbours, start)
-                prefetch(neighbours, start + _entry(key, FIRST_TRY, ahead, degree)[0])
+                _ask(pointer, neighbours, roots[turn + LIST], key)
             if turn + NEXT_STAND < waiting:
                 place = turn + NEXT_STAND
                 guesses[place], failed[place] = _try(
@@ -118,10 +123,7 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
                     prefetch(pointer, guesses[place])
                 ahead = guesses[turn + NEXT_LIST]
                 if ahead != NOBODY and length > 1:
-                    start = uint64(pointer[ahead])
-                    degree = uint64(pointer[ahead + one]) - start
-                    prefetch(neighbours, start)
-                    prefetch(neighbours, start + _entry(key, FIRST_TRY, ahead, degree)[0])
+                    _ask(pointer, neighbours, ahead, key)
             root = roots[turn]
             if used[root]:
                 continue

@@ -97,5 +97,5 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
 
 @njit(cache=True)
 def _standard_normal(rng, size):  # type: ignore[no-untyped-def]
-    """`rng.standard_normal(size)` to the bit, as numba compiles it: about half of numpy's time."""
+    """`rng.standard_normal(size)` to the bit, as numba compiles it."""
     return rng.standard_normal(size)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpgnn.__main__ import main
-from dpgnn.results.archive import pack, read_archive, unpack, write_archive
+from dpgnn.paths import Paths
+from dpgnn.results.archive import keep_graphs, pack, read_archive, unpack, write_archive
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.storage import DamagedFileError
 
@@ -60,6 +61,19 @@ def test_nothing_to_keep_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run the study first"):
         pack(tmp_path / "runs.parquet", tmp_path / "none", ["a.b/c/eps=1/0"])
     assert not (tmp_path / "runs.parquet").exists()
+
+
+def test_what_is_said_of_public_graphs_is_kept_and_nothing_of_a_users_own(tmp_path: Path) -> None:
+    results, kept = Paths(results=tmp_path / "results"), Paths(results=tmp_path / "kept")
+    for name in ("cora", "facebook-Rutgers89", "patients"):
+        (folder := results.graph(name)).mkdir(parents=True)
+        (folder / "graph.json").write_text(json.dumps({"num_edges": 7, "name": name}))
+        (folder / "edges.parquet").write_bytes(b"private")
+    keep_graphs(results, kept, ["cora", "facebook-Rutgers89", "patients", "digits"])
+    found = sorted(path for path in (tmp_path / "kept").rglob("*") if path.is_file())
+    assert found == [kept.graph(name) / "graph.json" for name in ("cora", "facebook-Rutgers89")]
+    for path in found:
+        assert path.read_bytes() == (results.graph(path.parent.name) / path.name).read_bytes()
 
 
 def test_a_damaged_archive_names_the_run(folder: Path, runs: list[Run], tmp_path: Path) -> None:
