@@ -126,6 +126,66 @@ def test_the_pages_are_those_of_the_records(repository: Path, tmp_path: Path) ->
     assert study_page(found) == kept
 
 
+PLACES = {
+    "": "cora",
+    "Cora": "cora",
+    "Photo": "photo",
+    "Computers": "computers",
+    "Rutgers89": "facebook-Rutgers89",
+}
+
+
+def _written(value: float, std: float | None, text: str) -> str:
+    """A mean in percent as a page writes it, with its deviation where `text` has one."""
+    return _rounded(value) + (f" ± {_rounded(std)}" if "±" in text and std is not None else "")
+
+
+def test_tables_of_accuracies_at_equal_epsilon_are_those_of_the_records(repository: Path) -> None:
+    summary = pl.read_csv(
+        repository / "docs/reference/caribou/tables/summary.csv",
+        schema_overrides={"epsilon": pl.String},
+    )
+    cells = {
+        (row["dataset"], row["label"], row["epsilon"]): (row["mean"], row["std"])
+        for row in summary.filter(pl.col("mode") == "sound").iter_rows(named=True)
+    }
+    page = (repository / "docs/methods/gap.md").read_text(encoding="utf-8")
+    place, epsilons, seen = "", list[str](), 0
+    for line in page.splitlines():
+        parts = [part.strip() for part in line.strip("|").split("|")]
+        if parts[0].endswith("sound") and len(parts) == 7:
+            place = PLACES[parts[0].removesuffix("sound").strip(": ")]
+            epsilons = [part.removeprefix("epsilon ") for part in parts[1:]]
+        elif place and line.startswith("| "):
+            for epsilon, text in zip(epsilons, parts[1:], strict=True):
+                value = cells.get((place, parts[0], epsilon))
+                assert text == ("" if value is None else _written(*value, text)), (place, line)
+                seen += 1
+        elif not line.startswith("|-"):
+            place = ""
+    assert seen == 6 * (10 + 11 + 11 + 10)
+
+
+def test_the_table_of_the_noise_free_layer_is_that_of_the_records(repository: Path) -> None:
+    summary = pl.read_csv(
+        repository / "docs/reference/caribou/tables/summary.csv",
+        schema_overrides={"epsilon": pl.String},
+    )
+    cells = {
+        (row["dataset"], row["entry"]): row["mean"]
+        for row in summary.filter(pl.col("epsilon").is_in(["1", "inf"])).iter_rows(named=True)
+    }
+    page = (repository / "docs/methods/caribou.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| | as released | less the noise-free layer | sound |")
+    rows = [line.strip("|").split("|") for line in table.splitlines()[2:6]]
+    for name, *texts in rows:
+        place = PLACES[name.strip().partition(",")[0]]
+        entries = ("released-e1", "silent-e1", "caribou", "mlp")
+        means = [_rounded(cells[place, entry]) for entry in entries]
+        assert [text.strip() for text in texts] == means, name
+    assert len(rows) == 4
+
+
 def test_gcn_and_mlp_stand_where_the_literature_has_them(repository: Path) -> None:
     stored = _records(repository / "docs" / "reference" / "baselines")
 

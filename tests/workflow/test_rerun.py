@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from helpers import copy_repository, run_tool
 
+from dpgnn import methods
 from dpgnn.results.archive import read_archive
+from dpgnn.study import load_study
 
-# of every method a run on a small graph, none of the first repeat
+# a run of every method on a small graph, none of the first repeat
 RUNS = (
     ("caribou", "cora.fixed/mlp/eps=inf/5"),
     ("caribou", "cora.fixed/gcn/eps=inf/5"),
@@ -26,12 +28,22 @@ RUNS = (
     ("caribou", "cora.fixed/lapgraph/eps=8/5"),
     ("caribou", "cora.fixed/caribou/eps=8/5"),
     ("caribou", "cora.fixed/released-e8/eps=8/5"),
+    ("caribou", "cora.fixed/dp_mlp/eps=8/5"),
     ("dpar", "cora_ml.inductive/em0-sound/eps=8/5"),
     ("dpar", "cora_ml.inductive/sage/eps=8/5"),
     ("drw", "cora.public/drw-256-record/eps=8/1"),
     ("headtohead", "cora.bounded/dp_gcn-bounded/eps=8/1"),
     ("headtohead", "cora.bounded/dp_mlp-replace-mean1/eps=8/1"),
 )
+
+
+def test_every_method_has_a_run(repository: Path) -> None:
+    used = set()
+    for study, run in RUNS:
+        loaded = load_study(repository / f"workflow/studies/{study}.yaml", "M")
+        assert run in {key.folder for key in loaded.keys}
+        used.add(loaded.entries[run.split("/")[1]].method)
+    assert used == set(methods.TABLE)
 
 
 @pytest.fixture(scope="module")
