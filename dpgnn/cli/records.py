@@ -31,20 +31,26 @@ def add_parser(subparsers: Any) -> None:
 
 
 def pack_main(args: argparse.Namespace) -> int:
-    """Keep the records of a study's planned runs, and what their graphs are."""
+    """Keep the records of a study's planned runs, what their graphs are, and what figures need of them."""
     from dpgnn import driver
+    from dpgnn.cli.report import describe
     from dpgnn.paths import Paths
     from dpgnn.results.archive import NAME, REFERENCE, keep_graphs, pack
+    from dpgnn.results.keeping import keep_for_figures
     from dpgnn.study import load_study
 
-    study = load_study(driver.study_file(args.study, root=Path()), args.tier)
+    file = driver.study_file(args.study, root=Path())
+    study = load_study(file, args.tier)
     folder = (args.out or REFERENCE) / study.name
     path = folder / NAME
     paths = Paths(results=args.results)
     runs = paths.study(study.name) / "runs"
     total, new = pack(path, runs, [key.folder for key in study.keys])
     keep_graphs(paths, Paths(results=folder), {key.dataset for key in study.keys})
+    drawn = keep_for_figures(describe(study, file), paths, folder)
     print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
+    if drawn:
+        print(f"{folder}: histories or class scores of {drawn} runs, for figures", file=sys.stderr)
     return 0
 
 

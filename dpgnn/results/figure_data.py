@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from dpgnn.evaluation import mean_interval
 from dpgnn.results.cells import Cell
 from dpgnn.results.ranking import Ranking
-from dpgnn.storage import read_parquet
 
 MAX_CURVE_POINTS = 40
 MAX_ENTRIES = 10
@@ -220,15 +218,10 @@ def training_curves(cells: Sequence[Cell]) -> dict[str, list[TrainingCurve]]:
 
 
 def _curves_of(cell: Cell) -> list[TrainingCurve]:
-    histories: list[dict[str, list[Any]]] = []
-    for run in cell.runs:
-        path = None if run.folder is None else run.folder / "history.parquet"
-        if path is not None and path.exists():
-            histories.append(read_parquet(path).to_pydict())
     curves = []
     for column in ("train_loss", "val_accuracy", "train_accuracy"):
         by_step: dict[int, list[float]] = {}
-        for history in histories:
+        for history in (run.history for run in cell.runs):
             for step, value in zip(history.get("step", []), history.get(column, [])):
                 if value is not None and math.isfinite(value):
                     by_step.setdefault(int(step), []).append(float(value))

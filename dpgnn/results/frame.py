@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.checks import require
 from dpgnn.paths import parse_run
 from dpgnn.results import archive
+from dpgnn.results.kept import NOTHING, Kept, read_kept
 from dpgnn.results.schema import Record, read_record, record_from
-from dpgnn.storage import read_json
+from dpgnn.storage import read_json, read_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,12 +29,14 @@ class Run:
     Attributes:
         record: the run's record.
         resources: seconds, memory, device, threads; {} when the file is absent.
-        folder: where the files lie; None for records made in memory.
+        folder: where the files lie; None for records made in memory or read from an archive.
+        kept: what an archive has beside the record.
     """
 
     record: Record
     resources: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    kept: Kept = NOTHING
 
     @property
     def name(self) -> str:
@@ -41,6 +45,14 @@ class Run:
         return (
             f"{key['dataset']}.{key['setting']}/{key['entry']}/eps={key['epsilon']}/{key['repeat']}"
         )
+
+    @cached_property
+    def history(self) -> Mapping[str, list[Any]]:
+        """Column -> values by step: of history.parquet, or what an archive kept of it; {} for none."""
+        path = None if self.folder is None else self.folder / "history.parquet"
+        if path is None or not path.exists():
+            return self.kept.history
+        return read_parquet(path).to_pydict()
 
     def validation(self, metric: str) -> float | None:
         """Score on the validation nodes; None where it was not recorded."""
@@ -85,7 +97,7 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
 
 
 def _packed_runs(path: Path, planned: Sequence[str] | None) -> list[Run]:
-    texts = archive.read_archive(path)
+    texts, kept = archive.read_archive(path), read_kept(path.parent)
     runs = []
     for name in texts if planned is None else planned:
         if name in texts:
@@ -93,7 +105,8 @@ def _packed_runs(path: Path, planned: Sequence[str] | None) -> list[Run]:
             record, resources = texts[name]
             found = record_from(archive.parse_json(record, where), where)
             used: Any = archive.parse_json(resources, where) if resources else {}
-            runs.append(Run(record=_checked(found, name, where), resources=used))
+            checked = _checked(found, name, where)
+            runs.append(Run(record=checked, resources=used, kept=kept.get(name, NOTHING)))
     return runs
 
 

@@ -22,7 +22,7 @@ from dpgnn.results.tops import tops_table
 
 # why a figure whose cells have records may have no panel
 NOTHING = {
-    "embedding": "model.safetensors, graph and split of the runs are not here",
+    "embedding": "model.safetensors, graph and split of the runs are not here, nor kept scores",
     "checkpoints": "the runs kept no history.parquet with a score",
 }
 

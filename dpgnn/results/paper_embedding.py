@@ -23,11 +23,23 @@ MAX_NODES = 600
 def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -> list[Panel]:
     """One panel per series: its first run's scores on the test nodes, in two dimensions, one line a class.
 
-    Nothing is drawn of a run whose weights, graph or split are not on disk. Both axes are arbitrary.
+    Nothing is drawn of a run whose weights, graph or split are not on disk, and whose scores no archive
+    kept. Both axes are arbitrary.
     """
+    panels = []
+    for label, cell in shown_cells(figure, cells):
+        found = class_scores(cell.runs[0], paths)
+        if found is not None:
+            budget = f", ε = {cell.epsilon}" if cell.is_private else ""
+            panels.append(_panel(f"{label}{budget}", *found))
+    return panels
+
+
+def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, Cell]]:
+    """Label and cell of each panel; the first of a series' cells."""
     from dpgnn.results.paper_figures import matches
 
-    panels = []
+    found = []
     for place in figure.places:
         for series in figure.series:
             chosen = [
@@ -37,15 +49,12 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
                 and cell.epsilon in ("inf", *figure.epsilons)
                 and matches(series.entries, cell.entry, cell.epsilon)
             ]
-            found = _scores(chosen[0].runs[0], paths) if chosen else None
-            if found is not None:
-                budget = f", ε = {chosen[0].epsilon}" if chosen[0].is_private else ""
-                panels.append(_panel(f"{series.label}{budget}", *found))
-    return panels
+            found += [(series.label, cell) for cell in chosen[:1]]
+    return found
 
 
-def _scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
-    """Class scores and labels of the test nodes, made again from released weights; None without files."""
+def class_scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
+    """Class scores and labels of the first test nodes, made again from released weights, else as kept."""
     from dataclasses import replace
 
     from safetensors.torch import load_file
@@ -60,7 +69,7 @@ def _scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
     split_path = paths.split(key["dataset"], key["setting"], key["repeat"])
     graph_path = paths.graph(key["dataset"])
     if weights is None or not (weights.exists() and split_path.exists() and graph_path.exists()):
-        return None
+        return run.kept.scores
     method = methods.get(stated["method"])
     graph = read_graph(graph_path)
     split = read_split(split_path, num_nodes=graph.num_nodes)

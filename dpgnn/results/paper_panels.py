@@ -11,14 +11,13 @@ from dpgnn.evaluation import mean_interval
 from dpgnn.results.cells import Cell
 from dpgnn.results.figure_data import class_curves
 from dpgnn.results.info import StudyInfo
+from dpgnn.results.kept import SCORE_COLUMNS
 from dpgnn.results.paper_figures import PaperFigure, matches, planned_of, value_of
-from dpgnn.storage import read_parquet
 
 QUANTITIES = {
     "score": "test {metric} (%)", "steps": "training steps", "seconds": "seconds a run",
     "memory": "peak memory (MB)",
 }  # fmt: skip
-SCORES = ("test_micro_f1", "test_accuracy", "val_micro_f1", "val_accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +93,12 @@ def missing(figure: PaperFigure, cells: Sequence[Cell], info: StudyInfo) -> tupl
 
 
 def _spread(figure: PaperFigure, panel: Panel) -> bool:
-    """Whether what a figure varies has two values there: a sweep of one value shows nothing."""
+    """Whether what a figure varies has two values: a sweep of one, or levels alone, show nothing."""
     points = [p for line in panel.lines if not line.level for p in line.points]
     if figure.kind == "heat":
         return len({p.x for p in points}) > 1 and len({p.row for p in points}) > 1
+    if figure.kind == "checkpoints":
+        return bool(points)
     swept = figure.kind == "lines" and figure.x != "epsilon"
     return not swept or any(len(line.points) > 1 for line in panel.lines)
 
@@ -196,9 +197,8 @@ def _checkpoints(
         return [Line(label=label, points=(point,), free=True, level=True)]
     by_step: dict[int, list[tuple[float, float]]] = {}
     for run in cell.runs:
-        path = None if run.folder is None else run.folder / "history.parquet"
-        history = {} if path is None or not path.exists() else read_parquet(path).to_pydict()
-        column = next((name for name in SCORES if name in history), None)
+        history = run.history
+        column = next((name for name in SCORE_COLUMNS if name in history), None)
         if column is None or "epsilon" not in history:
             continue
         for step, epsilon, score in zip(history["step"], history["epsilon"], history[column]):

@@ -28,7 +28,7 @@ from dpgnn.results.info import EntryInfo, StudyInfo
 from dpgnn.results.paper_charts import chart
 from dpgnn.results.paper_drawing import draw
 from dpgnn.results.paper_embedding import _panel as _embedded
-from dpgnn.results.paper_embedding import _scores, embedding_panels
+from dpgnn.results.paper_embedding import class_scores, embedding_panels
 from dpgnn.results.paper_figures import (
     FigureSeries,
     PaperFigure,
@@ -309,7 +309,7 @@ def test_scores_made_again_from_released_weights_are_those_of_the_run(tmp_path: 
         prepared=None, hashes={},
     )  # fmt: skip
     record = run_one(inputs, tmp_path / "run", work=None)
-    found = _scores(Run(record=record, folder=tmp_path / "run"), paths)
+    found = class_scores(Run(record=record, folder=tmp_path / "run"), paths)
     assert found is not None
     logits, y = found
     right = float((logits.argmax(axis=1) == y).mean())
