@@ -37,7 +37,8 @@ def paper_tables(
         rows = [row for row in numbers if _matches(row, stated.where)]
         if not rows:
             raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
-        made = [_row(row, stated, mapping, cells, runs, info) for row in rows]
+        rounding = _rounding([row.get(mapping.value, "") for row in rows]) * stated.scale
+        made = [_row(row, stated, mapping, cells, runs, info, rounding) for row in rows]
         tables.append(_table(name, stated, mapping, made))
     return tables
 
@@ -55,17 +56,19 @@ def values_first(table: Table) -> Table:
     return replace(table, rows=sorted(table.rows, key=place))
 
 
-def verdict_of(difference: float, ours_std: float | None, paper_std: float | None) -> str:
+def verdict_of(
+    difference: float, ours_std: float | None, paper_std: float | None, rounding: float = 0.0
+) -> str:
     """Whether ours lies within the spread of the paper's value.
 
-    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) with the standard deviations of single runs; a
-    missing one is taken to be as large as the other.
+    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) + r with the standard deviations of single runs (a
+    missing one is taken to be as large as the other) and r the most that the paper's value was rounded by.
     """
     known = [std for std in (ours_std, paper_std) if std is not None]
     if not known:
         return "no spread known"
     ours, paper = (known * 2)[:2]
-    within = abs(difference) <= 2 * math.hypot(ours, paper) + 1e-12
+    within = abs(difference) <= 2 * math.hypot(ours, paper) + rounding + 1e-12
     return "within spread" if within else "outside"
 
 
@@ -76,9 +79,10 @@ def _row(
     cells: Sequence[Cell],
     runs: Sequence[Run],
     info: StudyInfo,
+    rounding: float,
 ) -> dict[str, Any]:
     made: dict[str, Any] = {name: row.get(name, "") for name in ("dataset", "method", "epsilon")}
-    made["detail"] = _detail(row, stated)
+    made |= {"detail": _detail(row, stated), "rounding": rounding}
     made["paper_mean"] = _number(row, mapping.value, stated.scale)
     made["paper_std"] = _number(row, mapping.spread, stated.scale) if mapping.spread else None
     rule = next((rule for rule in stated.rules if _matches(row, rule.where)), None)
@@ -129,7 +133,7 @@ def _verdict(row: Row, ours: Mapping[str, Any]) -> dict[str, Any]:
     difference = ours["mean"] - row["paper_mean"]
     return {
         "difference": difference,
-        "verdict": verdict_of(difference, ours["std"], row["paper_std"]),
+        "verdict": verdict_of(difference, ours["std"], row["paper_std"], row["rounding"]),
     }
 
 
@@ -176,7 +180,7 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             f"Values in percent; {mapping.stated_as} beside ours, difference in points (ours minus "
             f"{mapping.stated_as}). {listed} of {len(rows)} values. Within spread: the difference is at most "
             "twice the two standard deviations of single runs added in quadrature (a missing one is taken to "
-            "be as large as the other)."
+            "be as large as the other), and what the stated value was rounded by."
         ),
         columns=(
             Column(key="dataset", header="Data set"),
@@ -241,6 +245,12 @@ def _number(row: Mapping[str, str], column: str, scale: float) -> float | None:
         raise ConfigError(
             f"{column} must be a number, got {text!r} in the row {dict(row)}"
         ) from None
+
+
+def _rounding(texts: Sequence[str]) -> float:
+    """Half a unit of the last decimal of the value with most of them: a CSV may lose trailing zeros."""
+    decimals = [len(text.strip().partition(".")[2]) for text in texts if text.strip()]
+    return 0.5 * 10.0 ** -max(decimals, default=0)
 
 
 def _epsilon(text: str) -> str:

@@ -248,6 +248,15 @@ def test_verdicts_follow_the_stated_rule(
     assert verdict_of(difference, ours, paper) == verdict
 
 
+def test_a_value_that_was_rounded_to_ours_is_not_outside(runs: list[Run], info: StudyInfo) -> None:
+    """A predictor that never changes has no spread; the paper's 52.2 may be 52.24."""
+    assert verdict_of(0.0005, 0.0, 0.0, rounding=0.0005) == "within spread"
+    assert verdict_of(0.0006, 0.0, 0.0, rounding=0.0005) == "outside"
+    # of a table's values, the one with most decimals says how they were rounded
+    first, second = (table.rows[0] for table in make(MAP, runs, info))
+    assert (first["rounding"], second["rounding"]) == (pytest.approx(5e-4), pytest.approx(5e-4))
+
+
 def test_a_paper_without_a_map_says_which_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data/papers/maps/none\.yaml"):
         load_map("none", tmp_path)
