@@ -152,21 +152,19 @@ class Dropout:
     """
 
     def __init__(self, rate: float, streams: Streams) -> None:
-        import torch
-
         self.rate, self.streams = rate, streams
-        self.generator = torch.Generator()
+        self.before_step(0)
 
     def before_step(self, step: int) -> None:
         """Start the masks of a step."""
-        self.generator = self.streams.torch("dropout", step=step)
+        from dpgnn.training.masks import Masks
+
+        self.masks = Masks(self.streams.torch("dropout", step=step))
 
     def __call__(self, a: Tensor) -> Tensor:
         """a with its mask."""
-        import torch
-
-        mask = torch.rand(a.shape, generator=self.generator).ge_(self.rate)
-        return a * mask.to(a.device, a.dtype).div_(1 - self.rate)
+        mask = self.masks.draw(tuple(a.shape), self.rate)
+        return a * mask.to(a.device, a.dtype)
 
 
 def _gradients(
