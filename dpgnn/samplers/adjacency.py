@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpgnn.samplers import _walk_kernels
-from dpgnn.samplers.lists import Arcs, arc_chunks, node_mask
-from dpgnn.samplers.own_list import present_mask, present_roots
+from dpgnn.samplers.lists import Arcs, arc_chunks, node_mask, present_mask, present_roots
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -36,8 +36,7 @@ import numpy as np
 from dpgnn.checks import at_least
 from dpgnn.samplers import _kernels
 from dpgnn.samplers._hashing import draw_key
-from dpgnn.samplers.lists import Arcs, top_k_slots
-from dpgnn.samplers.own_list import present_mask
+from dpgnn.samplers.lists import Arcs, present_mask, top_k_slots
 from dpgnn.samplers.promise import Owner
 
 

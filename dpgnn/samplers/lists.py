@@ -195,6 +195,19 @@ def shorten(lists: Lists, limit: int, *, key: np.ndarray, by_priority: bool) -> 
     return Lists(pointer=pointer, sources=sources)
 
 
+def present_mask(num_nodes: int, present: np.ndarray | None) -> np.ndarray:
+    """uint8 mask of nodes with a record."""
+    if present is None:
+        return np.ones(num_nodes, np.uint8)
+    return np.ascontiguousarray(present, dtype=np.uint8)
+
+
+def present_roots(train_idx: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    """Ascending int64 ids of the training nodes that have a record."""
+    roots = np.sort(np.asarray(train_idx, dtype=np.int64))
+    return roots if present is None else roots[np.asarray(present, dtype=bool)[roots]]
+
+
 def trees(
     lists: Lists, roots: np.ndarray, *, num_hops: int, max_occurrences: int, num_workers: int = 1
 ) -> Subgraphs:

@@ -28,16 +28,27 @@ import numpy as np
 
 from dpgnn.checks import at_least
 from dpgnn.samplers._hashing import draw_key
-from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, shorten, top_k_slots, trees
-from dpgnn.samplers.promise import Change, Promise, occurrence_bound
-from dpgnn.samplers.subgraphs import Subgraphs
+from dpgnn.samplers.lists import (
+    Arcs,
+    Lists,
+    lists_of,
+    node_mask,
+    present_mask,
+    shorten,
+    top_k_slots,
+)
+from dpgnn.samplers.promise import Promise, occurrence_bound, proved
+from dpgnn.samplers.tree_sampler import TreeSampler
 
 PROOF = "samplers/own_list.py"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnList:
+class OwnList(TreeSampler):
     """Every node sends its features to at most K nodes of its own list, chosen by a keyed hash.
+
+    Guarantee: the bounds of `promise`, for every key. Public: ids, training ids, K, r, the key (and D for
+    `node-bounded`). An arc u -> v stands for each v in u's list.
 
     Attributes:
         max_degree: K, slots in a node's own list.
@@ -110,72 +121,6 @@ class OwnList:
         if self.max_list_size is not None:
             lists = shorten(lists, self.max_list_size, key=key, by_priority=True)
         return lists
-
-    def sample(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Subgraphs:
-        """The subgraph of every present training node.
-
-        Guarantee: the bounds of `promise`, for every key. The result is as sensitive as the graph.
-        Public: ids, training ids, K, r, the key (and D for `node-bounded`).
-
-        Args:
-            arcs: integers, shape (2, num_arcs), u -> v once for each v in u's list; or a function that
-                starts a pass over chunks of that shape (`lists.parquet_arcs`). Order does not matter.
-            num_nodes: size of the id universe.
-            train_idx: public training ids: the roots, and the ids that may fill a slot.
-            rng: gives the key (two draws).
-            present: bool, shape (num_nodes,): nodes that have a record; None means all.
-            num_workers: threads; the bytes are the same for any number.
-
-        Returns:
-            subgraphs with ascending roots.
-        """
-        lists = self.lists(
-            arcs,
-            num_nodes=num_nodes,
-            train_idx=train_idx,
-            rng=rng,
-            present=present,
-            num_workers=num_workers,
-        )
-        return trees(
-            lists,
-            present_roots(train_idx, present),
-            num_hops=self.num_hops,
-            max_occurrences=self.promise.max_occurrences,
-            num_workers=num_workers,
-        )
-
-
-def proved(
-    changes: dict[tuple[str, str], tuple[int, int]], why: str
-) -> dict[tuple[str, str], Change]:
-    """Changes with a proof."""
-    return {
-        pair: Change(d_plus=plus, d_minus=max(minus, 0), proved=True, why=why)
-        for pair, (plus, minus) in changes.items()
-    }
-
-
-def present_mask(num_nodes: int, present: np.ndarray | None) -> np.ndarray:
-    """uint8 mask of nodes with a record."""
-    if present is None:
-        return np.ones(num_nodes, np.uint8)
-    return np.ascontiguousarray(present, dtype=np.uint8)
-
-
-def present_roots(train_idx: np.ndarray, present: np.ndarray | None) -> np.ndarray:
-    """Ascending int64 ids of the training nodes that have a record."""
-    roots = np.sort(np.asarray(train_idx, dtype=np.int64))
-    return roots if present is None else roots[np.asarray(present, dtype=bool)[roots]]
 
 
 def _check(

@@ -94,3 +94,13 @@ class Promise:
             "changes": changes,
             "public_facts": list(self.public_facts),
         }
+
+
+def proved(
+    changes: dict[tuple[str, str], tuple[int, int]], why: str
+) -> dict[tuple[str, str], Change]:
+    """Changes with a proof."""
+    return {
+        pair: Change(d_plus=plus, d_minus=max(minus, 0), proved=True, why=why)
+        for pair, (plus, minus) in changes.items()
+    }

@@ -20,18 +20,28 @@ import numpy as np
 
 from dpgnn.checks import at_least, one_of
 from dpgnn.samplers._hashing import draw_key
-from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, shorten, thinned_slots, trees
-from dpgnn.samplers.own_list import present_mask, present_roots
+from dpgnn.samplers.lists import (
+    Arcs,
+    Lists,
+    lists_of,
+    node_mask,
+    present_mask,
+    shorten,
+    thinned_slots,
+)
 from dpgnn.samplers.promise import Change, Promise, occurrence_bound
-from dpgnn.samplers.subgraphs import Subgraphs
+from dpgnn.samplers.tree_sampler import TreeSampler
 
 Coins = Literal["pair", "position", "list"]
 COINS = ("pair", "position", "list")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class Published(TreeSampler):
     """SAMPLE-SUBGRAPHS.
+
+    Guarantee: none beyond `node-features`; see the module's text. Each arc must stand once, and the order
+    of the arcs matters unless coins = "pair".
 
     Attributes:
         max_degree: K.
@@ -111,37 +121,6 @@ class Published:
         if self.max_subgraph_size is not None:
             lists = shorten(lists, self.max_subgraph_size - 1, key=key, by_priority=False)
         return lists
-
-    def sample(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Subgraphs:
-        """The subgraph of every present training node; arguments and result as `OwnList.sample`.
-
-        Guarantee: none beyond `node-features`; see the module's text. Each arc must stand once, and the
-        order of the arcs matters unless coins = "pair".
-        """
-        lists = self.lists(
-            arcs,
-            num_nodes=num_nodes,
-            train_idx=train_idx,
-            rng=rng,
-            present=present,
-            num_workers=num_workers,
-        )
-        return trees(
-            lists,
-            present_roots(train_idx, present),
-            num_hops=self.num_hops,
-            max_occurrences=self.promise.max_occurrences,
-            num_workers=num_workers,
-        )
 
 
 def _with_reverse(arcs: Arcs) -> Arcs:

@@ -29,17 +29,19 @@ import numpy as np
 
 from dpgnn.checks import at_least
 from dpgnn.samplers._hashing import draw_key
-from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, top_k_slots, trees
-from dpgnn.samplers.own_list import present_mask, present_roots, proved
-from dpgnn.samplers.promise import Promise, occurrence_bound
-from dpgnn.samplers.subgraphs import Subgraphs
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, present_mask, top_k_slots
+from dpgnn.samplers.promise import Promise, occurrence_bound, proved
+from dpgnn.samplers.tree_sampler import TreeSampler
 
 PROOF = "samplers/stable.py"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stable:
+class Stable(TreeSampler):
     """S*: a node reads at most D others and is read by at most K.
+
+    Guarantee: the bounds of `promise`, for every key; an arc u -> w belongs to the record of w.
+    Public: ids, training ids, K, D, r, the key.
 
     Attributes:
         max_in_degree: K, roots that read a node directly.
@@ -130,37 +132,6 @@ class Stable:
             num_workers=num_workers,
         )
         return lists_of(slots, counts)
-
-    def sample(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Subgraphs:
-        """The subgraph of every present training node; arguments and result as `OwnList.sample`.
-
-        Guarantee: the bounds of `promise`, for every key; an arc u -> w belongs to the record of w.
-        Public: ids, training ids, K, D, r, the key.
-        """
-        lists = self.lists(
-            arcs,
-            num_nodes=num_nodes,
-            train_idx=train_idx,
-            rng=rng,
-            present=present,
-            num_workers=num_workers,
-        )
-        return trees(
-            lists,
-            present_roots(train_idx, present),
-            num_hops=self.num_hops,
-            max_occurrences=self.promise.max_occurrences,
-            num_workers=num_workers,
-        )
 
 
 def _arcs_of_rows(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:

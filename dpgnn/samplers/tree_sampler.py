@@ -1,0 +1,83 @@
+"""Samplers whose subgraphs are trees of lists: each makes its own lists, the trees are made alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from dpgnn.samplers.lists import Arcs, Lists, present_roots, trees
+from dpgnn.samplers.promise import Promise
+from dpgnn.samplers.subgraphs import Subgraphs
+
+
+class TreeSampler(ABC):
+    """Lists of arcs that are kept, and the subgraph of every root: its depth-r tree of them.
+
+    Attributes:
+        num_hops: r, depth of the subgraphs; 0 leaves the roots alone.
+    """
+
+    num_hops: int
+
+    @property
+    @abstractmethod
+    def promise(self) -> Promise:
+        """How many roots change when one record changes."""
+
+    @abstractmethod
+    def lists(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Lists:
+        """The sampled lists; arguments as for `sample`."""
+
+    def sample(
+        self,
+        arcs: Arcs,
+        *,
+        num_nodes: int,
+        train_idx: np.ndarray,
+        rng: np.random.Generator,
+        present: np.ndarray | None = None,
+        num_workers: int = 1,
+    ) -> Subgraphs:
+        """The subgraph of every present training node.
+
+        Guarantee: what `promise` says, with its proofs in the sampler's module. The result is as sensitive
+        as the graph.
+
+        Args:
+            arcs: integers, shape (2, num_arcs), u -> v where v may read u; or a function that starts a pass
+                over chunks of that shape (`lists.parquet_arcs`). Order does not matter unless the sampler
+                says so.
+            num_nodes: size of the id universe.
+            train_idx: public training ids: the roots, and the ids that may read.
+            rng: gives the key (two draws).
+            present: bool, shape (num_nodes,): nodes that have a record; None means all.
+            num_workers: threads; the bytes are the same for any number.
+
+        Returns:
+            subgraphs with ascending roots.
+        """
+        lists = self.lists(
+            arcs,
+            num_nodes=num_nodes,
+            train_idx=train_idx,
+            rng=rng,
+            present=present,
+            num_workers=num_workers,
+        )
+        return trees(
+            lists,
+            present_roots(train_idx, present),
+            num_hops=self.num_hops,
+            max_occurrences=self.promise.max_occurrences,
+            num_workers=num_workers,
+        )
