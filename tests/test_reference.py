@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,36 @@ def test_the_table_of_the_noise_free_layer_is_that_of_the_records(repository: Pa
         means = [_rounded(cells[place, entry]) for entry in entries]
         assert [text.strip() for text in texts] == means, name
     assert len(rows) == 4
+
+
+def _points(value: float, plus: str = "") -> str:
+    """A difference in points as a page writes it."""
+    text = _rounded(abs(value))
+    return text if text == "0.0" else ("−" if value < 0 else plus) + text
+
+
+def test_the_decomposition_of_dpar_is_that_of_the_records(repository: Path) -> None:
+    made = pl.read_csv(
+        repository / "docs/reference/dpar/tables/comparisons.csv",
+        schema_overrides={"epsilon": pl.String},
+    )
+    found = {
+        tuple(row[name] for name in ("dataset", "epsilon", "entry", "reference")): row
+        for row in made.iter_rows(named=True)
+    }
+    page = (repository / "docs/methods/dpar.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| points | Cora-ML, ε = 1 |")
+    cells = [(name, epsilon) for name in ("cora_ml", "cs", "physics") for epsilon in ("1", "8")]
+    rows = [line for line in table.split("\n\n")[0].splitlines() if "`" in line]
+    for line in rows:
+        words, *texts = (part.strip() for part in line.strip("|").split("|"))
+        entry, reference = re.findall(r"`([^`]+)`", words)
+        for cell, text in zip(cells, texts, strict=True):
+            row = found[(*cell, entry, reference)]
+            interval = f"{_points(row['low'])} to {_points(row['high'])}"
+            assert text == f"{_points(row['mean'], '+')} ({interval})", (cell, words)
+            assert row["n"] == 10
+    assert len(rows) == 11
 
 
 def test_gcn_and_mlp_stand_where_the_literature_has_them(repository: Path) -> None:
