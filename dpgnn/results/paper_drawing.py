@@ -190,8 +190,10 @@ def _caption(figure: PaperFigure) -> str:
         "classes": "Classes from rare to frequent, means over repeats with 95 % bands; dashed: no privacy.",
         "embedding": "",
     }  # fmt: skip
+    swept = figure.kind in ("lines", "heat") and figure.x != "epsilon"
+    shared = "Means are over the repeats that all points of a line have." if swept else ""
     side = "" if figure.kind in ("heat", "embedding") else SIDE_BY_SIDE
-    return " ".join(filter(None, (parts[figure.kind], figure.note, side)))
+    return " ".join(filter(None, (parts[figure.kind], shared, figure.note, side)))
 
 
 def _in_words(panel: Panel) -> str:

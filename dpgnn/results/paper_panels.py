@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,10 +151,12 @@ def _points(
 ) -> list[Line]:
     """A line over x; cells without privacy become a level where x is epsilon.
 
-    Of cells at one place, the one that the earliest pattern of the series names is drawn.
+    Of cells at one place, the one that the earliest pattern of the series names is drawn. Where options
+    are swept, a point is the mean over the repeats that all points of its line have: others would show
+    which splits are easy.
     """
     patterns = next(s.entries for s in figure.series if s.label == label)
-    found: dict[bool, dict[Any, PanelPoint]] = {False: {}, True: {}}
+    found: dict[bool, dict[tuple[float, float | None], Cell]] = {False: {}, True: {}}
     levels: list[PanelPoint] = []
     for cell in sorted(cells, key=lambda c: _rank(patterns, c)):
         row = _value(figure.row, cell) if figure.row else None
@@ -163,13 +165,16 @@ def _points(
             continue
         x = _value(figure.x, cell)
         if isinstance(x, float) and not isinstance(row, str):
-            point = _measured(cell, quantity, x=x, row=row)
-            found[not cell.is_private].setdefault((x, row or 0.0), point)
-    lines = [
-        Line(label=label, points=tuple(points[at] for at in sorted(points)), free=free)
-        for free, points in found.items()
-        if points
-    ]
+            found[not cell.is_private].setdefault((x, row), cell)
+    lines = []
+    for free, drawn in found.items():
+        repeats = None if figure.x == "epsilon" else _shared(drawn.values())
+        points = [
+            _measured(drawn[x, row], quantity, x=x, row=row, repeats=repeats)
+            for x, row in sorted(drawn, key=lambda place: (place[0], place[1] or 0.0))
+        ]
+        if points:
+            lines.append(Line(label=label, points=tuple(points), free=free))
     lines += [Line(label=label, points=(point,), free=True, level=True) for point in levels]
     return lines
 
@@ -225,10 +230,24 @@ def _classes(
     return [Line(label=label, points=points, free=not cells[0].is_private)]
 
 
-def _measured(cell: Cell, quantity: str, *, x: float, row: float | None = None) -> PanelPoint:
-    """A cell's mean of a quantity; scores in percent."""
+def _shared(cells: Iterable[Cell]) -> set[int] | None:
+    """Repeats that all cells have; None where there are none."""
+    sets = [set(cell.scores) for cell in cells]
+    return set.intersection(*sets) or None if sets else None
+
+
+def _measured(
+    cell: Cell,
+    quantity: str,
+    *,
+    x: float,
+    row: float | None = None,
+    repeats: set[int] | None = None,
+) -> PanelPoint:
+    """A cell's mean of a quantity; scores in percent, over `repeats` or all."""
     if quantity == "score":
-        return _summed(list(cell.scores.values()), x=x, row=row, scale=100.0)
+        scores = [score for at, score in cell.scores.items() if repeats is None or at in repeats]
+        return _summed(scores, x=x, row=row, scale=100.0)
     of_run: dict[str, Callable[[], Sequence[float]]] = {
         "steps": lambda: [float(run.record.plan.get("num_steps", 0)) for run in cell.runs],
         "seconds": lambda: cell.seconds,

@@ -153,6 +153,21 @@ def test_a_sweep_is_read_from_the_options_of_the_records(runs: list[Run]) -> Non
     assert panels_of(one, cells) == []  # one value of what is varied shows nothing
 
 
+def test_points_of_a_sweep_are_over_the_repeats_that_all_have(runs: list[Run]) -> None:
+    made, info = swept(runs, "dp_mlp~width=4", "dp_mlp~width=16")
+    fewer = [run for run in made if "=4/" in run.name or run.record.key["repeat"] < 2]
+    one = figure(
+        x="options.width", epsilons=("8",), places=("alpha.random",),
+        series=(FigureSeries(label="DP-MLP", entries=("dp_mlp~width=*",)),),
+    )  # fmt: skip
+    cells = build_cells(fewer, info)
+    assert [len(cell.scores) for cell in cells] == [3, 2]
+    (panel,) = panels_of(one, cells)
+    first, second = panel.lines[0].points
+    assert (first.n, second.n) == (2, 2)
+    assert first.mean == pytest.approx(second.mean)  # the same runs under two names
+
+
 def test_a_heat_map_has_rows_columns_and_a_condition(runs: list[Run]) -> None:
     names = [f"dp_mlp~width={w}~depth={d}~lr={r}" for w in (4, 8) for d in (1, 2) for r in (0.1, 1)]
     made, info = swept(runs, *names)
