@@ -21,8 +21,8 @@ PAPERS = {
 NOTE = (
     "A page gives, for every number, the paper's value, ours, the difference, a verdict or the reason why it "
     "is not there, and the command that makes the cell again. Words after the number (T1-fixed, F2-here) are "
-    "ours: the same question with one fixed configuration, or on graphs at hand. Tier L is the paper's whole "
-    "grid, on data sets that have to be fetched."
+    "ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L is "
+    "the paper's whole grid, on data sets that have to be fetched."
 )
 
 
