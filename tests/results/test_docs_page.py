@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpgnn.results import pivots
+import pytest
+
+from dpgnn.results import front_figure, pivots
 from dpgnn.results.docs_page import write_docs
 from dpgnn.results.study_results import StudyResults
 
@@ -58,3 +60,19 @@ def test_rankings_list_best_first_and_name_who_is_not_told_apart(
     (line,) = [line for line in lines if line.startswith("| alpha (random) | 8 |")]
     assert "**DP-GCN 72.0** · DP-MLP 70.0" in line
     assert line.endswith("| none |")
+
+
+def test_the_front_figure_shows_the_largest_graphs_and_says_so(
+    documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = documented
+    whole = front_figure.front_figure([found])
+    assert whole is not None
+    assert whole.caption.endswith("tier S.")
+    places = list(dict.fromkeys(row["dataset"] for row in found.tables["rankings"].rows))
+    assert len(places) > 1
+    monkeypatch.setattr(front_figure, "MAX_PANELS", 1)
+    monkeypatch.setattr(front_figure, "_sizes", lambda results: {p: len(p) for p in places})
+    part = front_figure.front_figure([found])
+    assert part is not None
+    assert part.caption.endswith(f"tier S, its 1 largest graphs of {len(places)}.")
