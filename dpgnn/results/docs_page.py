@@ -262,7 +262,7 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
     for results in found:
         for table in results.papers:
             verdicts = [row.get("verdict", "") for row in table.rows]
-            if "verdict" not in (table.rows[0] if table.rows else {}):
+            if not table.reproduces or "verdict" not in (table.rows[0] if table.rows else {}):
                 continue
             parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
             link = f"results/{results.info.name}.md#{table.name}"

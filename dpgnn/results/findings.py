@@ -98,7 +98,7 @@ def _runs(info: StudyInfo, runs: Sequence[Run], cells: Sequence[Cell]) -> list[s
 
 def _papers(papers: Sequence[Table]) -> list[str]:
     found = []
-    for table in papers:
+    for table in (table for table in papers if table.reproduces):
         words = [row["verdict"] for row in table.rows]
         parts = [
             f"{words.count(word)} {word}"

@@ -202,6 +202,7 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             Column(key="our_epsilon", header="our_epsilon", form="csv"),
         ),
         rows=rows,
+        reproduces=stated.reproduces,
     )  # fmt: skip
 
 

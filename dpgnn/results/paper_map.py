@@ -70,10 +70,12 @@ class PaperTable:
         datasets: the paper's name -> ours, where they differ; DATASET.SETTING where its setting is another.
         unavailable: the paper's data set -> why we do not have it.
         rules: tried in order; the first that matches a row decides.
+        reproduces: false where our entries are other mechanisms, set beside the paper's numbers only.
     """
 
     where: Mapping[str, Any]
     title: str = ""
+    reproduces: bool = True
     setting: str
     scale: float = 1.0
     metric: str = ""

@@ -59,6 +59,7 @@ class Table:
         caption: what the reader must know: units, what an interval is, how many comparisons.
         columns, rows: the content; a row's "bold" names the columns set in bold.
         empty: what is said in place of a table without rows.
+        reproduces: false for a paper's numbers beside other mechanisms, which reproduce nothing.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row] = field(default_factory=list)
     empty: str = "There is nothing to show."
+    reproduces: bool = True
 
     @property
     def read_columns(self) -> list[Column]:

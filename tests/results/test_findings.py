@@ -83,7 +83,8 @@ def test_missing_runs_are_counted_by_their_kind(runs: list[Run], info: StudyInfo
 def test_a_papers_tables_are_counted_by_verdict(runs: list[Run], info: StudyInfo) -> None:
     rows = [{"verdict": word} for word in ("outside", "within spread", "within spread")]
     table = Table(name="paper-toy-T1", title="toy T1", caption="", columns=(), rows=rows)
-    found = make(runs, info, papers=[table])["The paper's numbers"]
+    beside = replace(table, title="toy T1-sound", reproduces=False)
+    found = make(runs, info, papers=[table, beside])["The paper's numbers"]
     assert found == ("toy T1: of 3 values 2 within spread and 1 outside.",)
 
 
