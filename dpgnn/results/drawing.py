@@ -75,6 +75,10 @@ def style() -> Any:
     return matplotlib.rc_context(RC)  # type: ignore[arg-type]
 
 
+# inches of a line of a legend, and how many lines of one a grid has room for
+LEGEND_LINE, FREE_LINES = 0.19, 3
+
+
 def columns_of(num_panels: int) -> int:
     """How many panels stand in a row."""
     return min(3, num_panels) if num_panels != 4 else 2
@@ -109,13 +113,17 @@ def legend_columns(width: float, longest: int) -> int:
 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, each entry once."""
+    """One legend below all panels, each entry once; the figure grows where it would cover them."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels()):
             handles.setdefault(label, handle)
     if handles:
-        columns = min(len(handles), legend_columns(figure.get_figwidth(), max(map(len, handles))))
+        longest = max(map(len, handles))
+        figure.set_figwidth(max(figure.get_figwidth(), 0.8 + 0.075 * longest))
+        columns = min(len(handles), legend_columns(figure.get_figwidth(), longest))
+        lines = math.ceil(len(handles) / columns)
+        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * max(0, lines - FREE_LINES))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 

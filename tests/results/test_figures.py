@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpgnn.results import figure_data
+from dpgnn.results import drawing, figure_data
 from dpgnn.results.cells import build_cells
 from dpgnn.results.drawing import write_picture
 from dpgnn.results.figures import draw_accuracy, draw_classes
@@ -143,3 +143,20 @@ def test_both_files_of_a_picture_are_written(
     write_picture(tmp_path, picture)
     assert (tmp_path / f"{picture.name}.png").read_bytes() == picture.png
     assert (tmp_path / f"{picture.name}.svg").read_bytes() == picture.svg
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+def test_a_long_legend_makes_the_figure_grow_and_covers_no_panel() -> None:
+    with drawing.style():
+        canvas, axes = drawing.grid(1, title="one panel, many entries")
+        for number in range(30):
+            axes[0].plot(
+                [1, 2], [number, number], label=f"an entry with a long name, number {number}"
+            )
+        drawing.legend(canvas, axes)
+        canvas.draw_without_rendering()
+        box, panel = canvas.legends[0].get_window_extent(), axes[0].get_window_extent()
+        assert box.y1 <= panel.y0
+        assert box.x0 >= 0
+        assert box.x1 <= canvas.bbox.x1
+        assert panel.height > 1.5 * canvas.dpi
