@@ -190,8 +190,7 @@ def _caption(figure: PaperFigure) -> str:
         "classes": "Classes from rare to frequent, means over repeats with 95 % bands; dashed: no privacy.",
         "embedding": "",
     }  # fmt: skip
-    swept = figure.kind in ("lines", "heat") and figure.x != "epsilon"
-    shared = "Means are over the repeats that all points of a line have." if swept else ""
+    shared = "Means are over the repeats that all points of a line have." if figure.is_sweep else ""
     side = "" if figure.kind in ("heat", "embedding") else SIDE_BY_SIDE
     return " ".join(filter(None, (parts[figure.kind], shared, figure.note, side)))
 

@@ -83,6 +83,11 @@ class PaperFigure:
     series: tuple[FigureSeries, ...]
     note: str = ""
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it varies options, and not the budget alone."""
+        return self.kind in ("lines", "heat") and self.x != "epsilon"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperFigures:

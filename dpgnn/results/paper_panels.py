@@ -99,8 +99,7 @@ def _spread(figure: PaperFigure, panel: Panel) -> bool:
         return len({p.x for p in points}) > 1 and len({p.row for p in points}) > 1
     if figure.kind == "checkpoints":
         return bool(points)
-    swept = figure.kind == "lines" and figure.x != "epsilon"
-    return not swept or any(len(line.points) > 1 for line in panel.lines)
+    return not figure.is_sweep or any(len(line.points) > 1 for line in panel.lines)
 
 
 def _fits(figure: PaperFigure, cell: Cell) -> bool:
@@ -168,7 +167,7 @@ def _points(
             found[not cell.is_private].setdefault((x, row), cell)
     lines = []
     for free, drawn in found.items():
-        repeats = None if figure.x == "epsilon" else _shared(drawn.values())
+        repeats = _shared(drawn.values()) if figure.is_sweep else None
         points = [
             _measured(drawn[x, row], quantity, x=x, row=row, repeats=repeats)
             for x, row in sorted(drawn, key=lambda place: (place[0], place[1] or 0.0))
