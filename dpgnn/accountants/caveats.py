@@ -12,10 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Caveat:
-    """One gap: a short title and whether it breaks the stated guarantee."""
+    """One gap: a short title, whether it breaks the stated guarantee, and whether the run was meant to.
+
+    Attributes:
+        title: a few words.
+        voids: the stated guarantee does not hold.
+        control: the run is a control without privacy, nobody's method; it stands in no ranking.
+    """
 
     title: str
     voids: bool
+    control: bool = False
 
 
 def _voids(title: str) -> Caveat:
@@ -58,7 +65,9 @@ CAVEATS: dict[str, Caveat] = {
     "classical-gaussian-range": _voids("the classical Gaussian formula is used above epsilon 1"),
     "corollary-range": _voids("a composition corollary is used outside its range"),
     "output-universe": _voids("an added node changes the set of possible outputs"),
-    "exact-neighbours": _voids("a control that reads exact neighbours without noise"),
+    "exact-neighbours": Caveat(
+        title="a control that reads exact neighbours without noise", voids=True, control=True
+    ),
     # CARIBOU, GAP, DPDGC, graph perturbation
     "unnoised-last-layer": _voids("a noise-free layer on the private edges follows the noise"),
     "node-sensitivity": _voids("the node-level sensitivity is smaller than what is attained"),

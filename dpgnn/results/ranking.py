@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.implications import Notion, may_rank_together, notion, notion_implies
 from dpgnn.checks import require
@@ -178,6 +179,8 @@ def why_unranked(cell: Cell) -> str:
         return "it has no guarantee" if not cell.is_private else "its record states no claim"
     if not claim.epsilon <= float(cell.epsilon) * (1 + SLACK):
         return f"its epsilon {claim.epsilon:.4g} exceeds the budget {cell.epsilon}"
+    if any(CAVEATS[name].control for name in claim.caveats):
+        return "it is a control without privacy"
     return ""
 
 

@@ -107,6 +107,21 @@ def test_an_entry_alone_has_no_lead(runs: list[Run], info: StudyInfo) -> None:
     assert not ranking.places[0].clear_lead
 
 
+def test_a_control_without_privacy_is_ranked_nowhere(runs: list[Run], info: StudyInfo) -> None:
+    changed = []
+    for run in runs:
+        record = run.record
+        if record.key["entry"] == "dp_mlp":
+            claim = {**record.claims[0], "status": "as-published", "caveats": ["exact-neighbours"]}
+            record = replace(record, claims=(claim,))
+        changed.append(replace(run, record=record))
+    cells = build_cells(changed, info)
+    (cell,) = at(cells, "8", "dp_mlp")
+    assert why_unranked(cell) == "it is a control without privacy"
+    assert "dp_mlp" not in {p.cell.entry for r in rankings(cells) for p in r.places}
+    assert any("control without privacy" in item.reason for item in refusals(cells))
+
+
 def test_a_claim_above_its_budget_is_ranked_nowhere(runs: list[Run], info: StudyInfo) -> None:
     changed = []
     for run in runs:
