@@ -21,7 +21,7 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.audits.canary import NODE_UNITS
-from dpgnn.audits.capture import CONSUMERS, Case, Training, stand_ins
+from dpgnn.audits.capture import CONSUMERS, PLAIN_TRAININGS, Case, Training, stand_ins
 from dpgnn.audits.compare_worlds import Observed, compare_release, compare_sums, examples_of
 from dpgnn.audits.release_points import POINTS, Where, measures_of
 from dpgnn.audits.worlds import World, make_world, neighbours
@@ -196,7 +196,8 @@ class _Runner:
         )  # fmt: skip
         with self._instrumented(world, graph, seen) as replace:
             replace("dpgnn.training.dp_sgd", "train", lambda _: _recording(seen))
-            replace("dpgnn.training.nonprivate", "train_full_batch", lambda _: _untrained)
+            for name in PLAIN_TRAININGS:
+                replace("dpgnn.training.nonprivate", name, lambda _: _untrained)
             for module, name, place in CONSUMERS:
                 if name in _HELD:
                     replace(module, name, case._replayed(f"{module}.{name}", place))

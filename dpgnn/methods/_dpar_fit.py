@@ -157,7 +157,7 @@ class Dropout:
 
     def before_step(self, step: int) -> None:
         """Start the masks of a step."""
-        from dpgnn.training.masks import Masks
+        from dpgnn.models.masks import Masks
 
         self.masks = Masks(self.streams.torch("dropout", step=step))
 

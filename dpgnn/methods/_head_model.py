@@ -9,21 +9,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpgnn.models.inputs import SparseRows, dropped, input_linear
+from dpgnn.models.masks import Masks
 
 Rows = Tensor | SparseRows
 
 
 class Dropout:
-    """Inverted dropout driven by an explicit generator; None switches it off."""
+    """Inverted dropout by masks of an explicit stream; None switches it off."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
 
-    def __call__(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, h: Tensor, masks: Masks | None) -> Tensor:
         """h with entries dropped."""
-        if generator is None or self.rate == 0:
+        if masks is None or self.rate == 0:
             return h
-        return dropped(h, self.rate, generator)
+        return dropped(h, self.rate, masks)
 
 
 class Stack(nn.Module):
@@ -48,13 +49,13 @@ class Stack(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Rows, masks: Masks | None = None) -> Tensor:
         """Shape (num_rows, widths[-1])."""
         first = self.layers[0]
         assert isinstance(first, nn.Linear)
         h = input_linear(x, first.weight, first.bias)
         for norm, layer in zip(self.norms, list(self.layers)[1:]):
-            h = layer(F.selu(self.dropout(norm(h), generator)))
+            h = layer(F.selu(self.dropout(norm(h), masks)))
         return h
 
 
@@ -89,14 +90,14 @@ class Encoder(nn.Module):
         self.out = uniform_linear(hidden, num_classes, generator)
         self.dropout = Dropout(dropout)
 
-    def embed(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
+    def embed(self, x: Rows, masks: Masks | None = None) -> Tensor:
         """Unit rows, shape (num_rows, hidden)."""
-        return F.normalize(self.stack(x, generator), dim=1)
+        return F.normalize(self.stack(x, masks), dim=1)
 
-    def forward(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Rows, masks: Masks | None = None) -> Tensor:
         """Logits, shape (num_rows, num_classes)."""
-        h = self.norm(self.embed(x, generator))
-        return self.out(F.selu(self.dropout(h, generator)))
+        h = self.norm(self.embed(x, masks))
+        return self.out(F.selu(self.dropout(h, masks)))
 
 
 class MultiHead(nn.Module):
@@ -137,11 +138,11 @@ class MultiHead(nn.Module):
         self.head = stack([joined, *[hidden] * (head_layers - 1), num_classes])
         self.dropout = Dropout(dropout)
 
-    def forward(self, channels: Sequence[Rows], generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, channels: Sequence[Rows], masks: Masks | None = None) -> Tensor:
         """Logits, shape (num_rows, num_classes)."""
-        parts = [base(x, generator) for base, x in zip(self.bases, channels)]
+        parts = [base(x, masks) for base, x in zip(self.bases, channels)]
         h = self.norm(F.normalize(torch.cat(parts, dim=1), dim=1))
-        return self.head(F.selu(self.dropout(h, generator)))
+        return self.head(F.selu(self.dropout(h, masks)))
 
 
 def uniform_linear(num_in: int, num_out: int, generator: torch.Generator) -> nn.Linear:

@@ -18,16 +18,14 @@ from dpgnn.methods._aggregate import unit_rows
 from dpgnn.methods._head_model import Encoder, MultiHead
 from dpgnn.methods._head_options import HeadConfig
 from dpgnn.models.inputs import as_input
-from dpgnn.training.nonprivate import train_full_batch
+from dpgnn.models.masks import Masks
+from dpgnn.training.nonprivate import History, State, train_on_rows
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.methods.base import Context
     from dpgnn.splits import Split
-
-State = dict[str, Tensor]
-History = list[Mapping[str, float]]
 
 
 def encode(
@@ -54,7 +52,7 @@ def encode(
     )
     state, _ = _train(
         model, [graph.x], graph, split, config.encoder_training, context, "encoder",
-        lambda rows, generator: model(rows[0], generator),
+        lambda rows, masks: model(rows[0], masks),
     )  # fmt: skip
     return embed(config, state, graph), {f"encoder.{name}": value for name, value in state.items()}
 
@@ -102,7 +100,7 @@ def train_head(
     )
     state, history = _train(
         model, channels, graph, split, config.training, context, "head",
-        lambda rows, generator: model(rows, generator),
+        model,
     )  # fmt: skip
     logits = apply_head(config, state, channels, graph.num_classes)
     named = {f"head.{name}": value for name, value in state.items()}
@@ -139,19 +137,18 @@ def _train(
     training: AdamConfig,
     context: Context,
     stage: str,
-    forward: Callable[[list[Any], torch.Generator | None], Tensor],
+    forward: Callable[[list[Any], Masks | None], Tensor],
 ) -> tuple[State, History]:
     """Full-batch training on the rows of training nodes; batch statistics come from them alone."""
-    rows = np.concatenate([split.train_idx, split.val_idx])
-    num_train = len(split.train_idx)
-    train = [as_input(_rows(channel, split.train_idx)) for channel in channels]
-    both = [as_input(_rows(channel, rows)) for channel in channels]
-    return train_full_batch(
+    train, val = (
+        ([as_input(_rows(channel, rows)) for channel in channels], torch.from_numpy(graph.y[rows]))
+        for rows in (split.train_idx, split.val_idx)
+    )
+    return train_on_rows(
         model,
-        lambda generator: forward(both if generator is None else train, generator),
-        torch.from_numpy(graph.y[rows]),
-        torch.arange(num_train),
-        torch.arange(num_train, len(rows)),
+        forward,
+        train,
+        val,
         training,
         task=graph.task,
         generator=context.streams.torch("dropout", stage=stage),

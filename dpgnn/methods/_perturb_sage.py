@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dpgnn.methods._head_model import Dropout, Rows, Stack, batch_norm_or_nothing, uniform_linear
 from dpgnn.models.gcn import Operator
+from dpgnn.models.masks import Masks
 
 
 class SumSage(nn.Module):
@@ -54,19 +55,17 @@ class SumSage(nn.Module):
         )  # fmt: skip
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self, x: Rows, adjacency: Operator, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, x: Rows, adjacency: Operator, masks: Masks | None = None) -> Tensor:
         """Logits of all nodes; adjacency [v, u] is 1 where v reads u."""
-        h = self._between(0, self.base(x, generator), generator)
+        h = self._between(0, self.base(x, masks), masks)
         for hop, (own, neighbours) in enumerate(zip(self.own, self.neighbours), start=1):
             summed = _Sum.apply(*adjacency, h)
             h = F.normalize(own(h) + neighbours(summed), dim=1)
-            h = self._between(hop, h, generator)
-        return self.head(h, generator)
+            h = self._between(hop, h, masks)
+        return self.head(h, masks)
 
-    def _between(self, index: int, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        return F.selu(self.dropout(self.norms[index](h), generator))
+    def _between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
+        return F.selu(self.dropout(self.norms[index](h), masks))
 
 
 class _Sum(torch.autograd.Function):

@@ -15,6 +15,7 @@ from dpgnn.methods._perturb_edges import symmetric_adjacency
 from dpgnn.methods.base import Fitted
 from dpgnn.models.gcn import GCN, Operator
 from dpgnn.models.inputs import as_input
+from dpgnn.models.masks import Masks
 from dpgnn.rows import normalize_rows
 from dpgnn.training.nonprivate import train_full_batch
 
@@ -65,7 +66,7 @@ def train_gcn(
     )
     return train_on(
         model,
-        lambda generator: model(x, operator, generator),
+        lambda masks: model(x, operator, masks),
         graph,
         split,
         config.training,
@@ -75,7 +76,7 @@ def train_gcn(
 
 def train_on(
     model: nn.Module,
-    forward: Callable[[torch.Generator | None], Tensor],
+    forward: Callable[[Masks | None], Tensor],
     graph: Graph,
     split: Split,
     training: AdamConfig,

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numba import njit
 from torch import Tensor, nn
 
 from dpgnn.methods._head_model import Rows, uniform_linear
 from dpgnn.methods.private_training import run_dp_sgd
 from dpgnn.models.inputs import input_linear
+from dpgnn.models.masks import Masks
 from dpgnn.models.trees import Trees
+from dpgnn.training._kernels import FAST
 from dpgnn.training.clipping import Clipping
 from dpgnn.training.gradients import Execution, RootGradients
 
@@ -77,13 +80,45 @@ class NormalizedGradients:
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
         network = self.inner.network
-        unit = F.normalize(network.views(parameters)[WEIGHT], dim=1, eps=1e-30)
+        weight = network.views(parameters)[WEIGHT]
         forward = parameters.detach().clone()
-        network.views(forward)[WEIGHT].copy_(self.norm_scale * unit)
+        rows = network.views(forward)[WEIGHT]
+        if weight.device.type == "cpu":
+            unit = torch.empty_like(weight)
+            _scale_rows(weight.numpy(), self.norm_scale, unit.numpy(), rows.numpy())
+            total = self.inner(forward, roots)
+            _project_rows(network.views(total)[WEIGHT].numpy(), unit.numpy())
+            return total
+        unit = scaled_rows(weight, 1.0)
+        rows.copy_(self.norm_scale * unit)
         total = self.inner(forward, roots)
         rows = network.views(total)[WEIGHT]
         rows.sub_((rows * unit).sum(dim=1, keepdim=True) * unit)
         return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _scale_rows(weight, norm_scale, unit, scaled):  # type: ignore[no-untyped-def]
+    """unit: rows divided by their norms, zero rows stay zero; scaled: norm_scale times that."""
+    for row in range(len(weight)):
+        squared = 0.0
+        for place in range(weight.shape[1]):
+            squared += np.float64(weight[row, place]) * np.float64(weight[row, place])
+        inverse = 1.0 / max(np.sqrt(squared), 1e-30)
+        for place in range(weight.shape[1]):
+            unit[row, place] = weight[row, place] * inverse
+            scaled[row, place] = norm_scale * unit[row, place]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _project_rows(rows, unit):  # type: ignore[no-untyped-def]
+    """Each row becomes (I - u u^T) row, u the unit row, in place."""
+    for row in range(len(rows)):
+        along = 0.0
+        for place in range(rows.shape[1]):
+            along += np.float64(rows[row, place]) * np.float64(unit[row, place])
+        for place in range(rows.shape[1]):
+            rows[row, place] -= along * unit[row, place]
 
 
 def train_embedding(
@@ -144,7 +179,7 @@ class PlainEmbedding(nn.Module):
         self.out = uniform_linear(hidden, num_classes, generator)
         self.norm_scale = norm_scale
 
-    def forward(self, x: Rows, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Rows, masks: Masks | None = None) -> Tensor:
         """Logits, shape (num_rows, num_classes)."""
         weight = self.embedding.weight
         if self.norm_scale is not None:

@@ -21,7 +21,7 @@ from dpgnn.methods.private_training import run_dp_sgd
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
 from dpgnn.rows import normalize_rows
-from dpgnn.training.nonprivate import train_full_batch
+from dpgnn.training.nonprivate import train_on_rows
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
@@ -78,7 +78,6 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
 
     config: DPDGCConfig = entry.options
     adjacency = sp.csr_array(adjacency_of(graph).astype(np.float32))
-    rows = np.concatenate([split.train_idx, split.val_idx])
     model = PlainEmbedding(
         graph.num_nodes,
         config.head.hidden,
@@ -86,13 +85,15 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
         norm_scale=config.norm_scale if config.normalized else None,
         generator=context.streams.torch("weights", stage=ENCODER),
     )
-    inputs = as_input(sp.csr_array(adjacency[rows]))
-    state, _ = train_full_batch(
+    train, val = (
+        (as_input(sp.csr_array(adjacency[rows])), torch.from_numpy(graph.y[rows]))
+        for rows in (split.train_idx, split.val_idx)
+    )
+    state, _ = train_on_rows(
         model,
-        lambda generator: model(inputs, generator),
-        torch.from_numpy(graph.y[rows]),
-        torch.arange(len(split.train_idx)),
-        torch.arange(len(split.train_idx), len(rows)),
+        model,
+        train,
+        val,
         config.head.encoder_training,
         task=graph.task,
         generator=context.streams.torch("dropout", stage=ENCODER),

@@ -96,7 +96,7 @@ def fit(
     operator = _operator(config, graph)
     state, history = train_full_batch(
         model,
-        lambda generator: model(x, operator, generator),
+        lambda masks: model(x, operator, masks),
         torch.from_numpy(np.array(graph.y)),
         torch.from_numpy(np.array(split.train_idx)),
         torch.from_numpy(np.array(split.val_idx)),

@@ -76,20 +76,21 @@ def fit(
     import torch
 
     from dpgnn.models.inputs import as_input
-    from dpgnn.training.nonprivate import train_full_batch
+    from dpgnn.training.nonprivate import train_on_rows
 
     config: MLPConfig = entry.options
     model = _model(config, graph, context.streams.torch("weights"))
     # only the rows that are trained or selected on are put through the model
-    rows = np.concatenate([split.train_idx, split.val_idx])
-    x = as_input(normalize_rows(graph.x, config.row_norm)[rows])
-    num_train = len(split.train_idx)
-    state, history = train_full_batch(
+    x = normalize_rows(graph.x, config.row_norm)
+    train, val = (
+        (as_input(x[rows]), torch.from_numpy(graph.y[rows]))
+        for rows in (split.train_idx, split.val_idx)
+    )
+    state, history = train_on_rows(
         model,
-        lambda generator: model(x, generator),
-        torch.from_numpy(graph.y[rows]),
-        torch.arange(num_train),
-        torch.arange(num_train, len(rows)),
+        model,
+        train,
+        val,
         config.training,
         task=graph.task,
         generator=context.streams.torch("dropout"),

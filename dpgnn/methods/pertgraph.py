@@ -159,7 +159,7 @@ def fit(
     )
     return train_on(
         model,
-        lambda generator: model(x, operator, generator),
+        lambda masks: model(x, operator, masks),
         graph,
         split,
         config.head.training,

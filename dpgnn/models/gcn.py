@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
+from dpgnn.models.masks import Masks
 
 
 class Operator(NamedTuple):
@@ -63,22 +64,20 @@ class GCN(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, x: Tensor | SparseRows, adjacency: Operator, generator: torch.Generator | None = None
+        self, x: Tensor | SparseRows, adjacency: Operator, masks: Masks | None = None
     ) -> Tensor:
         """Logits of all nodes, shape (num_nodes, num_classes).
 
         Args:
             x: features of all nodes.
             adjacency: operator of `normalized_adjacency`.
-            generator: drives dropout; None at inference.
+            masks: for dropout; None at inference.
         """
         hidden: Tensor | SparseRows = x
         for depth, layer in enumerate(cast("Iterable[nn.Linear]", self.layers)):
             if isinstance(hidden, Tensor) and depth:
                 hidden = torch.relu(hidden)
-            hidden = input_linear(
-                hidden, layer.weight, None, dropout=self.dropout, generator=generator
-            )
+            hidden = input_linear(hidden, layer.weight, None, dropout=self.dropout, masks=masks)
             hidden = _Propagate.apply(*adjacency, hidden) + layer.bias
         assert isinstance(hidden, Tensor)
         return hidden

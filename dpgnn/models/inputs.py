@@ -12,6 +12,8 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from dpgnn.models.masks import Masks
+
 
 class SparseRows:
     """CSR rows as a model input: `rows @ weight` with a gradient for the weight only.
@@ -34,9 +36,9 @@ class SparseRows:
         self._indices_t = torch.from_numpy(order.indices.astype(np.int64))
         self.values = torch.from_numpy(np.array(x.data))
 
-    def dropout(self, rate: float, generator: torch.Generator) -> Tensor:
+    def dropout(self, rate: float, masks: Masks) -> Tensor:
         """Values after inverted dropout, shape (nnz,)."""
-        return dropped(self.values, rate, generator)
+        return dropped(self.values, rate, masks)
 
     def matmul(self, weight: Tensor, values: Tensor | None = None) -> Tensor:
         """rows @ weight, shape (num_rows, width); `values` replaces the stored values."""
@@ -89,18 +91,18 @@ def input_linear(
     bias: Tensor | None,
     *,
     dropout: float = 0.0,
-    generator: torch.Generator | None = None,
+    masks: Masks | None = None,
 ) -> Tensor:
-    """x @ weight.T + bias with dropout on x when a generator is given.
+    """x @ weight.T + bias with dropout on x when masks are given.
 
     Args:
         x: shape (num_rows, num_features).
         weight: shape (width, num_features), as torch.nn.Linear holds it.
         bias: shape (width,), or None.
         dropout: rate in [0, 1).
-        generator: the dropout stream; None at inference.
+        masks: from the dropout stream; None at inference.
     """
-    active = generator if dropout > 0 else None
+    active = masks if dropout > 0 else None
     if isinstance(x, SparseRows):
         values = None if active is None else x.dropout(dropout, active)
         result = x.matmul(weight.T, values)
@@ -111,9 +113,7 @@ def input_linear(
     return result if bias is None else result + bias
 
 
-def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """x after inverted dropout; where no gradient needs x, in the memory of the draws."""
-    draws = torch.rand(x.shape, generator=generator)
-    if x.requires_grad or x.dtype != draws.dtype:
-        return x * (draws >= rate) / (1 - rate)
-    return draws.ge_(rate).mul_(x).div_(1 - rate)
+def dropped(x: Tensor, rate: float, masks: Masks) -> Tensor:
+    """x after inverted dropout; where no gradient needs x, in the memory of the mask."""
+    mask = masks.draw(tuple(x.shape), rate)
+    return x * mask if x.requires_grad or x.dtype != mask.dtype else mask.mul_(x)

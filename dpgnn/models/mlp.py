@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
+from dpgnn.models.masks import Masks
 
 
 class MLP(nn.Module):
@@ -36,14 +37,14 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(linear_stack(widths, generator))
         self.dropout = dropout
 
-    def forward(self, x: Tensor | SparseRows, generator: torch.Generator | None = None) -> Tensor:
-        """Logits, shape (num_rows, num_classes); `generator` drives dropout, None for none."""
+    def forward(self, x: Tensor | SparseRows, masks: Masks | None = None) -> Tensor:
+        """Logits, shape (num_rows, num_classes); `masks` are for dropout, None for none."""
         hidden: Tensor | SparseRows = x
         for depth, layer in enumerate(cast("Iterable[nn.Linear]", self.layers)):
             if isinstance(hidden, Tensor) and depth:
                 hidden = torch.relu(hidden)
             hidden = input_linear(
-                hidden, layer.weight, layer.bias, dropout=self.dropout, generator=generator
+                hidden, layer.weight, layer.bias, dropout=self.dropout, masks=masks
             )
         assert isinstance(hidden, Tensor)
         return hidden

@@ -91,11 +91,19 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
     Returns:
         a new tensor like `total`.
     """
-    draw = torch.from_numpy(_standard_normal(rng, total.numel())).mul_(stddev)
-    return total + draw.to(total.dtype).to(total.device)
+    deviations = torch.as_tensor(stddev, dtype=torch.float64).reshape(-1).cpu().numpy()
+    noisy = torch.empty_like(total, device="cpu")
+    if total.device.type == "cpu":
+        _add_normal(rng, total.detach().numpy(), deviations, noisy.numpy())
+        return noisy
+    _add_normal(rng, np.zeros_like(noisy.numpy()), deviations, noisy.numpy())
+    return total + noisy.to(total.device)
 
 
 @njit(cache=True)
-def _standard_normal(rng, size):  # type: ignore[no-untyped-def]
-    """`rng.standard_normal(size)` to the bit, as numba compiles it."""
-    return rng.standard_normal(size)
+def _add_normal(rng, total, stddev, noisy):  # type: ignore[no-untyped-def]
+    """noisy = total + stddev * `rng.standard_normal(len(total))` to the bit, as numba compiles it."""
+    step = 0 if len(stddev) == 1 else 1
+    for i in range(len(total)):
+        noisy[i] = rng.standard_normal() * stddev[i * step]
+        noisy[i] += total[i]

@@ -13,10 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dpgnn.models.masks import Masks
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
     from dpgnn.storage import Store
+
+State = dict[str, Tensor]
+History = list[Mapping[str, float]]
 
 
 def task_loss(logits: Tensor, y: Tensor, task: str) -> Tensor:
@@ -37,7 +41,7 @@ def task_accuracy(logits: Tensor, y: Tensor, task: str) -> float:
 
 def train_full_batch(
     model: nn.Module,
-    forward: Callable[[torch.Generator | None], Tensor],
+    forward: Callable[[Masks | None], Tensor],
     y: Tensor,
     train_idx: Tensor,
     val_idx: Tensor,
@@ -47,12 +51,12 @@ def train_full_batch(
     generator: torch.Generator,
     store: Store,
     progress: Any,
-) -> tuple[dict[str, Tensor], list[Mapping[str, float]]]:
-    """Train and select on validation nodes.
+) -> tuple[State, History]:
+    """Train a model whose rows read each other, and select on validation nodes.
 
     Args:
         model: its parameters are trained in place.
-        forward: dropout generator (None at inference) -> logits of all nodes.
+        forward: dropout masks (None at inference) -> logits of all nodes.
         y: labels of all nodes.
         train_idx, val_idx: int64 node positions.
         config: optimiser and selection.
@@ -68,14 +72,70 @@ def train_full_batch(
     Raises:
         ValueError: the loss is not finite.
     """
+
+    def evaluate(with_train: bool) -> tuple[Tensor, Tensor]:
+        logits = forward(None)
+        return logits[val_idx], logits[train_idx]
+
+    return _train(
+        model, lambda masks: forward(masks)[train_idx], evaluate, y[train_idx], y[val_idx], config,
+        task=task, masks=Masks(generator), progress=progress,
+    )  # fmt: skip
+
+
+def train_on_rows(
+    model: nn.Module,
+    forward: Callable[[Any, Masks | None], Tensor],
+    train: tuple[Any, Tensor],
+    val: tuple[Any, Tensor],
+    config: AdamConfig,
+    *,
+    task: str,
+    generator: torch.Generator,
+    store: Store,
+    progress: Any,
+) -> tuple[State, History]:
+    """Train a model that reads each node's own row alone, and select on validation nodes.
+
+    Args:
+        forward: rows and dropout masks (None at inference) -> the rows' logits.
+        train, val: rows and labels of training and validation nodes.
+        model, config, task, generator, store, progress: as for `train_full_batch`.
+
+    Returns, Raises:
+        as `train_full_batch`.
+    """
+
+    def evaluate(with_train: bool) -> tuple[Tensor, Tensor | None]:
+        return forward(val[0], None), forward(train[0], None) if with_train else None
+
+    return _train(
+        model, lambda masks: forward(train[0], masks), evaluate, train[1], val[1], config,
+        task=task, masks=Masks(generator), progress=progress,
+    )  # fmt: skip
+
+
+def _train(
+    model: nn.Module,
+    forward: Callable[[Masks], Tensor],
+    evaluate: Callable[[bool], tuple[Tensor, Tensor | None]],
+    y_train: Tensor,
+    y_val: Tensor,
+    config: AdamConfig,
+    *,
+    task: str,
+    masks: Masks,
+    progress: Any,
+) -> tuple[State, History]:
+    """The loop; `evaluate` gives logits of validation nodes, and of training nodes where asked for them."""
     _without_compiler()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     best, best_state, since = (-1.0, 0.0), {}, 0
-    history: list[Mapping[str, float]] = []
+    history: History = []
     for epoch in range(1, config.num_epochs + 1):
         model.train()
         optimizer.zero_grad()
-        loss = task_loss(forward(generator)[train_idx], y[train_idx], task)
+        loss = task_loss(forward(masks), y_train, task)
         if not torch.isfinite(loss):
             raise ValueError(
                 f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
@@ -83,21 +143,22 @@ def train_full_batch(
         loss.backward()
         _step(optimizer)
         model.eval()
+        noted = epoch % 10 == 0 or epoch == config.num_epochs
         with torch.no_grad():
-            logits = forward(None)
-        val = task_accuracy(logits[val_idx], y[val_idx], task)
+            on_val, on_train = evaluate(noted)
+        val = task_accuracy(on_val, y_val, task)
         # without validation nodes there is nothing to select on: keep the last weights
-        if config.selection == "last" or len(val_idx) == 0:
+        if config.selection == "last" or len(y_val) == 0:
             score = (float(epoch), 0.0)
         else:
-            score = (val, -float(task_loss(logits[val_idx], y[val_idx], task)))
+            score = (val, -float(task_loss(on_val, y_val, task)))
         since += 1
         if score > best:
             best, since = score, 0
             best_state = {key: value.clone() for key, value in model.state_dict().items()}
-        if epoch % 10 == 0 or epoch == config.num_epochs:
-            train = task_accuracy(logits[train_idx], y[train_idx], task)
-            row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": train}
+        if noted and on_train is not None:
+            accuracy = task_accuracy(on_train, y_train, task)
+            row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": accuracy}
             history.append(row | {"val_accuracy": val})
         progress.update(epoch, val_accuracy=f"{val:.3f}")
         if config.patience and since >= config.patience:

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.training.masks import Masks
+from dpgnn.models import masks as module
+from dpgnn.models.masks import Masks
 
 
 def of_torch(generator: torch.Generator, shape: tuple[int, ...], rate: float) -> torch.Tensor:
@@ -34,6 +35,22 @@ def test_draws_go_on_at_the_edges_of_a_block(size: int) -> None:
     masks, generator = Masks(torch.Generator().manual_seed(7)), torch.Generator().manual_seed(7)
     for _ in range(3):
         assert torch.equal(masks.draw((size,), 0.1), of_torch(generator, (size,), 0.1))
+
+
+@pytest.mark.parametrize("size", [1, 623, 624, 625, 3 * 624, 5_000])
+def test_the_compiled_generator_goes_on_where_torchs_stands(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COMPILE_AFTER", size)
+    modules = {name: found for name, found in module.sys.modules.items() if name != "numba"}
+    masks, generator = Masks(torch.Generator().manual_seed(3)), torch.Generator().manual_seed(3)
+    with monkeypatch.context() as without_numba:
+        without_numba.setattr(module.sys, "modules", modules)
+        assert torch.equal(masks.draw((size,), 0.3), of_torch(generator, (size,), 0.3))
+        assert masks._state is None
+    for _ in range(2):
+        assert torch.equal(masks.draw((700,), 0.3), of_torch(generator, (700,), 0.3))
+        assert masks._state is not None
 
 
 def test_a_share_is_dropped_and_the_mean_kept() -> None:

@@ -1,42 +1,17 @@
-"""Dropout masks: torch's uniform numbers on the CPU as numba compiles them, the same bits in far less time.
+"""torch's uniform numbers on the CPU as numba compiles them: a block of the generator's words at once.
 
-torch draws one number after the other; here a block of the generator's words is made and compared at once.
 Matsumoto and Nishimura (1998), "Mersenne twister", MT19937; torch keeps the 24 low bits of a word.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import torch
 from numba import float32, int32, njit, uint32, uint64
-from torch import Tensor
 
 WORDS, SHIFT = 624, 397
 
 
-class Masks:
-    """Masks from a stream: what `torch.rand(shape).ge(rate).div(1 - rate)` would be, to the bit.
-
-    Args:
-        generator: a CPU generator from which nothing was drawn; its seed is taken, it is not used up.
-    """
-
-    def __init__(self, generator: torch.Generator) -> None:
-        self._state = np.empty(WORDS, np.uint32)
-        _start(self._state, np.uint64(generator.initial_seed() % 2**32))
-        self._place = WORDS
-
-    def draw(self, shape: tuple[int, ...], rate: float) -> Tensor:
-        """float32 of this shape: 0 with probability `rate` (in [0, 1)), else 1 / (1 - rate)."""
-        mask = torch.empty(shape)
-        kept = torch.ones(()).div_(1 - rate).numpy()[()]
-        flat = mask.numpy().reshape(-1)
-        self._place = _fill(flat, self._state, self._place, np.float32(rate), kept)
-        return mask
-
-
 @njit(cache=True)
-def _start(state, seed):  # type: ignore[no-untyped-def]
+def start(state, seed):  # type: ignore[no-untyped-def]
     value = uint64(seed)
     state[0] = value
     for place in range(1, WORDS):
@@ -66,7 +41,15 @@ def _twist(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _fill(out, state, place, rate, kept):  # type: ignore[no-untyped-def]
+def skip(state, count):  # type: ignore[no-untyped-def]
+    """Go on from a fresh state as if `count` words had been read; returns the next word's place."""
+    for _ in range((count + WORDS - 1) // WORDS):
+        _twist(state)
+    return WORDS if count % WORDS == 0 else count % WORDS
+
+
+@njit(cache=True)
+def fill(out, state, place, rate, kept):  # type: ignore[no-untyped-def]
     """Fill `out` from word `place` of the state on; returns the place after it."""
     done = 0
     while done < len(out):
