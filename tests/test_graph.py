@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgnn.graph import Graph, is_symmetric
+from dpgnn.graph import Graph, distinct_keys, is_symmetric
 
 
 def toy(**changes):
@@ -114,3 +114,10 @@ def test_edges_within_keep_their_ids():
     graph = toy(edge_index=np.array([[0, 1, 1, 2], [1, 0, 2, 1]]))
     kept = graph.edges_within(np.array([False, True, True]))
     np.testing.assert_array_equal(kept, [[1, 2], [2, 1]])
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), max_size=40))
+def test_distinct_keys_ascend_and_stand_once(keys):
+    found = distinct_keys(np.array(keys + keys[:5], dtype=np.int64))
+    assert found.dtype == np.int64
+    assert found.tolist() == sorted(set(keys))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.checks import fail, one_of, require
-from dpgnn.graph import is_symmetric
+from dpgnn.graph import distinct_keys, is_symmetric
 from dpgnn.samplers.promise import Owner
 
 if TYPE_CHECKING:
@@ -230,5 +230,5 @@ def _joined(
 
 
 def _sorted(arcs: np.ndarray, num_nodes: int) -> np.ndarray:
-    keys = np.unique(np.asarray(arcs[0], np.int64) * num_nodes + arcs[1])
+    keys = distinct_keys(np.asarray(arcs[0], np.int64) * num_nodes + arcs[1])
     return np.stack([keys // num_nodes, keys % num_nodes])

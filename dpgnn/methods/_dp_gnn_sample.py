@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.checks import require
+from dpgnn.graph import distinct_keys
 from dpgnn.methods._dp_gnn_options import DPGNNConfig, sampler_from_spec, sampler_of
 from dpgnn.methods.base import Entry, Prepared, SamplerSpec
 from dpgnn.rows import normalize_rows
@@ -86,7 +87,7 @@ def _check_degrees(graph: Graph, config: DPGNNConfig) -> None:
     assert config.degree_bound is not None
     source, target = arcs_of(graph, symmetrize=config.symmetrize)
     low, high = np.minimum(source, target), np.maximum(source, target)
-    pairs = np.unique(low * graph.num_nodes + high)
+    pairs = distinct_keys(low * graph.num_nodes + high)
     ends = np.concatenate(np.divmod(pairs, graph.num_nodes))
     largest = int(np.bincount(ends, minlength=graph.num_nodes).max(initial=0))
     require(

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.checks import at_least, require
+from dpgnn.graph import distinct_keys
 
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
@@ -26,7 +27,7 @@ def undirected_pairs(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
         int64, shape (2, num_pairs), row 0 < row 1, in ascending order.
     """
     low, high = np.minimum(*edge_index), np.maximum(*edge_index)
-    keys = np.unique(low[low != high] * num_nodes + high[low != high])
+    keys = distinct_keys(low[low != high] * num_nodes + high[low != high])
     return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
 
 

@@ -55,7 +55,7 @@ def random_gaps(
     """
     gaps = num_cells(num_nodes) - pairs.shape[1]
     require(0 <= count <= gaps, "count", f"be in 0..{gaps}", count)
-    edges = pairs[0] * num_nodes + pairs[1]
+    edges = np.sort(pairs[0] * num_nodes + pairs[1])
     if count > gaps // 4:
         high, low = np.tril_indices(num_nodes, -1)
         free = np.setdiff1d(low * num_nodes + high, edges, assume_unique=True)
@@ -67,7 +67,7 @@ def random_gaps(
         ends = rng.integers(0, num_nodes, size=(2, 4 * (count - len(keys)) + 64))
         ends = ends[:, ends[0] < ends[1]]
         fresh = ends[0] * num_nodes + ends[1]
-        keys = np.concatenate([keys, fresh[~np.isin(fresh, edges)]])
+        keys = np.concatenate([keys, fresh[~_among(fresh, edges)]])
         _, first = np.unique(keys, return_index=True)
         keys = keys[np.sort(first)]
     return np.stack(np.divmod(keys[:count], num_nodes)).astype(np.int64)
@@ -184,10 +184,19 @@ def _random_cells(
     if count > (cells - len(taken)) // 4:
         free = np.setdiff1d(np.arange(cells), taken, assume_unique=True)
         return rng.choice(free, count, replace=False, shuffle=False)
-    keys = np.zeros(0, dtype=np.int64)
+    keys, taken = np.zeros(0, dtype=np.int64), np.sort(taken)
     while len(keys) < count:
         fresh = rng.integers(0, cells, size=2 * (count - len(keys)) + 64)
-        keys = np.concatenate([keys, fresh[~np.isin(fresh, taken)]])
+        keys = np.concatenate([keys, fresh[~_among(fresh, taken)]])
         _, first = np.unique(keys, return_index=True)
         keys = keys[np.sort(first)]
     return keys[:count]
+
+
+def _among(keys: np.ndarray, ascending: np.ndarray) -> np.ndarray:
+    """Which keys stand in a sorted array; bool, shape of `keys`."""
+    if len(ascending) == 0:
+        return np.zeros(len(keys), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
+    found: np.ndarray = ascending[places] == keys
+    return found

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpgnn.methods._head_model import Dropout, Rows, Stack, batch_norm_or_nothing, uniform_linear
-from dpgnn.models.gcn import Operator
+from dpgnn.models.gcn import Operator, propagate
 from dpgnn.models.masks import Masks
 
 
@@ -59,23 +59,10 @@ class SumSage(nn.Module):
         """Logits of all nodes; adjacency [v, u] is 1 where v reads u."""
         h = self._between(0, self.base(x, masks), masks)
         for hop, (own, neighbours) in enumerate(zip(self.own, self.neighbours), start=1):
-            summed = _Sum.apply(*adjacency, h)
+            summed = propagate(adjacency, h)
             h = F.normalize(own(h) + neighbours(summed), dim=1)
             h = self._between(hop, h, masks)
         return self.head(h, masks)
 
     def _between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
         return F.selu(self.dropout(self.norms[index](h), masks))
-
-
-class _Sum(torch.autograd.Function):
-    """matrix @ h for a fixed matrix whose transpose is given."""
-
-    @staticmethod
-    def forward(ctx, matrix: Tensor, transposed: Tensor, h: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.transposed = transposed
-        return matrix @ h
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def]
-        return None, None, ctx.transposed @ gradient

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
 from dpgnn.models.masks import Masks
 
+# from this width and this many products on, the compiled loop is faster
+COMPILED_WIDTH, COMPILED_PRODUCTS = 16, 2**23
+
 
 class Operator(NamedTuple):
     """A fixed sparse operator and its transpose, CSR tensors of shape (num_nodes, num_nodes)."""
@@ -78,19 +81,38 @@ class GCN(nn.Module):
             if isinstance(hidden, Tensor) and depth:
                 hidden = torch.relu(hidden)
             hidden = input_linear(hidden, layer.weight, None, dropout=self.dropout, masks=masks)
-            hidden = _Propagate.apply(*adjacency, hidden) + layer.bias
+            hidden = propagate(adjacency, hidden) + layer.bias
         assert isinstance(hidden, Tensor)
         return hidden
 
 
-class _Propagate(torch.autograd.Function):
-    """operator @ hidden for a fixed operator whose transpose is given."""
+def propagate(adjacency: Operator, h: Tensor) -> Tensor:
+    """adjacency.matrix @ h with a gradient for h, shape (num_nodes, width)."""
+    result: Tensor = _Propagate.apply(*adjacency, h)
+    return result
 
+
+class _Propagate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, operator: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx, matrix: Tensor, transposed: Tensor, h: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.transposed = transposed
-        return operator @ hidden
+        return _product(matrix, h)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[no-untyped-def]
-        return None, None, ctx.transposed @ gradient
+        return None, None, _product(ctx.transposed, gradient)
+
+
+def _product(matrix: Tensor, h: Tensor) -> Tensor:
+    """matrix @ h; large ones by our own loop, whose import takes longer than a small run."""
+    compiled = (
+        matrix.layout == torch.sparse_csr
+        and h.device.type == "cpu"
+        and h.shape[1] >= COMPILED_WIDTH
+        and len(matrix.values()) * h.shape[1] >= COMPILED_PRODUCTS
+    )
+    if not compiled:
+        return matrix @ h
+    from dpgnn.models._sparse import product
+
+    return product(matrix, h)

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from dpgnn.checks import at_least
+from dpgnn.graph import distinct_keys
 from dpgnn.samplers import _kernels
 from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.lists import Arcs, present_mask, top_k_slots
@@ -251,5 +252,5 @@ def _arcs_of(slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _sorted(arcs: np.ndarray, num_nodes: int) -> np.ndarray:
-    keys = np.unique(arcs[0] * num_nodes + arcs[1])
+    keys = distinct_keys(arcs[0] * num_nodes + arcs[1])
     return np.stack([keys // num_nodes, keys % num_nodes])

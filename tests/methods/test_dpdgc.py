@@ -17,7 +17,7 @@ from torch import Tensor
 from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
-from dpgnn.methods import dpdgc, dpdgc_plan
+from dpgnn.methods import dpdgc, dpdgc_embedding, dpdgc_plan
 from dpgnn.methods._perturb_edges import adjacency_of
 from dpgnn.methods.base import Context, Entry, Facts, facts_of
 from dpgnn.methods.dpdgc_embedding import NormalizedGradients
@@ -100,6 +100,19 @@ def test_the_gradient_is_the_chain_rule_through_the_normalisation(norm_scale: fl
         for i in range(20)
     ).backward()  # type: ignore[union-attr]
     assert torch.allclose(gradients(flat, np.arange(20)), wanted.grad, atol=1e-9)
+
+
+def test_the_compiled_rows_are_those_of_torch_and_a_zero_row_stays_zero() -> None:
+    weight = torch.from_numpy(np.random.default_rng(5).normal(size=(50, 7)).astype(np.float32))
+    weight[3] = 0
+    unit, scaled, rows = torch.empty(50, 7), torch.empty(50, 7), weight.flip(0).clone()
+    dpdgc_embedding._scale_rows(weight.numpy(), 2.5, unit.numpy(), scaled.numpy())
+    torch.testing.assert_close(unit, F.normalize(weight, dim=1))
+    torch.testing.assert_close(scaled, dpdgc_embedding.scaled_rows(weight, 2.5))
+    assert not scaled[3].any()
+    wanted = rows - (rows * unit).sum(dim=1, keepdim=True) * unit
+    dpdgc_embedding._project_rows(rows.numpy(), unit.numpy())
+    torch.testing.assert_close(rows, wanted)
 
 
 def test_every_root_stays_in_the_clipping_norm_and_one_edge_moves_two_of_them() -> None:
