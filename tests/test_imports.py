@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows", "graph",
-    "datasets", "splits",
+    "checks", "config", "memory", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows",
+    "graph", "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
     "entries", "tiers", "study", "runner", "workflow", "timings", "progress", "driver", "sharing", "cli",
     "__main__",

@@ -37,6 +37,9 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError, RuntimeError: what went wrong in the only run; of many, how many failed.
     """
+    from dpgnn.memory import keep_freed_memory
+
+    keep_freed_memory()
     # what imports make stays, so looking for garbage among it is in vain; `run_one` begins to look
     gc.disable()
     try:
