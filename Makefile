@@ -65,7 +65,8 @@ rerun: setup  ## one cell again: make rerun STUDY=quick RUN=DATASET.SETTING/ENTR
 	$(BIN)/dpgnn train --study $$($(BIN)/dpgnn run $(STUDY) --file) --run '$(RUN)'
 
 bench: setup  ## the benchmarks (minutes; machine should be quiet)
-	$(BIN)/python -m benchmarks.training_step && $(BIN)/python -m benchmarks.samplers && $(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.training_step && $(BIN)/python -m benchmarks.samplers && \
+	  $(BIN)/python -m benchmarks.full_batch && $(BIN)/python -m benchmarks.overhead
 
 env-files: setup  ## conda and GPU files from the one lock
 	$(BIN)/python envs/generate.py

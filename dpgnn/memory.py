@@ -6,11 +6,11 @@ import ctypes
 
 # glibc's numbers of what is set, and the largest array (bytes) that is kept
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-LARGEST_KEPT, MOST_KEPT = 2**28, 2**30
+LARGEST_KEPT, MOST_KEPT = 2**26, 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to keep freed arrays of up to 256 MiB, 1 GiB in all; elsewhere nothing happens.
+    """Tell glibc to keep freed arrays of up to 64 MiB, 1 GiB in all; elsewhere nothing happens.
 
     Otherwise an array of more than 32 MiB, such as a dropout mask of all features, is mapped anew at each
     step, and the system zeroes its pages: on a virtual machine that takes longer than to fill the mask.
