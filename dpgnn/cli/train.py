@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpgnn.graph import Graph
     from dpgnn.methods.base import Entry, Prepared
     from dpgnn.paths import Paths
     from dpgnn.study import RunKey, Study
@@ -97,7 +99,7 @@ def train(
     """Load what one run reads, make it, and return its record."""
     import dataclasses
 
-    from dpgnn.datasets.graph_files import read_graph, read_meta
+    from dpgnn.datasets.graph_files import read_meta
     from dpgnn.methods.base import Performance
     from dpgnn.runner import RunInputs, run_one
     from dpgnn.splits import edges_in_setting, read_split
@@ -106,7 +108,8 @@ def train(
 
     entry = study.entries[key.entry].for_dataset(key.dataset)
     folder = paths.graph(key.dataset)
-    meta, graph = read_meta(folder), read_graph(folder)
+    meta = read_meta(folder)
+    graph = _graph(folder, meta["content_sha256"])
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
@@ -139,6 +142,14 @@ def train(
     )
     out = paths.run(study.name, key.folder)
     return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)
+
+
+@functools.lru_cache(maxsize=1)
+def _graph(folder: Path, content_sha256: str) -> Graph:
+    """A graph, read once for all runs of a process."""
+    from dpgnn.datasets.graph_files import read_graph
+
+    return read_graph(folder)
 
 
 def read_prepared(entry: Entry, key: RunKey, paths: Paths) -> tuple[Prepared | None, str | None]:
