@@ -254,3 +254,27 @@ def test_a_cell_of_the_reference_is_made_again(repository: Path, tmp_path: Path)
     made = json.loads((results / "studies" / "quick" / "runs" / run / "record.json").read_text())
     kept = repository / "docs" / "reference" / "quick" / "runs" / run / "record.json"
     assert made["metrics"] == json.loads(kept.read_text())["metrics"]
+
+
+def test_what_edges_are_worth_is_that_of_the_records(repository: Path) -> None:
+    made = pl.read_csv(
+        repository / "docs/reference/caribou/tables/comparisons.csv",
+        schema_overrides={"epsilon": pl.String},
+    )
+    page = (repository / "docs/methods/gap.md").read_text(encoding="utf-8")
+    _, _, words = page.partition("GAP-EDP at epsilon 1 is ")
+    text = " ".join(words.split())
+    for entry, reference, name, before in (
+        ("gap", "mlp", "Rutgers89", ""),
+        ("gap", "mlp", "Computers", ""),
+        ("gap", "mlp", "Photo", ""),
+        ("gap-ndp", "dp_mlp", "Rutgers89", "on Rutgers89 "),
+    ):
+        (row,) = made.filter(
+            (pl.col("dataset") == PLACES[name])
+            & (pl.col("entry") == entry)
+            & (pl.col("reference") == reference)
+            & (pl.col("epsilon") == "1")
+        ).iter_rows(named=True)
+        assert row["n"] == 10
+        assert f"{before}{_rounded(row['mean'])} ±" in text, (entry, name)

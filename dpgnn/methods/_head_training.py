@@ -152,7 +152,6 @@ def _train(
         training,
         task=graph.task,
         generator=context.streams.torch("dropout", stage=stage),
-        store=context.store,
         progress=context.progress(training.num_epochs, stage),
     )
 

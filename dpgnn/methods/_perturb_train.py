@@ -92,7 +92,6 @@ def train_on(
         training,
         task=graph.task,
         generator=context.streams.torch("dropout"),
-        store=context.store,
         progress=context.progress(training.num_epochs),
     )
     model.load_state_dict(state)

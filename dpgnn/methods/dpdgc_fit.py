@@ -97,7 +97,6 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
         config.head.encoder_training,
         task=graph.task,
         generator=context.streams.torch("dropout", stage=ENCODER),
-        store=context.store,
         progress=context.progress(config.head.encoder_training.num_epochs, ENCODER),
     )
     sums = _sums(config, adjacency, state["embedding.weight"].T)

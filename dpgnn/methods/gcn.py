@@ -103,7 +103,6 @@ def fit(
         config.training,
         task=graph.task,
         generator=context.streams.torch("dropout"),
-        store=context.store,
         progress=context.progress(config.training.num_epochs),
     )
     return Fitted(state=state, history=tuple(history))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,9 +15,6 @@ from torch import Tensor, nn
 
 from dpgnn.models.masks import Masks
 from dpgnn.training.options import AdamConfig
-
-if TYPE_CHECKING:
-    from dpgnn.storage import Store
 
 State = dict[str, Tensor]
 History = list[Mapping[str, float]]
@@ -49,7 +46,6 @@ def train_full_batch(
     *,
     task: str,
     generator: torch.Generator,
-    store: Store,
     progress: Any,
 ) -> tuple[State, History]:
     """Train a model whose rows read each other, and select on validation nodes.
@@ -62,7 +58,6 @@ def train_full_batch(
         config: optimiser and selection.
         task: "multiclass" or "multilabel".
         generator: the dropout stream.
-        store: accepted so that all loops look alike; these runs take seconds and start again.
         progress: has update(step, **shown).
 
     Returns:
@@ -73,9 +68,9 @@ def train_full_batch(
         ValueError: the loss is not finite.
     """
 
-    def evaluate(with_train: bool) -> tuple[Tensor, Tensor]:
+    def evaluate() -> tuple[Tensor, Callable[[], Tensor]]:
         logits = forward(None)
-        return logits[val_idx], logits[train_idx]
+        return logits[val_idx], lambda: logits[train_idx]
 
     return _train(
         model, lambda masks: forward(masks)[train_idx], evaluate, y[train_idx], y[val_idx], config,
@@ -92,7 +87,6 @@ def train_on_rows(
     *,
     task: str,
     generator: torch.Generator,
-    store: Store,
     progress: Any,
 ) -> tuple[State, History]:
     """Train a model that reads each node's own row alone, and select on validation nodes.
@@ -100,14 +94,14 @@ def train_on_rows(
     Args:
         forward: rows and dropout masks (None at inference) -> the rows' logits.
         train, val: rows and labels of training and validation nodes.
-        model, config, task, generator, store, progress: as for `train_full_batch`.
+        model, config, task, generator, progress: as for `train_full_batch`.
 
     Returns, Raises:
         as `train_full_batch`.
     """
 
-    def evaluate(with_train: bool) -> tuple[Tensor, Tensor | None]:
-        return forward(val[0], None), forward(train[0], None) if with_train else None
+    def evaluate() -> tuple[Tensor, Callable[[], Tensor]]:
+        return forward(val[0], None), lambda: forward(train[0], None)
 
     return _train(
         model, lambda masks: forward(train[0], masks), evaluate, train[1], val[1], config,
@@ -118,7 +112,7 @@ def train_on_rows(
 def _train(
     model: nn.Module,
     forward: Callable[[Masks], Tensor],
-    evaluate: Callable[[bool], tuple[Tensor, Tensor | None]],
+    evaluate: Callable[[], tuple[Tensor, Callable[[], Tensor]]],
     y_train: Tensor,
     y_val: Tensor,
     config: AdamConfig,
@@ -127,7 +121,7 @@ def _train(
     masks: Masks,
     progress: Any,
 ) -> tuple[State, History]:
-    """The loop; `evaluate` gives logits of validation nodes, and of training nodes where asked for them."""
+    """The loop; `evaluate` gives logits of validation nodes, and what makes those of training nodes."""
     _without_compiler()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     best, best_state, since = (-1.0, 0.0), {}, 0
@@ -143,9 +137,8 @@ def _train(
         loss.backward()
         _step(optimizer)
         model.eval()
-        noted = epoch % 10 == 0 or epoch == config.num_epochs
         with torch.no_grad():
-            on_val, on_train = evaluate(noted)
+            on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
         # without validation nodes there is nothing to select on: keep the last weights
         if config.selection == "last" or len(y_val) == 0:
@@ -156,8 +149,9 @@ def _train(
         if score > best:
             best, since = score, 0
             best_state = {key: value.clone() for key, value in model.state_dict().items()}
-        if noted and on_train is not None:
-            accuracy = task_accuracy(on_train, y_train, task)
+        if epoch % 10 == 0 or epoch == config.num_epochs:
+            with torch.no_grad():
+                accuracy = task_accuracy(on_train(), y_train, task)
             row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": accuracy}
             history.append(row | {"val_accuracy": val})
         progress.update(epoch, val_accuracy=f"{val:.3f}")

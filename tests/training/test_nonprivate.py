@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 
 from dpgnn.models.inputs import as_input
 from dpgnn.models.mlp import MLP
-from dpgnn.storage import Store
 from dpgnn.training.nonprivate import train_full_batch, train_on_rows
 from dpgnn.training.options import AdamConfig
 
@@ -31,29 +29,28 @@ def model() -> MLP:
     return MLP(12, (8,), 2, dropout=0.0, generator=torch.Generator().manual_seed(1))
 
 
-def shared(folder: Path) -> dict[str, Any]:
+def shared() -> dict[str, Any]:
     return {
         "task": "multiclass",
         "generator": torch.Generator().manual_seed(2),
-        "store": Store(folder),
         "progress": Quiet(),
     }
 
 
-def on_rows(tmp_path: Path, layout: Any, num_train: int) -> tuple[Any, Any]:
+def on_rows(layout: Any, num_train: int) -> tuple[Any, Any]:
     rows = [as_input(layout(part)) for part in (X[:num_train], X[num_train:])]
     net = model()
     train, val = (rows[0], Y[:num_train]), (rows[1], Y[num_train:])
-    return train_on_rows(net, net, train, val, CONFIG, **shared(tmp_path))
+    return train_on_rows(net, net, train, val, CONFIG, **shared())
 
 
 @pytest.mark.parametrize("layout", [np.array, sp.csr_array])
-def test_rows_that_are_scored_alone_are_scored_alike(tmp_path: Path, layout: Any) -> None:
-    state, history = on_rows(tmp_path, layout, 40)
+def test_rows_that_are_scored_alone_are_scored_alike(layout: Any) -> None:
+    state, history = on_rows(layout, 40)
     net, whole = model(), as_input(layout(X))
     wanted, rows = train_full_batch(
         net, lambda masks: net(whole, masks), Y, torch.arange(40), torch.arange(40, 60), CONFIG,
-        **shared(tmp_path),
+        **shared(),
     )  # fmt: skip
     assert [row["step"] for row in history] == [10, 20, 30]
     for mine, theirs in zip(history, rows, strict=True):
@@ -63,8 +60,8 @@ def test_rows_that_are_scored_alone_are_scored_alike(tmp_path: Path, layout: Any
 
 
 @pytest.mark.parametrize("layout", [np.array, sp.csr_array])
-def test_without_validation_rows_the_last_weights_are_kept(tmp_path: Path, layout: Any) -> None:
-    state, history = on_rows(tmp_path, layout, 60)
+def test_without_validation_rows_the_last_weights_are_kept(layout: Any) -> None:
+    state, history = on_rows(layout, 60)
     net = model()
     net.load_state_dict(state)
     accuracy = float((net(as_input(X)).argmax(1) == Y).float().mean())
