@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 
 STAGES = (
     "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "share", "records",
@@ -40,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(words[:cut])
     if args.stage == "run":
         args.snakemake = words[cut + 1 :]
+    # torch says once a process that sparse tensors are new; that is no news in a log
+    warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
     try:
         code = int(args.func(args) or 0)
         sys.stdout.flush()

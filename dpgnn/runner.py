@@ -385,11 +385,7 @@ def _resources(started: float, clock: float, performance: Performance) -> dict[s
 
 
 def _set_threads(num_threads: int) -> None:
-    import warnings
-
     import torch
 
-    # PyTorch warns once a process that sparse tensors are new; that is no news in a log
-    warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
     torch.set_num_threads(num_threads)
     os.environ["NUMBA_NUM_THREADS"] = str(num_threads)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.attacks._spread import merged, spread
+
 # (nodes, their rows) -> their rows after a layer that acts on each row by itself
 RowMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -51,10 +53,10 @@ class Differences:
 
     def plus(self, other: Differences) -> Differences:
         """The sum of two sets of rows of the same queries."""
-        key, place = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
+        key, own, others = merged(self.key, other.key)
         value = np.zeros((len(key), self.value.shape[1]))
-        value[place[: len(self.key)]] = self.value
-        value[place[len(self.key) :]] += other.value
+        value[own] = self.value
+        value[others] += other.value
         return Differences(num_nodes=self.num_nodes, key=key, value=value)
 
     def spread(self, operator: sp.csc_array, *, keep: np.ndarray | None = None) -> Differences:
@@ -64,30 +66,31 @@ class Differences:
             operator: CSC, shape (num_nodes, num_nodes); row v says what v reads.
             keep: bool, shape (num_nodes,): rows that are wanted; None keeps all.
         """
-        node, starts = self.node, operator.indptr
-        counts = starts[node + 1] - starts[node]
-        column = np.repeat(np.arange(len(node)), counts)
-        offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        entry = np.repeat(starts[node], counts) + offset
-        reader, weight = operator.indices[entry].astype(np.int64), operator.data[entry]
-        if keep is not None:
-            wanted = keep[reader]
-            column, reader, weight = column[wanted], reader[wanted], weight[wanted]
-        key, row = np.unique(self.query[column] * self.num_nodes + reader, return_inverse=True)
-        moved = sp.csr_array((weight, (row, column)), shape=(len(key), len(node)))
-        return Differences(num_nodes=self.num_nodes, key=key, value=moved @ self.value)
+        everyone = np.ones(self.num_nodes, dtype=bool)
+        key, value = spread(
+            self.key, self.value, operator.indptr.astype(np.int64), operator.indices,
+            operator.data.astype(np.float64, copy=False), everyone if keep is None else keep,
+        )  # fmt: skip
+        return Differences(num_nodes=self.num_nodes, key=key, value=value)
 
-    def through(self, base: np.ndarray, row_map: RowMap) -> Differences:
+    def through(
+        self, base: np.ndarray, row_map: RowMap, ends: np.ndarray | None = None
+    ) -> Differences:
         """Rows after a layer that acts on each row by itself; rows that end unchanged are dropped.
 
         Args:
             base: float64, shape (num_nodes, width): the unperturbed rows before the layer.
             row_map: the layer.
+            ends: the unperturbed rows after it, where its rounding of a row does not depend on the other
+                rows (a matrix product's does); computed where not given.
         """
         node = self.node
         before = base[node]
-        value = row_map(node, before + self.value) - row_map(node, before)
+        unchanged = row_map(node, before) if ends is None else ends[node]
+        value = row_map(node, before + self.value) - unchanged
         changed = (value != 0).any(axis=1)
+        if changed.all():
+            return Differences(num_nodes=self.num_nodes, key=self.key, value=value)
         return Differences(num_nodes=self.num_nodes, key=self.key[changed], value=value[changed])
 
     def norms(self, num_queries: int, read: np.ndarray) -> np.ndarray:

@@ -118,6 +118,7 @@ def _aggregation(target: Target) -> Stack:
     between = target.is_released_code and config.noise_free_layer
     bases: list[np.ndarray] = []
     maps: list[RowMap] = []
+    ends: list[np.ndarray] = []
     states = [x0]
     for hop in range(1, config.num_hops + 1):
         noise = np.zeros(x0.shape)
@@ -126,6 +127,7 @@ def _aggregation(target: Target) -> Stack:
         bases.append(factor * (operator @ states[-1]) + beta * residual)
         maps.append(aggregates.after_noise(target, hop, noise, emptied))
         state = maps[-1](everyone, bases[-1])
+        ends.append(state)
         if between:
             state = factor * (operator @ state) + beta * residual
         states.append(state)
@@ -150,7 +152,7 @@ def _aggregation(target: Target) -> Stack:
             changed = changed.spread(columns, keep=wanted).scaled(factor)
             if beta:
                 changed = changed.plus(rest.scaled(beta))
-            changed = changed.through(bases[hop], maps[hop])
+            changed = changed.through(bases[hop], maps[hop], ends[hop])
             if between:
                 changed = changed.spread(columns, keep=keep if last else None).scaled(factor)
                 if beta:

@@ -86,10 +86,12 @@ def main(args: argparse.Namespace) -> int:
         return 0
     names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
     sizes = sizes_of(args)
+    for key in keys:
+        study.check_key(key)
+        check_inputs(study, key, paths)
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
-        study.check_key(key)
         # what the attacks of one run share, a fit above all, is made once
         request = cache(partial(request_of, study, key, paths, sizes))
         for name in names:
@@ -116,6 +118,25 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
         "sets": tuple(args.sets.split(",")) if args.sets else None,
     }
     return Sizes(**{name: value for name, value in given.items() if value is not None})
+
+
+def check_inputs(study: Study, key: RunKey, paths: Paths) -> None:
+    """Raise unless the graph and the split of a run are there.
+
+    Raises:
+        ValueError: one is missing; the message names it and the command that makes it.
+    """
+    from dpgnn.checks import require
+
+    for path in (
+        paths.graph(key.dataset) / "graph.json",
+        paths.split(key.dataset, key.setting, key.repeat),
+    ):
+        require(
+            path.exists(), f"{path}", f"exist to attack {key.folder}", "nothing there",
+            f"run `dpgnn run {study.name} -- --until split` (with the --tier that has this run) in the"
+            " same folder, or name the folder of results by --results",
+        )  # fmt: skip
 
 
 def attack_one(
@@ -156,8 +177,8 @@ def attack_one(
         "method": entry.method,
         "mode": entry.mode,
     }
+    request = request_of_run()
     try:
-        request = request_of_run()
         content |= {"claim": claim_of(request), "results": {**ATTACKS, **ON_REQUEST}[name](request)}
     except ValueError as error:
         reason = {"attack": name, "status": "not-available", "reason": str(error)}

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from attack_models import SHORT, STAGES, fitted
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpgnn.attacks.differences import at_nodes
 from dpgnn.attacks.influence import copies_of, influence, path_of
@@ -164,6 +166,33 @@ def test_differences_follow_a_product_and_a_row_wise_layer() -> None:
         everyone = np.arange(12)
         truth = layer(everyone, operator @ changed) - layer(everyone, operator @ base)
         assert np.allclose(found[query], np.linalg.norm(truth, axis=1))
+
+
+@given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.05, 0.3, 0.9]))
+def test_differences_of_many_queries_are_products_with_the_whole_operator(
+    seed: int, density: float
+) -> None:
+    rng, size = np.random.default_rng(seed), 9
+    operator = sp.random_array((size, size), density=density, rng=rng, format="csc")
+    nodes, rows = rng.integers(0, size, 4), rng.standard_normal((4, 2))
+    keep = rng.random(size) < 0.6
+    start = at_nodes(nodes, rows, size)
+    near = start.spread(operator)
+    joined = near.plus(start.scaled(0.5))
+    found = joined.spread(operator, keep=keep)
+    dense = np.zeros((4, size, 2))
+    dense[np.arange(4), nodes] = rows
+    truth = operator.toarray() @ dense
+    for result, expected in (
+        (near, truth),
+        (joined, truth + 0.5 * dense),
+        (found, operator.toarray() @ (truth + 0.5 * dense) * keep[:, None]),
+    ):
+        assert (np.diff(result.key) > 0).all()
+        filled = np.zeros((4, size, 2))
+        filled[result.query, result.node] = result.value
+        assert np.allclose(filled, expected)
+    assert keep[found.node].all()
 
 
 _CACHE: dict[str, Any] = {}

@@ -73,6 +73,19 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
 
 
+def test_missing_inputs_of_any_run_stop_the_command_before_it_writes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = "chains-s.public/lapgraph/eps=1/1"
+    assert main(f"attack --study config.yaml --run {RUN} --run {absent}".split()) == 1
+    message = capsys.readouterr().err
+    assert (
+        "chains-s.public.1.parquet must exist to attack chains-s.public/lapgraph/eps=1/1" in message
+    )
+    assert "--until split" in message
+    assert not (folder / "results" / "studies").exists()
+
+
 def test_tables_stand_in_their_blocks_of_a_page(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,80 @@
+"""The rows that a sparse operator makes of the changed rows of many queries."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def spread(key, value, ptr, readers, weights, keep):
+    """operator @ rows, query by query.
+
+    Args:
+        key: int64, shape (num_rows,), ascending: query * num_nodes + node.
+        value: float64, shape (num_rows, width).
+        ptr, readers, weights: the operator's columns: readers[ptr[v]:ptr[v + 1]] read v.
+        keep: bool, shape (num_nodes,): rows that are wanted.
+
+    Returns:
+        The keys of the rows that read a changed one, ascending, and their values.
+    """
+    num_nodes, width = len(keep), value.shape[1]
+    # place[v]: number of the query that reached v last; then the row that v has in the result
+    place = np.full(num_nodes, np.int64(-1))
+    rows = np.int64(0)
+    for row in range(len(key)):
+        query, node = divmod(key[row], num_nodes)
+        for entry in range(ptr[node], ptr[node + 1]):
+            reader = readers[entry]
+            if keep[reader] and place[reader] != query:
+                place[reader] = query
+                rows += 1
+    keys, moved = np.empty(rows, np.int64), np.zeros((rows, width))
+    reached = np.zeros(num_nodes, np.bool_)
+    rows, first = np.int64(0), 0
+    while first < len(key):
+        query = key[first] // num_nodes
+        last = first
+        while last < len(key) and key[last] // num_nodes == query:
+            node = key[last] % num_nodes
+            for entry in range(ptr[node], ptr[node + 1]):
+                if keep[readers[entry]]:
+                    reached[readers[entry]] = True
+            last += 1
+        for node in range(num_nodes):
+            if reached[node]:
+                reached[node] = False
+                place[node] = rows
+                keys[rows] = query * num_nodes + node
+                rows += 1
+        for row in range(first, last):
+            node, read = key[row] - query * num_nodes, value[row]
+            for entry in range(ptr[node], ptr[node + 1]):
+                if keep[readers[entry]]:
+                    total, weight = moved[place[readers[entry]]], weights[entry]
+                    for column in range(width):
+                        total[column] += weight * read[column]
+        first = last
+    return keys, moved
+
+
+@njit(cache=True, nogil=True)
+def merged(left, right):
+    """The union of two ascending lists of keys, and where each entry of the two lies in it."""
+    keys = np.empty(len(left) + len(right), np.int64)
+    of_left, of_right = np.empty(len(left), np.int64), np.empty(len(right), np.int64)
+    i = j = rows = 0
+    while i < len(left) or j < len(right):
+        from_left = i < len(left) and (j == len(right) or left[i] <= right[j])
+        from_right = j < len(right) and (i == len(left) or right[j] <= left[i])
+        if from_left:
+            keys[rows], of_left[i] = left[i], rows
+            i += 1
+        if from_right:
+            keys[rows], of_right[j] = right[j], rows
+            j += 1
+        rows += 1
+    return keys[:rows].copy(), of_left, of_right
