@@ -31,6 +31,7 @@ class EntryConfig:
         sweep: option path -> values; one entry for each combination, named BASE~option=value.
         epsilons: overrides the study's list.
         delta: overrides the study's delta; "auto" or a number in (0, 1).
+        delta_for: delta on one data set, by its name; it overrides `delta`.
         datasets: only these data sets; empty for all.
         settings: only these settings; empty for all.
         title: how tables call it; the method's title when empty.
@@ -46,6 +47,7 @@ class EntryConfig:
     sweep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     epsilons: tuple[str, ...] | None = None
     delta: float | Literal["auto"] | None = None
+    delta_for: Mapping[str, float | Literal["auto"]] = field(default_factory=dict)
     datasets: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     title: str = ""
@@ -65,6 +67,7 @@ class StudyEntry:
     options_for: Mapping[str, Mapping[str, Any]]
     epsilons: tuple[str, ...] | None
     delta: float | Literal["auto"] | None
+    delta_for: Mapping[str, float | Literal["auto"]]
     datasets: tuple[str, ...]
     settings: tuple[str, ...]
 
@@ -129,7 +132,11 @@ def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]
         "title": entry.title or None,
     }
     own = {key: value for key, value in own.items() if value is not None}
-    options = {"options": dict(entry.options), "options_for": dict(entry.options_for)}
+    options = {
+        "options": dict(entry.options),
+        "options_for": dict(entry.options_for),
+        "delta_for": dict(entry.delta_for),
+    }
     if entry.extends is None:
         return own | options
     if entry.extends in (*seen, name):
@@ -207,6 +214,7 @@ def _study_entry(name: str, fields: dict[str, Any]) -> StudyEntry:
         options_for=fields["options_for"],
         epsilons=fields.get("epsilons"),
         delta=fields.get("delta"),
+        delta_for=fields["delta_for"],
         datasets=fields.get("datasets", ()),
         settings=fields.get("settings", ()),
     )

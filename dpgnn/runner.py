@@ -34,6 +34,7 @@ from dpgnn.storage import (
     Store,
     atomic_write,
     column_of,
+    read_json,
     sha256_json,
     write_json,
     write_parquet,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 # what else decides a record besides the method's own code
 RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
 # the record is last: where it stands, the others do too
+INPUTS = "inputs.json"
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
 PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
 
@@ -138,13 +140,14 @@ def run_one(
         source=method.source,
         config_sha256=sha256_json(config),
         code_sha256=code,
-        inputs=inputs.hashes,
+        # a hash tells neighbouring graphs apart, so a release shows none
+        inputs=inputs.hashes if inputs.randomness == "study" else {},
         budget=_budget(inputs.epsilon, delta, None),
         randomness=streams.recorded(),
         num_threads=inputs.performance.num_threads,
         versions=versions(),
     )
-    kept = _kept(finished, base)
+    kept = _kept(finished, base, inputs.hashes)
     if finished is not None and kept is not None:
         _copy(finished, out)
         return kept
@@ -155,10 +158,12 @@ def run_one(
     except ValueError as error:
         record = dataclasses.replace(base, status="failed", reason=f"plan: {error}")
         _write(out, record, None, {}, _resources(started, clock, inputs.performance))
-        _copy(out, finished)
+        _copy(out, finished, inputs.hashes)
         return record
     edge_caveats = inputs.edge_caveats if method.uses_edges else ()
     plan = _with_caveats(plan, (*inputs.caveats, *edge_caveats))
+    if inputs.delta == "auto" and inputs.entry.privacy_unit == "edge":
+        plan = _with_public(plan, "order of magnitude of the number of edges (delta)")
     ledger = Ledger(plan)
     context = Context(
         ledger=ledger,
@@ -186,7 +191,7 @@ def run_one(
     )
     resources = _resources(started, clock, inputs.performance) | {"train_seconds": trained}
     _write(out, record, fitted, {"released": method.name}, resources)
-    _copy(out, finished)
+    _copy(out, finished, inputs.hashes)
     context.store.clear()
     return record
 
@@ -253,19 +258,21 @@ def _may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
     return randomness == "study" or len(plan.mechanisms) <= 1 or method.restartable
 
 
-def _kept(folder: Path | None, base: Record) -> Record | None:
+def _kept(folder: Path | None, base: Record, hashes: Mapping[str, Any]) -> Record | None:
     """The record of a kept run when it is of the same configuration, code and inputs."""
     if folder is None or not (folder / RUN_FILES[-1]).exists():
         return None
     record = read_record(folder / RUN_FILES[-1])
-    same = (record.config_sha256, record.code_sha256, dict(record.inputs))
-    return record if same == (base.config_sha256, base.code_sha256, dict(base.inputs)) else None
+    same = (record.config_sha256, record.code_sha256, read_json(folder / INPUTS))
+    return record if same == (base.config_sha256, base.code_sha256, dict(hashes)) else None
 
 
-def _copy(source: Path, target: Path | None) -> None:
-    """Copy a run's files, the record last."""
+def _copy(source: Path, target: Path | None, hashes: Mapping[str, Any] | None = None) -> None:
+    """Copy a run's files, the record last; `hashes` of the inputs stay in the scratch folder."""
     if target is None:
         return
+    if hashes is not None:
+        write_json(target / INPUTS, hashes)
     for name in RUN_FILES:
         with atomic_write(target / name) as file:
             file.write((source / name).read_bytes())
@@ -284,6 +291,14 @@ def _with_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
         return plan
     claims = tuple(
         dataclasses.replace(claim, caveats=tuple(sorted({*claim.caveats, *caveats})))
+        for claim in plan.claims
+    )
+    return dataclasses.replace(plan, claims=claims)
+
+
+def _with_public(plan: Plan, fact: str) -> Plan:
+    claims = tuple(
+        dataclasses.replace(claim, assumed_public=(*claim.assumed_public, fact))
         for claim in plan.claims
     )
     return dataclasses.replace(plan, claims=claims)

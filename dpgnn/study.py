@@ -156,8 +156,10 @@ class Study:
         )  # fmt: skip
 
     def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
-        """delta of an entry on a data set: the entry's, else the data set's, else the study's."""
-        for delta in (self.entries[entry].delta, self.config.datasets[dataset].delta):
+        """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's."""
+        stated = self.entries[entry]
+        own = (stated.delta_for.get(dataset), stated.delta)
+        for delta in (*own, self.config.datasets[dataset].delta):
             if delta is not None:
                 return delta
         return self.config.delta
@@ -269,8 +271,10 @@ def _check_config(config: StudyConfig) -> None:
             _check_delta(f"datasets.{name}.delta", dataset.delta)
         for name, entry in config.entries.items():
             _check_delta(f"entries.{name}.delta", entry.delta)
+            for dataset_name, delta in entry.delta_for.items():
+                _check_delta(f"entries.{name}.delta_for.{dataset_name}", delta)
             check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
-            for dataset_name in (*entry.datasets, *entry.options_for):
+            for dataset_name in (*entry.datasets, *entry.options_for, *entry.delta_for):
                 one_of(f"data set of entries.{name}", dataset_name, config.datasets)
             for setting in entry.settings:
                 one_of(f"setting of entries.{name}", setting, config.settings)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.checks import at_least
+from dpgnn.graph import distinct_keys
 from dpgnn.methods._perturb_edges import (
     check_degree_promise,
     symmetric_adjacency,
@@ -54,11 +55,16 @@ def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> Samp
         }
     else:
         name, params = "bounded_edges", {"max_degree": config.max_degree}
+        if entry.mode == "published":
+            params["measured"] = True  # published noise may read the smallest degree
     return SamplerSpec(name=name, params=params)
 
 
 def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Prepared:
     """Edges source -> target, ascending by target; as sensitive as the graph.
+
+    The smallest degree is a fact only where a published plan may read it: facts stand in the record, and
+    one record can change it.
 
     Raises:
         ValueError: bounded_edges and a degree above the bound.
@@ -75,7 +81,7 @@ def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Pre
     elif spec.name == "undirected_edges":
         pass
     elif spec.name == "own_list_edges":
-        both = own_list_edges(both, graph.num_nodes, bound, rng=rng)
+        both = own_list_edges(own_arcs(graph), graph.num_nodes, bound, rng=rng)
     else:
         both = sampled_edges(
             both, graph.num_nodes, bound, rng=rng, drop_last_node=params["drop_last_node"]
@@ -84,17 +90,31 @@ def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Pre
             kept = undirected_pairs(both, graph.num_nodes)
             both = np.concatenate([kept, kept[::-1]], axis=1)
     both = both[:, np.lexsort((both[0], both[1]))]
-    smallest = int(np.bincount(both[1], minlength=graph.num_nodes).min())
+    facts = {}
+    if spec.name in ("sampled_edges", "undirected_edges") or params.get("measured"):
+        facts["minimum_degree"] = int(np.bincount(both[1], minlength=graph.num_nodes).min())
     return Prepared(
-        kind="edges",
-        table=pa.table({"source": both[0], "target": both[1]}),
-        # read by published plans only, whose claims say so
-        facts={"minimum_degree": smallest},
+        kind="edges", table=pa.table({"source": both[0], "target": both[1]}), facts=facts
     )
 
 
+def own_arcs(graph: Graph) -> np.ndarray:
+    """Arcs by the node whose record lists them, int64, shape (2, num_arcs), without self-loops.
+
+    A directed arc belongs to its source alone; merged with its mirror it would stand in the target's list
+    too, and a record could push ids out of other records' lists. An undirected edge is one half-edge of
+    either end.
+    """
+    if not graph.directed:
+        pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
+        return np.concatenate([pairs, pairs[::-1]], axis=1)
+    source, target = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    keys = distinct_keys(source * graph.num_nodes + target)
+    return np.stack(np.divmod(keys, graph.num_nodes)).astype(np.int64)
+
+
 def own_list_edges(
-    both: np.ndarray, num_nodes: int, max_degree: int, *, rng: np.random.Generator
+    arcs: np.ndarray, num_nodes: int, max_degree: int, *, rng: np.random.Generator
 ) -> np.ndarray:
     """Each node's K neighbours of smallest keyed priority, as edges node -> neighbour.
 
@@ -103,7 +123,7 @@ def own_list_edges(
     from dpgnn.samplers.own_list import OwnList
 
     lists = OwnList(max_degree=max_degree).lists(
-        both, num_nodes=num_nodes, train_idx=np.arange(num_nodes), rng=rng
+        arcs, num_nodes=num_nodes, train_idx=np.arange(num_nodes), rng=rng
     )
     target = np.repeat(np.arange(num_nodes), np.diff(lists.pointer))
     return np.stack([np.asarray(lists.sources, dtype=np.int64), target])

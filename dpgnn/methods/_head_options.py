@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpgnn.checks import at_least, probability, require
 from dpgnn.training.options import AdamConfig
 
+if TYPE_CHECKING:
+    from dpgnn.methods.base import Entry
+
 DEFAULT_TRAINING = AdamConfig(lr=1e-3, weight_decay=0.0, num_epochs=100)
+
+
+# what the training by DP-SGD at node level does not read
+EDGE_LEVEL_ONLY = ("head_layers", "dropout", "batch_norm", "encoder_training", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +48,25 @@ class HeadConfig:
         at_least("encoder_layers", self.encoder_layers, 0)
         probability("dropout", self.dropout)
         require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+
+
+def check_node_level(entry: Entry, path: str) -> None:
+    """Refuse options of the head that have no effect where it is trained by DP-SGD.
+
+    Raises:
+        ValueError: one differs from the method's default at node level. The released CARIBOU trains its
+            head without noise there, so it may have them.
+    """
+    private = entry.mode != "nonprivate" and entry.privacy_unit != "edge"
+    if not private or getattr(entry.options, "variant", "") == "as-released":
+        return
+    default = type(entry.options)().head
+    for name in EDGE_LEVEL_ONLY:
+        value = getattr(entry.options.head, name)
+        require(
+            value == getattr(default, name),
+            f"{path}.options.head.{name}",
+            "stay at its default at node level, where it has no effect",
+            value,
+            "set node.encoder and node.head instead",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.events import LaplaceRelease, RandomizedResponse
@@ -36,6 +37,18 @@ def pure_claim(entry: Entry, *, epsilon: float, **words: Any) -> Claim:
         accountant="pure",
         **(fields | words),
     )
+
+
+def truthful(epsilon: float) -> tuple[float, float]:
+    """Probabilities (of the truth, of a lie) of randomised response that is epsilon-DP as doubles.
+
+    e^epsilon/(e^epsilon + 1) rounds to 1 from epsilon 37 on, and above its value before that. The lie is
+    rounded up to a multiple of 2^-53, two units above what the floating-point exponential may be off by, so
+    that the truth is exactly one minus it and their ratio is at most e^epsilon.
+    """
+    unit = 2.0**-53
+    lie = min((math.ceil(math.exp(-epsilon) / (1 + math.exp(-epsilon)) / unit) + 2) * unit, 0.5)
+    return 1.0 - lie, lie
 
 
 def response_mechanism(

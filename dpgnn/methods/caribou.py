@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods._head_options import check_node_level
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -106,6 +107,7 @@ METHOD = Method(
     ),
     sampler=sampler,
     prepare=prepare,
+    check=check_node_level,
     plan=plan,
     fit=fit,
     predict=predict,

@@ -16,7 +16,7 @@ from dpgnn.accountants.events import Event, GaussianRelease
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.checks import positive, require
 from dpgnn.methods import dpdgc_plan
-from dpgnn.methods._head_options import HeadConfig
+from dpgnn.methods._head_options import HeadConfig, check_node_level
 from dpgnn.methods._perturb_node import CHANGED, Aggregation, published_plan, sound_plan
 from dpgnn.methods._perturb_node_options import NodeConfig
 from dpgnn.methods._perturb_plan import mark_large_delta
@@ -120,11 +120,14 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         )
 
     size = config.norm_scale * node_sensitivity(config.node.max_degree, entry.relation)
+    stated = size
+    if entry.mode == "published" and entry.relation == "replace-one":
+        stated = config.norm_scale * math.sqrt(2 * config.node.max_degree)  # as the released code
     rows = changed_rows(config.node.max_degree, entry.relation)
     stable = config.node.bounding == "declared" and config.normalized
     aggregation = Aggregation(
         build=build,
-        sensitivity=size,
+        sensitivity=stated,
         proved=size if stable else None,
         num_hops=1,
         details={"norm_scale": config.norm_scale},
@@ -191,6 +194,7 @@ METHOD = Method(
     ),
     sampler=sampler,
     prepare=prepare,
+    check=check_node_level,
     plan=plan,
     fit=fit,
     predict=predict,

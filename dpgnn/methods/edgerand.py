@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from dpgnn.methods._perturb_graph_plan import (
     pure_claim,
     require_private,
     response_mechanism,
+    truthful,
 )
 from dpgnn.methods.base import (
     Context,
@@ -55,10 +55,10 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 4.
     """
     require_private(budget)
-    truth = 1 / (1 + math.exp(-budget.epsilon))
-    check_size(facts, 1 - truth)
+    truth, lie = truthful(budget.epsilon)
+    check_size(facts, lie)
     mechanism = response_mechanism(
-        MECHANISM, one_if_one=truth, one_if_zero=1 - truth, details={"s": 2 * (1 - truth)}
+        MECHANISM, one_if_one=truth, one_if_zero=lie, details={"s": 2 * lie}
     )
     claim = pure_claim(entry, epsilon=budget.epsilon, status="proved")
     return Plan(mechanisms=(mechanism,), claims=(claim,), facts=facts.recorded())

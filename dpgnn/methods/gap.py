@@ -15,7 +15,7 @@ import numpy as np
 from dpgnn.accountants.events import Event, GaussianRelease, compose
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.checks import at_least, one_of, require
-from dpgnn.methods._head_options import HeadConfig
+from dpgnn.methods._head_options import HeadConfig, check_node_level
 from dpgnn.methods._perturb_node import (
     AGGREGATE,
     Aggregation,
@@ -130,7 +130,9 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     size = node_sensitivity(config.node.max_degree, entry.relation)
     sound = entry.mode == "sound"
     _check_sound(entry, config)
-    stable = sound or config.node.bounding == "declared"
+    bounded = sound or config.node.bounding == "declared"
+    # columns are divided by norms over all rows, the changed node's own among them: every row moves
+    stable = bounded and config.normalization == "l2"
 
     def build(noise_stddev: float, sensitivity: float) -> Event[Any]:
         hop: GaussianRelease[Any] = GaussianRelease(
@@ -149,7 +151,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     if sound:
         return sound_plan(entry, facts, budget, config.node, aggregation, with_encoder=with_encoder)
     # the publication answers for every node from the noisy rows, the changed node's own row among them
-    caveats = ("own-row-uncounted",) if stable else ("own-row-uncounted", "degree-bound-unstable")
+    caveats = ("own-row-uncounted",) if bounded else ("own-row-uncounted", "degree-bound-unstable")
     return published_plan(
         entry, facts, budget, config.node, aggregation, caveats=caveats, with_encoder=with_encoder,
         stated_release="weights+predictions",
@@ -238,6 +240,7 @@ METHOD = Method(
     ),
     sampler=sampler,
     prepare=prepare,
+    check=check_node_level,
     plan=plan,
     fit=fit,
     predict=predict,

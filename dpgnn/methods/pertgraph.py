@@ -6,7 +6,6 @@ with a further probability q, chosen from a noisy density so that about as many 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from dpgnn.methods._perturb_graph_plan import (
     pure_claim,
     require_private,
     response_mechanism,
+    truthful,
 )
 from dpgnn.methods.base import (
     Context,
@@ -63,6 +63,7 @@ class PertGraphConfig:
         open_probability("density_share", self.density_share)
         at_least("block_rows", self.block_rows, 1)
         at_least("num_hops", self.num_hops, 1)
+        at_least("head.encoder_layers", self.head.encoder_layers, 1)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
@@ -83,9 +84,9 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     require_private(budget)
     for_density = config.density_share * budget.epsilon
     for_edges = budget.epsilon - for_density
-    truth = 1 / (1 + math.exp(-for_edges))
+    truth, lie = truthful(for_edges)
     response = response_mechanism(
-        EDGES, one_if_one=truth, one_if_zero=1 - truth, details={"directions": 1}
+        EDGES, one_if_one=truth, one_if_zero=lie, details={"directions": 1}
     )
     if entry.mode == "sound":
         unit = 1 / max(num_cells(facts.num_nodes), 1)
