@@ -44,7 +44,8 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
     arguments = {}
     for name, field in fields.items():
         if name in value:
-            arguments[name] = read_value(hints[name], value[name], join(path, name))
+            given = _on_default(field.default, value[name])
+            arguments[name] = read_value(hints[name], given, join(path, name))
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{join(path, name)} is required and missing")
     try:
@@ -53,6 +54,21 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from None
+
+
+def _on_default(default: Any, value: Any) -> Any:
+    """A mapping for a field whose default is a dataclass: what it leaves out is as in that default.
+
+    The class's own defaults may be others: `head: Head = Head(layers=2)` with {"width": 8} has 2 layers.
+    """
+    if not dataclasses.is_dataclass(default) or not isinstance(value, Mapping):
+        return value
+    rest = {
+        field.name: getattr(default, field.name)
+        for field in dataclasses.fields(default)
+        if field.init
+    }
+    return rest | {key: _on_default(rest.get(key), item) for key, item in value.items()}
 
 
 def read_value(hint: Any, value: Any, path: str) -> Any:

@@ -83,3 +83,17 @@ def test_the_schema_accepts_and_refuses_what_read_does() -> None:
         "description": "step size, on two lines.",
         "default": 0.1,
     }
+
+
+def test_a_partial_mapping_leaves_the_rest_as_in_the_default_of_its_field() -> None:
+    """`head: {hidden: 8}` must not change how many layers the method's own default head has."""
+    from dpgnn import methods
+
+    stated = config.read(methods.get("dpdgc").config, {"head": {"hidden": 8}})
+    assert (stated.head.hidden, stated.head.base_layers, stated.head.head_layers) == (8, 2, 2)
+    deep = config.read(
+        methods.get("dp_mlp").config, {"training": {"optimizer": {"weight_decay": 0.1}}}
+    )
+    assert (deep.training.optimizer.lr, deep.training.optimizer.weight_decay) == (0.01, 0.1)
+    with pytest.raises(config.ConfigError, match=r"head\.hiden"):
+        config.read(methods.get("dpdgc").config, {"head": {"hiden": 8}})

@@ -172,6 +172,14 @@ def test_delta_comes_from_the_nearest_place() -> None:
     assert study.delta_for("dp", "digits") == 1e-4
     assert study.delta_for("dp", "chains-s") == 1e-3
     assert resolve(changed(entries__dp__delta=1e-6)).delta_for("dp", "digits") == 1e-6
+    own = {"entries__dp__delta": 1e-6, "entries__dp__delta_for": {"digits": 1e-2}}
+    there = resolve(changed(**own))
+    assert there.delta_for("dp", "digits") == 1e-2
+    assert there.delta_for("dp", "chains-s") == 1e-6
+    with pytest.raises(ConfigError, match=r"delta_for\.digits must be in \(0, 1\)"):
+        resolve(changed(entries__dp__delta_for={"digits": 1.5}))
+    with pytest.raises(ConfigError, match="data set of entries.dp 'nowhere'"):
+        resolve(changed(entries__dp__delta_for={"nowhere": 0.1}))
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

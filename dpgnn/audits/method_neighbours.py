@@ -253,10 +253,6 @@ class _Runner:
                     ("dpgnn.methods._drw_data", "undirected"),
                 ):
                     replace(module, name, lambda _: lambda *rest, **named: arcs)
-                replace(
-                    "dpgnn.methods._aggregate_bounds", "own_list_edges",
-                    lambda real: lambda both, *rest, **named: real(arcs, *rest, **named),
-                )  # fmt: skip
             build = RootGradients.__init__
 
             def keeping(this: Any, network: Any, x: Any, trees: Any, **named: Any) -> None:

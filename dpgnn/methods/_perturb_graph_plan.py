@@ -43,11 +43,11 @@ def truthful(epsilon: float) -> tuple[float, float]:
     """Probabilities (of the truth, of a lie) of randomised response that is epsilon-DP as doubles.
 
     e^epsilon/(e^epsilon + 1) rounds to 1 from epsilon 37 on, and above its value before that. The lie is
-    rounded up to a multiple of 2^-53, two units above what the floating-point exponential may be off by, so
-    that the truth is exactly one minus it and their ratio is at most e^epsilon.
+    rounded up to a multiple of 2^-53, with room for the rounding of the exponential, so that the truth is
+    exactly one minus it and their ratio is at most e^epsilon.
     """
-    unit = 2.0**-53
-    lie = min((math.ceil(math.exp(-epsilon) / (1 + math.exp(-epsilon)) / unit) + 2) * unit, 0.5)
+    unit, exact = 2.0**-53, math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    lie = min(math.ceil(exact * (1 + 2.0**-49) / unit) * unit, 0.5)
     return 1.0 - lie, lie
 
 

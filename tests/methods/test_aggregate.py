@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dpgnn.accountants import gdp
+from dpgnn.graph import Graph
 from dpgnn.methods import gap
 from dpgnn.methods._aggregate import (
     ContractiveLayer,
@@ -21,8 +22,14 @@ from dpgnn.methods._aggregate import (
     symmetric_operator,
     unit_rows,
 )
-from dpgnn.methods._aggregate_bounds import own_list_edges, sampled_edges
+from dpgnn.methods._aggregate_bounds import (
+    own_list_edges,
+    prepare,
+    reading_matrix,
+    sampled_edges,
+)
 from dpgnn.methods._perturb_edges import symmetric_adjacency, undirected_pairs
+from dpgnn.methods.base import SamplerSpec
 
 LAYER = ContractiveLayer(contraction=0.8, alpha1=0.7, beta=0.5)
 
@@ -182,6 +189,28 @@ def test_own_lists_let_a_record_decide_at_most_k_rows_for_every_key() -> None:
             change = whole - removed
             assert np.delete(change, u, axis=1).any() is np.False_
             assert np.abs(change[:, u]).sum() <= 3
+
+
+def test_half_edges_of_a_directed_graph_stay_with_the_record_that_lists_them() -> None:
+    """u lists everybody and nobody lists u: its record decides K rows, and no slot of another list."""
+    rng, size, bound = np.random.default_rng(3), 40, 3
+    source, target = np.nonzero(rng.random((size, size)) < 0.3)
+    keep = (source != target) & (source != 0) & (target != 0)
+    others = np.stack([source[keep], target[keep]])
+    hub = np.stack([np.zeros(size - 1, dtype=np.int64), np.arange(1, size)])
+    spec = SamplerSpec(name="own_list_edges", params={"max_degree": bound})
+    made = []
+    for arcs in (np.concatenate([others, hub], axis=1), others):
+        world = Graph(
+            name="g", x=np.eye(size, dtype=np.float32), edge_index=arcs.astype(np.int64),
+            y=np.zeros(size, dtype=np.int64), num_classes=2, directed=True,
+        )  # fmt: skip
+        prepared = prepare(world, spec, rng=np.random.default_rng(7))
+        assert prepared.facts == {}
+        made.append(reading_matrix(prepared, size).toarray())
+    change = made[0] - made[1]
+    assert change[:, 1:].any() is np.False_
+    assert np.linalg.norm(change) == pytest.approx(gap.node_sensitivity(bound, "null-one"))
 
 
 def test_sampled_edges_bound_out_degrees_but_one_node_changes_other_lists() -> None:

@@ -170,6 +170,19 @@ def test_every_planned_mechanism_is_entered_once(
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_sound_records_hold_no_measured_degree(
+    tmp_path: Path, name: str, mode: Any, support: Support
+) -> None:
+    record = run(tmp_path, entry_of(name, mode, support))
+    measured = record["facts"]["depends_on_structure"]
+    if mode == "sound":
+        # what is left is a function of options and public sizes
+        assert set(measured) <= {"promise", "num_subgraphs"}
+    if "num_subgraphs" in measured:
+        assert support.privacy_unit == "node-features", "edges are public there"
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
 def test_a_release_shows_no_metric_no_loss_and_no_seed(
     tmp_path: Path, name: str, mode: Any, support: Support
 ) -> None:
@@ -179,6 +192,7 @@ def test_a_release_shows_no_metric_no_loss_and_no_seed(
     record = run(tmp_path / "a", entry, randomness="release")
     run(tmp_path / "b", entry, randomness="release")
     assert record["metrics"] == {}
+    assert record["inputs"] == {}, "a hash tells neighbouring graphs apart"
     assert record["randomness"] == {"kind": "release", "root_seed": None}
     columns = set(read_parquet(tmp_path / "a" / "history.parquet").column_names)
     assert columns <= {"step", "epsilon"}

@@ -123,3 +123,58 @@ def test_a_batch_larger_than_the_training_set_is_refused_where_batches_are_dropp
 def test_published_quirks_are_refused_in_sound_mode(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan_of("sound", "node-bounded", "null-one", **options)
+
+
+def test_columns_divided_by_norms_over_all_rows_leave_no_proof_at_node_level() -> None:
+    """One node's own row is in the norms, so it moves every other row; with l2 it moves D of them."""
+    import numpy as np
+
+    from dpgnn.methods._aggregate import column_scaled_rows, noisy_sums, unit_rows
+    from dpgnn.methods._perturb_edges import symmetric_adjacency
+
+    for relation in ("add-remove", "null-one", "replace-one"):
+        l2, l1 = (
+            plan_of("published", "node-bounded", relation, normalization=kind, node=NODE).claims[1]
+            for kind in ("l2", "columns-l1")
+        )
+        assert math.isfinite(l2.epsilon)
+        assert l2.status == "proved"
+        assert math.isinf(l1.epsilon)
+
+    rng, size = np.random.default_rng(0), 12
+    pairs = np.array([[0, 0, 3, 5, 7, 9], [1, 2, 4, 6, 8, 10]])
+    x = unit_rows(rng.standard_normal((size, 4)))
+    emptied = x.copy()
+    emptied[0] = 0
+    without = pairs[:, (pairs != 0).all(axis=0)]
+    changed = {}
+    for kind, normalize in (("l2", unit_rows), ("columns-l1", column_scaled_rows)):
+        rows = [
+            noisy_sums(
+                symmetric_adjacency(edges, size), normalize(start), num_hops=1, noise_stddev=1.0,
+                draw=lambda hop, shape: np.random.default_rng(hop).standard_normal(shape),
+                normalize=normalize,
+            )[-1]
+            for edges, start in ((pairs, x), (without, emptied))
+        ]  # fmt: skip
+        changed[kind] = int((rows[0] != rows[1])[1:].any(axis=1).sum())
+    assert changed == {"l2": 2, "columns-l1": size - 1}
+
+
+def test_options_of_the_head_without_effect_at_node_level_are_refused() -> None:
+    for method in ("gap", "dpdgc", "caribou"):
+        chosen = methods.get(method)
+        for options in ({"dropout": 0.0}, {"head_layers": 3}, {"training": {"lr": 0.5}}):
+            entry = Entry(
+                name="e", method=method, mode="sound", privacy_unit="node-bounded",
+                relation="null-one", options=strict.read(chosen.config, {"head": options}),
+            )  # fmt: skip
+            with pytest.raises(
+                ValueError, match=r"head\..* must stay at its default at node level"
+            ):
+                chosen.check_entry(entry, "entries.e")
+        entry = Entry(
+            name="e", method=method, mode="sound", privacy_unit="node-bounded", relation="null-one",
+            options=strict.read(chosen.config, {"head": {"hidden": 16}}),
+        )  # fmt: skip
+        chosen.check_entry(entry, "entries.e")

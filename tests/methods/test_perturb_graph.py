@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from scipy import stats
 from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods import pertgraph
+from dpgnn.methods import _perturb_graph, pertgraph
 from dpgnn.methods._perturb_edges import symmetric_adjacency, undirected_pairs
 from dpgnn.methods._perturb_graph import (
     block_response,
@@ -160,6 +162,19 @@ def test_composed_mechanisms_spend_at_most_epsilon(name: str) -> None:
     assert 3.5 < spent <= 4.0 + 1e-3  # the grid of losses rounds up
 
 
+@pytest.mark.parametrize("name", ["edgerand", "pertgraph"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 32.0, 36.0, 40.0, 100.0])
+def test_answers_spend_no_more_than_claimed_when_rounded(name: str, epsilon: float) -> None:
+    plan = plan_of(name, "sound", epsilon, num_nodes=10)
+    (event,) = (m.event for m in plan.mechanisms if hasattr(m.event, "one_if_one"))
+    share = epsilon if name == "edgerand" else 0.9 * epsilon
+    one, zero = Fraction(event.one_if_one), Fraction(event.one_if_zero)
+    assert one + zero == 1
+    # doubles are exact fractions; e^share from below by its series
+    assert one / zero <= Fraction(math.exp(min(share, 40.0))) * (1 - Fraction(1, 2**52))
+    assert math.log(one / zero) > min(share, 34.0) - 0.02
+
+
 def test_the_published_pertgraph_spends_many_times_its_epsilon() -> None:
     stated, proved = plan_of("pertgraph", "published", 1.0).claims
     assert stated.epsilon == 1.0
@@ -169,14 +184,45 @@ def test_the_published_pertgraph_spends_many_times_its_epsilon() -> None:
     assert pertgraph.published_spends(501, 500, 0.0, 0.9) == pytest.approx(1.8)
 
 
-def test_published_spending_is_reached_by_an_explicit_pair_of_graphs() -> None:
-    """Density losses of both rows and answer losses of both directions add up in the worst outcome."""
+def test_published_spending_is_what_the_worst_edge_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses of the densities and answers that the mechanism itself makes, for every pair of 7 nodes."""
     num_nodes, rows, for_density, for_edges = 7, 3, 0.2, 1.0
+    scale, truth = 1 / (num_nodes**2 * for_density), 1 / (1 + math.exp(-for_edges))
+    edges = dense(PAIRS)
+
+    def densities_and_cells(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen: list[float] = []
+        silent = SimpleNamespace(laplace=lambda mean, scale: mean)
+
+        def spy(density: float, keep: float) -> float:
+            assert keep == truth
+            seen.append(density)
+            return keep_density(density, keep)
+
+        monkeypatch.setattr(_perturb_graph, "keep_density", spy)
+        block_response(
+            sp.csr_array(adjacency), scale=scale, truth=truth, block_rows=rows,
+            noise_rng=silent, rng=np.random.default_rng(0),  # type: ignore[arg-type]
+        )  # fmt: skip
+        return np.array(seen), adjacency
+
+    whole = np.zeros((num_nodes, num_nodes))
+    whole[:NODES, :NODES] = edges
+    losses = []
+    for u, v in itertools.combinations(range(num_nodes), 2):
+        other = whole.copy()
+        other[u, v] = other[v, u] = 1 - other[u, v]
+        (first, cells), (second, changed) = densities_and_cells(whole), densities_and_cells(other)
+        assert len(first) == 3
+        answers = np.abs(cells - changed).sum() * math.log(truth / (1 - truth))
+        losses.append(np.abs(first - second).sum() / scale + answers)
     spent = pertgraph.published_spends(num_nodes, rows, for_density, for_edges)
-    scale = 1 / (num_nodes**2 * for_density)
-    # both rows of the edge in the single-row block is impossible: one there, one in a block of three
-    density_loss = (1 / (1 * num_nodes)) / scale + (1 / (3 * num_nodes)) / scale
-    assert spent == pytest.approx(2 * for_edges + density_loss)
+    assert max(losses) == pytest.approx(spent)
+
+
+def test_pertgraph_without_an_encoder_is_refused_before_it_runs() -> None:
+    with pytest.raises(ValueError, match=r"head\.encoder_layers must be >= 1, got 0"):
+        strict.read(methods.get("pertgraph").config, {"head": {"encoder_layers": 0}})
 
 
 def test_a_graph_too_large_for_the_answers_is_refused_from_public_facts() -> None:
