@@ -178,7 +178,7 @@ def test_delta_comes_from_the_nearest_place() -> None:
     assert there.delta_for("dp", "chains-s") == 1e-6
     with pytest.raises(ConfigError, match=r"delta_for\.digits must be in \(0, 1\)"):
         resolve(changed(entries__dp__delta_for={"digits": 1.5}))
-    with pytest.raises(ConfigError, match="data set of entries.dp 'nowhere'"):
+    with pytest.raises(ConfigError, match=r"data set of entries\.dp 'nowhere'"):
         resolve(changed(entries__dp__delta_for={"nowhere": 0.1}))
 
 
