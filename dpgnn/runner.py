@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn import evaluation, methods
+from dpgnn.accountants.claims import mark_large_delta
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.code_hash import code_sha256
 from dpgnn.methods.base import (
@@ -158,6 +159,9 @@ def run_one(
         _copy(out, finished)
         return record
     edge_caveats = inputs.edge_caveats if method.uses_edges else ()
+    # here, so that no method can forget it
+    claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
+    plan = dataclasses.replace(plan, claims=claims)
     plan = _with_caveats(plan, (*inputs.caveats, *edge_caveats))
     ledger = Ledger(plan)
     context = Context(
