@@ -73,3 +73,38 @@ def test_statistics_are_written(tmp_path, monkeypatch, capsys):
     assert run("data", "statistics", "--raw", tmp_path, "--out", out) == 0
     assert "32 equal, 0 differs" in capsys.readouterr().out
     assert "| caribou | T5 | Chain-S (chains-s) | nodes | 48 | 48 | equal |" in out.read_text()
+
+
+def test_an_edited_study_is_not_written_over(tmp_path):
+    out = tmp_path / "mine.yaml"
+    out.write_text("edited")
+    with pytest.raises(ValueError, match=r"--out must be a new file, got .*mine.yaml"):
+        run("data", "study", "chains-s", "--out", out)
+    assert out.read_text() == "edited"
+
+
+def test_raw_data_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "data" / "own" / "mine"
+    own.mkdir(parents=True)
+    files = {"nodes.csv": "id,a,label\n0,1,0\n1,2,1\n", "edges.csv": "source,target\n0,1\n"}
+    for name, text in files.items():
+        (own / name).write_text(text)
+    for out in ("data/own/mine", "data/own/../own/mine", "data/own", ".", ""):
+        with pytest.raises(ValueError, match="--out must"):
+            run("data", "prepare", "mine", "--out", out)
+    assert {path.name: path.read_text() for path in own.iterdir()} == files
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    for _ in range(2):  # a graph may be made again
+        assert run("data", "prepare", "mine", "--out", "results/graphs/mine") == 0
+
+
+def test_an_own_graph_cannot_have_a_name_of_the_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "own" / "chains-s").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"data/own/chains-s must have a name of its own"):
+        run("data", "prepare", "chains-s", "--out", "out")
+    assert run("data", "list", "--raw", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines].count("chains-s") == 1
+    assert "data/own/chains-s cannot be used" in lines[-1]
