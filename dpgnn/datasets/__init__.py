@@ -102,7 +102,9 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     if own.is_dir():
         return OWN
     remedy = f"or a folder of your own graph: {own}, see docs/data.md"
-    fail("data set", f"be one of {', '.join(TABLE)}", name, remedy)
+    graphs = Path(own_folder).iterdir() if Path(own_folder).is_dir() else ()
+    known = [*TABLE, *sorted(path.name for path in graphs if path.is_dir())]
+    fail("data set", f"be one of {', '.join(known)}", name, remedy)
 
 
 def check_out(out: Path, source: Path) -> None:
