@@ -48,6 +48,7 @@ def main(args: argparse.Namespace) -> int:
         print(path)
         return 0
     study = load_study(path, args.tier)
+    check_datasets(study)
     if args.estimate:
         print(progress.estimate(study, root=Path()))
         return 0
@@ -68,6 +69,22 @@ def main(args: argparse.Namespace) -> int:
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
     return code
+
+
+def check_datasets(study: Study) -> None:
+    """Check that each data set of the study's tier is known, before the first job is planned.
+
+    Raises:
+        ConfigError: one is not; names the key's path and what exists.
+    """
+    from dpgnn.config import ConfigError
+    from dpgnn.datasets import entry_of
+
+    for name in dict.fromkeys(key.dataset for key in study.keys):
+        try:
+            entry_of(name)
+        except ValueError as error:
+            raise ConfigError(f"datasets.{name}: {error}") from None
 
 
 def runs_of(study: Study, cell: str) -> list[RunKey]:

@@ -58,9 +58,12 @@ def _make(args: argparse.Namespace) -> int:
     from dpgnn.study import RunKey, load_study
 
     study, paths = load_study(args.study), Paths(results=args.results)
-    keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
+    keys = [RunKey(**parse_run(run, name="--run")) for run in args.run]  # type: ignore[arg-type]
     for key in keys:
-        study.check_key(key)
+        try:
+            study.check_key(key)
+        except ValueError as error:
+            raise ValueError(f"--run {key.folder}: {error}") from None
     check_device(args.device)
     # of many runs in one process, finished ones are kept until all are
     finished = args.work / "finished" / study.name if len(keys) > 1 else None
@@ -100,7 +103,9 @@ def check_device(device: str) -> None:
         return
     import torch
 
-    remedy = "say --device cpu, or install a build of torch for CUDA: `make setup TORCH_INDEX=ADDRESS`"
+    remedy = (
+        "say --device cpu, or install a build of torch for CUDA: `make setup TORCH_INDEX=ADDRESS`"
+    )
     if torch.version.cuda is not None:
         remedy = "say --device cpu, or run where a GPU is seen (nvidia-smi, CUDA_VISIBLE_DEVICES)"
     require(torch.cuda.is_available(), "--device", "be one that torch sees", device, remedy)
