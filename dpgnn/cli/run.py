@@ -97,7 +97,7 @@ def runs_of(study: Study, cell: str) -> list[RunKey]:
 
     chosen = [key for key in study.keys if cell in (key.folder, key.folder.rsplit("/", 1)[0])]
     rule = f"be planned by study {study.name}, tier {study.tier}"
-    require(bool(chosen), "cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
+    require(bool(chosen), "--cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
     return chosen
 
 
