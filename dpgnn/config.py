@@ -103,6 +103,39 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     return _read_scalar(hint, value, path)
 
 
+def parse_yaml(text: str, where: str) -> Any:
+    """The value of a YAML text in which no mapping states a key twice; YAML itself would keep the last.
+
+    Anchors and merge keys (`<<`) work as ever: what a mapping states wins over what it merges.
+
+    Args:
+        text: the text.
+        where: its file, for messages.
+
+    Raises:
+        ConfigError: no YAML, or a key that stands twice; names the line.
+    """
+    import yaml
+
+    class Once(yaml.SafeLoader):
+        # nodes are looked at as they are read: later, merged keys stand among a mapping's own
+        def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+            node = super().compose_mapping_node(anchor)
+            lines: dict[tuple[str, str], int] = {}
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                line, name = key.start_mark.line + 1, (key.tag, key.value)
+                if name in lines:
+                    rule = f"must stand once, and it stands on line {lines[name]} too; drop one"
+                    raise ConfigError(f"{where}, line {line}: key {key.value!r} {rule}")
+                lines[name] = line
+            return node
+
+    try:
+        return yaml.load(text, Loader=Once)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where} must be YAML: {error}") from None
+
+
 def schema(cls: type) -> dict[str, Any]:
     """The JSON schema of what `read(cls, ...)` accepts, with field docs from the class docstring."""
     hints = typing.get_type_hints(cls)
@@ -202,8 +235,22 @@ def _read_scalar(hint: Any, value: Any, path: str) -> Any:
         return value
     names = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
     shown = f"{value!r} ({type(value).__name__})"
-    hintless = "; put it in quotes" if hint is str else ""
+    hintless = "; put it in quotes" if hint is str else _number_form(hint, value)
     raise ConfigError(f"{path} must be {names.get(hint, hint)}, got {shown}{hintless}")
+
+
+def _number_form(hint: Any, value: Any) -> str:
+    """How to write a number that YAML 1.1 read as a text: 1e-5 has neither a point nor is 1e5 signed."""
+    if hint not in (int, float) or not isinstance(value, str):
+        return ""
+    found = re.fullmatch(r"([-+]?)(\d+)(\.\d*)?(?:[eE]([-+]?)(\d+))?", value.strip())
+    if found is None:
+        return ""
+    sign, whole, rest, power_sign, power = found.groups()
+    if power is None:
+        return f"; write {value.strip()} without quotes"
+    rest = rest if rest and len(rest) > 1 else ".0"
+    return f"; write {sign}{whole}{rest}e{power_sign or '+'}{power}"
 
 
 def _schema_of(hint: Any) -> dict[str, Any]:

@@ -39,8 +39,12 @@ class Paths:
         return self.study(study) / "runs" / folder
 
 
-def parse_run(folder: str) -> dict[str, str | int]:
+def parse_run(folder: str, *, name: str = "run") -> dict[str, str | int]:
     """dataset, setting, entry, epsilon and repeat of DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+
+    Args:
+        folder: the text.
+        name: what it is, for messages: a flag, for example.
 
     Raises:
         ValueError: another form.
@@ -48,9 +52,9 @@ def parse_run(folder: str) -> dict[str, str | int]:
     rule = "have the form DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
     parts = folder.strip("/").split("/")
     if len(parts) != 4 or "." not in parts[0] or not parts[2].startswith("eps="):
-        fail("run", rule, folder)
-    if not parts[3].isdigit():
-        fail("run", rule, folder)
+        fail(name, rule, folder)
+    if not (parts[3].isascii() and parts[3].isdigit()):  # isdigit alone takes superscripts
+        fail(name, rule, folder)
     dataset, setting = parts[0].split(".", 1)
     return {
         "dataset": dataset,

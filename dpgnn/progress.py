@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from dpgnn.locks import is_held
@@ -19,6 +19,7 @@ from dpgnn.workflow import run_logs
 # where locks do not reach from node to node, a log that was written this recently tells of a run
 RUNNING_SECONDS = 120.0
 MAX_CAUSES = 20
+SHOWN_CAUSES = 3
 
 
 def run_lock(work: Path, study: str, folder: str) -> Path:
@@ -59,10 +60,8 @@ def status(study: Study, *, root: Path) -> str:
     logs = run_logs(study)
     states = {key: run_state(study, key, root / logs[key], root=root) for key in study.keys}
     counts = Counter(states.values())
-    empty = sum(
-        _has_no_result(study, key, root) for key, state in states.items() if state == "done"
-    )
-    note = f" ({empty} without a result; the report says why)" if empty else ""
+    empty = without_result(study.keys, study, root=root)
+    note = f" ({len(empty)} without a result; the report says why)" if empty else ""
     lines = [
         f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, "
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
@@ -80,6 +79,7 @@ def status(study: Study, *, root: Path) -> str:
         if state == "failed":
             log = root / logs[key]
             lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
+    lines += [f"no result: {line}" for line in _by_cause(empty)]
     return "\n".join(lines)
 
 
@@ -126,13 +126,37 @@ def last_screen(root: Path, *, since: float) -> Iterator[str]:
         yield "after the cause is gone, the same command goes on; what is done stays done"
 
 
-def _has_no_result(study: Study, key: RunKey, root: Path) -> bool:
-    """Whether the record says that the run could not be made, as where no plan meets the budget."""
-    path = root / Paths().run(study.name, key.folder) / "record.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8")).get("status", "ok") != "ok"
-    except (OSError, ValueError):
-        return False
+def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[RunKey, str]:
+    """Finished runs whose record says that they could not be made, as where no plan meets the budget; why."""
+    found = {}
+    for key in keys:
+        path = root / Paths().run(study.name, key.folder) / "record.json"
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if record.get("status", "ok") != "ok":
+            found[key] = str(record.get("reason") or "no reason was recorded")
+    return found
+
+
+def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[str]:
+    """What is said after a workflow came to its end: how many runs have no result, and the first causes."""
+    found = without_result(keys, study, root=root)
+    if found:
+        yield f"{len(found)} runs have no result; the report and --status say why"
+        yield from (f"no result: {line}" for line in _by_cause(found)[:SHOWN_CAUSES])
+
+
+def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:
+    """A line for each cause: the first run that has it, and how many more do."""
+    runs: dict[str, list[str]] = {}
+    for key, cause in empty.items():
+        runs.setdefault(cause, []).append(key.folder)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {cause}"
+        for cause, names in runs.items()
+    ]
 
 
 def _cause(log: Path, key: RunKey) -> str:

@@ -6,7 +6,6 @@ import dataclasses
 import gc
 import math
 import os
-import platform
 import resource
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn import evaluation, methods
+from dpgnn.accountants.claims import mark_large_delta
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.code_hash import code_sha256
 from dpgnn.methods.base import (
@@ -29,6 +29,7 @@ from dpgnn.methods.base import (
     facts_of,
 )
 from dpgnn.randomness import Streams
+from dpgnn.results.recorded import claim_of, plan_of, versions
 from dpgnn.results.schema import Record, read_record
 from dpgnn.storage import (
     Store,
@@ -49,7 +50,6 @@ RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
 # the record is last: where it stands, the others do too
 INPUTS = "inputs.json"
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
-PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +161,9 @@ def run_one(
         _copy(out, finished, inputs.hashes)
         return record
     edge_caveats = inputs.edge_caveats if method.uses_edges else ()
+    # here, so that no method can forget it
+    claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
+    plan = dataclasses.replace(plan, claims=claims)
     plan = _with_caveats(plan, (*inputs.caveats, *edge_caveats))
     if inputs.delta == "auto" and inputs.entry.privacy_unit == "edge":
         plan = _with_public(plan, "order of magnitude of the number of edges (delta)")
@@ -196,59 +199,6 @@ def run_one(
     return record
 
 
-def plan_of(plan: Plan) -> dict[str, Any]:
-    """A plan as the record holds it."""
-    mechanisms = []
-    for mechanism in plan.mechanisms:
-        fields = dataclasses.asdict(mechanism)
-        fields["event"] = event_of(mechanism.event)
-        mechanisms.append(fields)
-    return {
-        "mechanisms": mechanisms,
-        "num_steps": plan.num_steps,
-        "details": dict(plan.details),
-    }
-
-
-def event_of(event: Any) -> dict[str, Any]:
-    """An event as JSON: its type and its fields."""
-    fields: dict[str, Any] = {"type": type(event).__name__}
-    for field in dataclasses.fields(event):
-        value = getattr(event, field.name)
-        if isinstance(value, tuple):
-            value = [_event_item(item) for item in value]
-        elif dataclasses.is_dataclass(value):
-            value = event_of(value)
-        fields[field.name] = value
-    return fields
-
-
-def claim_of(claim: Any) -> dict[str, Any]:
-    """A claim as the record holds it, with its words."""
-    from dpgnn.accountants.claims import in_words
-
-    return claim.to_dict() | {"words": in_words(claim)}
-
-
-def versions() -> dict[str, str]:
-    """Versions that decide numbers: python, platform and packages."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from dpgnn import __version__
-
-    found = {
-        "dpgnn": __version__,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()}-{platform.machine()}",
-    }
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "none"
-    return found
-
-
 def _may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
     """Whether a run that was stopped may go on from a checkpoint.
 
@@ -276,14 +226,6 @@ def _copy(source: Path, target: Path | None, hashes: Mapping[str, Any] | None = 
     for name in RUN_FILES:
         with atomic_write(target / name) as file:
             file.write((source / name).read_bytes())
-
-
-def _event_item(item: Any) -> Any:
-    if dataclasses.is_dataclass(item):
-        return event_of(item)
-    if isinstance(item, tuple):
-        return [_event_item(part) for part in item]
-    return item
 
 
 def _with_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 Kind = Literal["public", "random", "per_class", "clustered", "caribou", "membership"]
 KINDS = ("public", "random", "per_class", "clustered", "caribou", "membership")
+REMEDIES: Mapping[Kind, str] = {
+    "public": "name nodes of each part in the column `split`, or use kind random",
+    "random": "change train_fraction and val_fraction, or give it a column `split` and use kind public",
+    "per_class": "lower num_per_class or num_val",
+    "clustered": "change train_fraction and val_fraction, or use kind random",
+    "caribou": "lower min_class_size, or use kind random",
+    "membership": "lower num_per_class",
+}
 NO_NODES = np.zeros(0, dtype=np.int64)
 
 
@@ -304,6 +312,11 @@ def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
         graph, min_class_size=config.min_class_size, drop_isolated=config.drop_isolated
     )
     train, val, test = (np.sort(part[~np.isin(part, dropped)]) for part in parts)
+    labelled = len(labelled_nodes(graph))
+    for name, part in (("training", train), ("test", test)):
+        what = f"split of {graph.name}, kind {config.kind}: number of {name} nodes"
+        remedy = f"{labelled} of its nodes have a label: {REMEDIES[config.kind]}"
+        at_least(what, len(part), 1, remedy)
     return Split(
         train_idx=train,
         val_idx=val,

@@ -171,8 +171,18 @@ def write_parquet(
         )
 
 
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None) -> pa.Table:
+def read_parquet(
+    path: str | os.PathLike[str],
+    columns: list[str] | None = None,
+    *,
+    remedy: str = "delete it and rerun",
+) -> pa.Table:
     """Read a Parquet file and verify every page's checksum.
+
+    Args:
+        path: the file.
+        columns: the only ones that are read; all where None.
+        remedy: what to do where it is damaged; nobody shall be told to delete a file that no stage makes.
 
     Raises:
         DamagedFileError: missing, truncated, changed, or a column is missing.
@@ -196,7 +206,7 @@ def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None)
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(
-            f"{path} must be an undamaged Parquet file: {error}; delete it and rerun"
+            f"{path} must be an undamaged Parquet file: {error}; {remedy}"
         ) from None
 
 

@@ -23,7 +23,7 @@ from dpgnn.entries import EntryConfig, StudyEntry, expand_entries
 from dpgnn.randomness import Randomness
 from dpgnn.results.info import Comparison
 from dpgnn.splits import SplitConfig
-from dpgnn.tiers import TierConfig, check_epsilons
+from dpgnn.tiers import TierConfig, check_epsilons, check_repeats
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
 Tier = Literal["S", "M", "L"]
@@ -89,7 +89,7 @@ class StudyConfig:
     num_threads: int = 1
     num_processes: int = 1
     runs_per_job: int = 1
-    paper: str = ""
+    paper: Literal["", "dpgnn", "drw", "dpar", "caribou"] = ""
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
@@ -148,12 +148,11 @@ class Study:
         one_of("data set", key.dataset, self.config.datasets)
         one_of(f"setting of {key.dataset}", key.setting, self.config.datasets[key.dataset].settings)
         one_of("entry", key.entry, self.entries)
-        check_epsilons("epsilon", (key.epsilon,))
-        private = self.entries[key.entry].mode != "nonprivate"
-        require(
-            private or key.epsilon == "inf", f"epsilon of {key.entry}", "be inf without privacy",
-            key.epsilon,
-        )  # fmt: skip
+        if self.entries[key.entry].mode != "nonprivate":
+            check_epsilons("epsilon", (key.epsilon,))
+        else:
+            what, rule = f"epsilon of {key.entry}", "be inf without privacy"
+            require(key.epsilon == "inf", what, rule, key.epsilon)
 
     def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
         """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's."""
@@ -186,15 +185,13 @@ def load_study(path: str | Path, tier: str | None = None) -> Study:
     Raises:
         ConfigError: anything wrong in it; the message starts with the key's path.
     """
-    import yaml
-
     try:
-        mapping = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"study file {path} does not exist") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"study file {path} must be YAML: {error}") from None
-    return resolve(mapping, tier)
+    return resolve(strict.parse_yaml(text, f"study file {path}"), tier)
 
 
 def resolve(mapping: Any, tier: str | None = None) -> Study:
@@ -257,7 +254,7 @@ def _check_config(config: StudyConfig) -> None:
         ):
             for name in names:
                 require(bool(re.fullmatch(NAME, name)), what, f"match {NAME}", name)
-        at_least("repeats", config.repeats, 1)
+        check_repeats("repeats", config.repeats)
         at_least("root_seed", config.root_seed, 0)
         at_least("num_threads", config.num_threads, 1)
         at_least("num_processes", config.num_processes, 1)

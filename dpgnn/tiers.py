@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from dpgnn.checks import at_least, one_of, require
 from dpgnn.config import ConfigError
 
+MAX_REPEATS = 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
@@ -44,13 +46,13 @@ class TierConfig:
         """
         check_epsilons(f"{path}.epsilons", self.epsilons or ())
         if self.repeats is not None:
-            at_least(f"{path}.repeats", self.repeats, 1)
+            check_repeats(f"{path}.repeats", self.repeats)
         for dataset in (*self.datasets, *self.repeats_for, *self.entries_for, *self.epsilons_for):
             one_of(f"data set of {path}", dataset, datasets)
         for dataset, epsilons in self.epsilons_for.items():
             check_epsilons(f"{path}.epsilons_for.{dataset}", epsilons)
         for dataset, repeats in self.repeats_for.items():
-            at_least(f"{path}.repeats_for.{dataset}", repeats, 1)
+            check_repeats(f"{path}.repeats_for.{dataset}", repeats)
         for pattern, repeats in self.repeats_at_most.items():
             where, _, _ = pattern.rpartition("/")
             if where:
@@ -99,16 +101,26 @@ class TierConfig:
         return tuple(text for text in found if text in self.epsilons_for.get(dataset, found))
 
 
+def check_repeats(path: str, repeats: int) -> None:
+    """Check a number of repeats: every run is a value in memory, and a slip of the keyboard fills it.
+
+    Raises:
+        ValueError: it is no number from 1 to MAX_REPEATS.
+    """
+    at_least(path, repeats, 1)
+    require(repeats <= MAX_REPEATS, path, f"be <= {MAX_REPEATS}", repeats)
+
+
 def epsilon_value(text: str) -> float:
     """The number an epsilon text stands for ("inf" is infinity)."""
     return math.inf if text == "inf" else float(text)
 
 
 def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
-    """Check that texts are budgets in their shortest form.
+    """Check that texts are budgets of private runs in their shortest form.
 
     Raises:
-        ValueError: one is no positive number, or written another way.
+        ValueError: one is no positive number, is infinite, or is written another way.
     """
     for text in epsilons:
         try:
@@ -116,13 +128,11 @@ def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
         except ValueError:
             value = math.nan
         require(value > 0, path, "hold numbers > 0 as texts", text, "write them in quotes")
-        require(
-            text == "inf" or (math.isfinite(value) and text == f"{value:.10g}"),
-            path,
-            "write each number in its shortest form",
-            text,
-            "1 and not 1.0, so that one budget has one path",
-        )
+        remedy = "without privacy is an entry of mode nonprivate, which needs no epsilon"
+        require(math.isfinite(value), path, "hold finite numbers", text, remedy)
+        remedy = f"write {value:.10g}, so that one budget has one path"
+        rule = "write each number in its shortest form"
+        require(text == f"{value:.10g}", path, rule, text, remedy)
 
 
 def _chosen(path: str, patterns: tuple[str, ...], entries: Iterable[str]) -> set[str]:

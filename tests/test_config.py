@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -97,3 +98,28 @@ def test_a_partial_mapping_leaves_the_rest_as_in_the_default_of_its_field() -> N
     assert (deep.training.optimizer.lr, deep.training.optimizer.weight_decay) == (0.01, 0.1)
     with pytest.raises(config.ConfigError, match=r"head\.hiden"):
         config.read(methods.get("dpdgc").config, {"head": {"hiden": 8}})
+
+
+def test_a_merge_key_and_its_own_keys_are_not_keys_that_stand_twice() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: &b\n  <<: *a\n  x: 3\nc:\n  <<: *b\n  y: 4\n"
+    assert config.parse_yaml(text, "t") == {
+        "a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 3, "y": 4},
+    }  # fmt: skip
+    with pytest.raises(config.ConfigError, match=r"^t, line 3: key 'x' must stand once, .* line 2"):
+        config.parse_yaml("a:\n  x: 1\n  x: 1\n", "t")
+    with pytest.raises(config.ConfigError, match=r"^t must be YAML: "):
+        config.parse_yaml("a: [", "t")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1e-5", "write 1.0e-5"),
+        ("2.5E3", "write 2.5e+3"),
+        ("-1e+2", "write -1.0e+2"),
+        ("3.", "quotes"),
+    ],
+)
+def test_a_number_that_came_as_a_text_is_written_right(text: str, says: str) -> None:
+    with pytest.raises(config.ConfigError, match=re.escape(says)):
+        config.read_value(float, text, "path")

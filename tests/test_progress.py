@@ -79,6 +79,11 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     (folder / "record.json").write_text('{"status": "failed", "reason": "plan: too small"}')
     text = progress.status(STUDY, root=tmp_path)
     assert "2 done (1 without a result; the report says why), 0 running, 0 failed, 1 left" in text
+    assert f"no result: {STUDY.keys[1].folder}: plan: too small" in text
+    lines = list(progress.empty_runs(STUDY.keys, STUDY, root=tmp_path))
+    assert lines[0].startswith("1 runs have no result")
+    assert lines[1] == f"no result: {STUDY.keys[1].folder}: plan: too small"
+    assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
 
 
 def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:

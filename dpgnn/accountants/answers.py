@@ -10,7 +10,7 @@ from dpgnn import checks
 from dpgnn.accountants import calibration, composition
 from dpgnn.accountants.cases import Case
 from dpgnn.accountants.caveats import CAVEATS
-from dpgnn.accountants.claims import Claim, Status
+from dpgnn.accountants.claims import Claim, Status, mark_large_delta
 from dpgnn.accountants.events import Event
 from dpgnn.accountants.implications import Notion
 
@@ -92,6 +92,7 @@ def answer(case: Case, question: Question) -> Answer:
         if question.mode == "sound":
             within = _sound_steps(case, stddev, question.delta, target)
     claims = claims_of(case, question.mode, stddev, steps, question.delta)
+    claims = mark_large_delta(claims, question.delta, case.num_units)
     return Answer(
         noise_multiplier=noise,
         noise_stddev=stddev,

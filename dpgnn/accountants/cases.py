@@ -60,6 +60,7 @@ class Case:
         released: what leaves the run under the sound claim.
         outer_rate: rate of one outer subsample of the nodes; 1 for none. The sound epsilon is that of the
             event amplified by the correct rule (`amplification.py`).
+        num_units: the fewest units there can be, for what is said of delta; 1 where no number is asked.
         details: public parameters worth showing.
     """
 
@@ -75,6 +76,7 @@ class Case:
     caveats: tuple[str, ...] = ()
     released: Released = "weights"
     outer_rate: float = 1.0
+    num_units: int = 1
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def epsilon(
@@ -142,6 +144,7 @@ def dp_gnn(
             Notion(privacy_unit="node-features", relation="replace-one"),
             ("structure", "clipping norms", "number of training nodes"),
         ),
+        num_units=num_train_nodes,
         details={"d_plus": change.d_plus, "d_minus": change.d_minus, "max_occurrences": changed},
     )
 
@@ -170,6 +173,7 @@ def dp_mlp(*, num_train_nodes: int, batch_size: int, relation: Relation = "add-r
         ),
         notion=notion,
         assumed_public=("number of training nodes", "membership of the split", "all options"),
+        num_units=num_train_nodes,
         details={"d_plus": plus, "d_minus": minus},
     )
 
@@ -206,6 +210,7 @@ def drw(
         event=lambda noise, steps: compose(_fixed(noise, walks, batch_size, 1), steps),
         notion=notion,
         assumed_public=("structure", "number of walks", "all options"),
+        num_units=num_train_nodes,
         details={"smallest_population": fewest, "num_walks": walks},
     )
 

@@ -108,6 +108,7 @@ def dpar(
         notion=notion,
         assumed_public=("number of nodes", "positions of the vectors", "all options"),
         outer_rate=subsample_rate,
+        num_units=num_train_nodes,
         details={"changed_roots": changed, "sampling_probability": rate},
     )
 

@@ -8,7 +8,7 @@ stand in one ranking is in `implications.py`; each caveat is a paragraph of docs
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from dpgnn import checks
@@ -141,6 +141,25 @@ def from_dict(values: dict[str, Any]) -> Claim:
     for name in ("caveats", "assumed_public"):
         fields[name] = tuple(fields.get(name, ()))
     return Claim(**fields)
+
+
+def mark_large_delta(claims: tuple[Claim, ...], delta: float, num_units: int) -> tuple[Claim, ...]:
+    """Add the caveat `delta-too-large` to every claim with a delta, where delta exceeds 1 / (10 units).
+
+    Args:
+        claims: a pure claim (delta 0) and one that has the caveat come back as they are.
+        delta: the budget's; claims of parts may state another.
+        num_units: public number of protected units, or of nodes where the number of edges is private.
+    """
+    # one in a thousand is left for deltas that were written with four digits
+    if delta <= 1.001 / (10 * num_units):
+        return claims
+    return tuple(
+        claim
+        if claim.delta == 0 or "delta-too-large" in claim.caveats
+        else replace(claim, caveats=(*claim.caveats, "delta-too-large"))
+        for claim in claims
+    )
 
 
 def in_words(claim: Claim) -> str:

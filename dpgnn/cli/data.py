@@ -91,9 +91,12 @@ def _statistics(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace) -> int:
+    from dpgnn.checks import require
     from dpgnn.datasets.template import study_text
     from dpgnn.storage import write_text
 
+    remedy = "say another file, or delete it to start anew"
+    require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
     write_text(args.out, study_text(args.name))
     print(f"{args.out}: edit it, then `dpgnn run {args.out}`")
     return 0

@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         params = json.loads(args.params_json)
     except json.JSONDecodeError as error:
-        fail("params-json", f"be JSON ({error})", args.params_json)
+        fail("--params-json", f"be JSON ({error})", args.params_json)
     spec = SamplerSpec(name=args.sampler, params=params)
     graph = read_graph(args.graph)
     split = read_split(args.split, num_nodes=graph.num_nodes)

@@ -54,11 +54,28 @@ def pack_main(args: argparse.Namespace) -> int:
     return 0
 
 
+def check_archive(path: Path) -> None:
+    """Refuse what was never an archive, before it is called a damaged one.
+
+    Raises:
+        ValueError: no such file, or it does not begin as a Parquet file does.
+    """
+    from dpgnn.checks import require
+
+    first = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            first = file.read(4)
+    remedy = "`dpgnn records pack STUDY` makes one"
+    require(first == b"PAR1", "archive", "be a runs.parquet", str(path), remedy)
+
+
 def show_main(args: argparse.Namespace) -> int:
     """Print one record, or what there is."""
     from dpgnn.checks import require
     from dpgnn.results.archive import read_archive
 
+    check_archive(args.archive)
     texts = read_archive(args.archive)
     if args.run is None:
         print("\n".join(texts))
@@ -73,5 +90,6 @@ def unpack_main(args: argparse.Namespace) -> int:
     """Write all runs of an archive as files."""
     from dpgnn.results.archive import unpack
 
+    check_archive(args.archive)
     print(f"{args.folder}: {unpack(args.archive, args.folder)} runs", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpgnn.study import Study
+    from dpgnn.study import RunKey, Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -48,16 +48,17 @@ def main(args: argparse.Namespace) -> int:
         print(path)
         return 0
     study = load_study(path, args.tier)
+    check_datasets(study)
     if args.estimate:
         print(progress.estimate(study, root=Path()))
         return 0
     if args.status:
         print(progress.status(study, root=Path()))
         return 0
-    cells = [target for cell in args.cell for target in records_of(study, cell)]
-    count = len(cells) or len(study.keys)
-    print(f"study {study.name}, tier {study.tier}: {count} runs", file=sys.stderr)
-    return driver.run_snakemake(
+    keys = [key for cell in args.cell for key in runs_of(study, cell)] or study.keys
+    cells = [record_of(study, key) for key in keys] if args.cell else []
+    print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
+    code = driver.run_snakemake(
         path,
         tier=study.tier,
         device=args.device,
@@ -65,19 +66,43 @@ def main(args: argparse.Namespace) -> int:
         extra=[*(["--force"] if cells else []), *args.snakemake],
         root=Path(),
     )
+    for line in progress.empty_runs(keys, study, root=Path()):
+        print(line, file=sys.stderr)
+    return code
 
 
-def records_of(study: Study, cell: str) -> list[str]:
-    """The record files of one run or of all repeats of a cell.
+def check_datasets(study: Study) -> None:
+    """Check that each data set of the study's tier is known, before the first job is planned.
+
+    Raises:
+        ConfigError: one is not; names the key's path and what exists.
+    """
+    from dpgnn.config import ConfigError
+    from dpgnn.datasets import entry_of
+
+    for name in dict.fromkeys(key.dataset for key in study.keys):
+        try:
+            entry_of(name)
+        except ValueError as error:
+            raise ConfigError(f"datasets.{name}: {error}") from None
+
+
+def runs_of(study: Study, cell: str) -> list[RunKey]:
+    """One run, or all repeats of a cell.
 
     Raises:
         ValueError: the study plans no such run.
     """
     from dpgnn.checks import require
+
+    chosen = [key for key in study.keys if cell in (key.folder, key.folder.rsplit("/", 1)[0])]
+    rule = f"be planned by study {study.name}, tier {study.tier}"
+    require(bool(chosen), "--cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
+    return chosen
+
+
+def record_of(study: Study, key: RunKey) -> str:
+    """The record file of a run."""
     from dpgnn.paths import Paths
 
-    folders = [key.folder for key in study.keys]
-    chosen = [name for name in folders if cell in (name, name.rsplit("/", 1)[0])]
-    rule = f"be planned by study {study.name}, tier {study.tier}"
-    require(bool(chosen), "cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
-    return [str(Paths().run(study.name, name) / "record.json") for name in chosen]
+    return str(Paths().run(study.name, key.folder) / "record.json")

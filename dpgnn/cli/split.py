@@ -54,7 +54,10 @@ def main(args: argparse.Namespace) -> int:
     rng = seeds.child(
         args.root_seed, "split", dataset=args.dataset, setting=args.setting, repeat=args.repeat
     )
-    split = make_split(graph, config, rng=rng)
+    try:
+        split = make_split(graph, config, rng=rng)
+    except ValueError as error:
+        raise ValueError(f"data set {args.dataset}, setting {args.setting}: {error}") from None
     metadata = {
         "dataset": args.dataset,
         "setting": args.setting,

@@ -29,7 +29,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument("--work", type=Path, default=Path("work"), help="where checkpoints lie")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
     parser.set_defaults(func=main)
 
 
@@ -58,9 +58,13 @@ def _make(args: argparse.Namespace) -> int:
     from dpgnn.study import RunKey, load_study
 
     study, paths = load_study(args.study), Paths(results=args.results)
-    keys = [RunKey(**parse_run(run)) for run in args.run]  # type: ignore[arg-type]
+    keys = [RunKey(**parse_run(run, name="--run")) for run in args.run]  # type: ignore[arg-type]
     for key in keys:
-        study.check_key(key)
+        try:
+            study.check_key(key)
+        except ValueError as error:
+            raise ValueError(f"--run {key.folder}: {error}") from None
+    check_device(args.device)
     # of many runs in one process, finished ones are kept until all are
     finished = args.work / "finished" / study.name if len(keys) > 1 else None
     failed: list[str] = []
@@ -85,6 +89,26 @@ def _make(args: argparse.Namespace) -> int:
         for key in keys:
             shutil.rmtree(finished / key.folder, ignore_errors=True)
     return 0
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not here, before anything is read.
+
+    Raises:
+        ValueError: cuda, and torch was built without it or sees no GPU.
+    """
+    from dpgnn.checks import require
+
+    if device == "cpu":
+        return
+    import torch
+
+    remedy = (
+        "say --device cpu, or install a build of torch for CUDA: `make setup TORCH_INDEX=ADDRESS`"
+    )
+    if torch.version.cuda is not None:
+        remedy = "say --device cpu, or run where a GPU is seen (nvidia-smi, CUDA_VISIBLE_DEVICES)"
+    require(torch.cuda.is_available(), "--device", "be one that torch sees", device, remedy)
 
 
 def train(

@@ -91,15 +91,41 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     """The table's entry for a data set, or OWN for a user's own graph.
 
     Raises:
-        ValueError: the name is unknown; lists what exists.
+        ValueError: the name is unknown, and lists what exists; or an own graph has a name of the table.
     """
-    found = listed(name)
+    found, own = listed(name), Path(own_folder) / name
     if found is not None:
+        # one of the two would be used silently, and nobody could say which
+        if own.is_dir():
+            fail(str(own), "have a name of its own", name, "rename the folder: the name is taken")
         return found
-    if (Path(own_folder) / name).is_dir():
+    if own.is_dir():
         return OWN
-    remedy = f"or a folder of your own graph: {Path(own_folder) / name}, see docs/data.md"
-    fail("data set", f"be one of {', '.join(TABLE)}", name, remedy)
+    remedy = f"or a folder of your own graph: {own}, see docs/data.md"
+    graphs = Path(own_folder).iterdir() if Path(own_folder).is_dir() else ()
+    known = [*TABLE, *sorted(path.name for path in graphs if path.is_dir())]
+    fail("data set", f"be one of {', '.join(known)}", name, remedy)
+
+
+def check_out(out: Path, source: Path) -> None:
+    """Refuse to write a graph where something else would be lost.
+
+    Args:
+        out: the folder that a graph shall be written to.
+        source: the folder of a user's own graph of that name; it need not exist.
+
+    Raises:
+        ValueError: `out` is the source, or holds files and no graph.json.
+    """
+    remedy = "say a folder of its own, such as results/graphs/NAME"
+    if out.resolve() == source.resolve():
+        fail("--out", "not be the folder of the graph's own files", str(out), remedy)
+    # what begins with a dot was left by a write that was killed
+    held = (path.name for path in out.iterdir()) if out.is_dir() else iter(())
+    kept = sorted(name for name in held if not name.startswith(".new."))
+    if kept and "graph.json" not in kept:
+        shown = f"{str(out)!r} with {kept[0]}"
+        raise ValueError(f"--out must be a new or empty folder or a graph's, got {shown}; {remedy}")
 
 
 def load(name: str, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER) -> Graph:
@@ -145,10 +171,11 @@ def prepare(
         what graph.json holds.
 
     Raises:
-        ValueError, OSError: as `load`; nothing stands in `out` then.
+        ValueError, OSError: as `load`, or as `check_out`; nothing stands in `out` then.
     """
     from dpgnn.datasets import custom, custom_stream, pieces
 
+    check_out(Path(out), Path(own_folder) / name)
     if entry_of(name, own_folder=own_folder) is OWN:
         own = Path(own_folder) / name
         if custom_stream.is_large(own):

@@ -32,6 +32,8 @@ def louvain(edge_index: np.ndarray, num_nodes: int, *, rng: np.random.Generator)
     Returns:
         int64, shape (num_nodes,). A node without edges is a community of its own.
     """
+    if not edge_index.shape[1]:
+        return np.arange(num_nodes)  # modularity divides by the number of edges
     ones = np.ones(edge_index.shape[1])
     graph = sp.csr_array((ones, tuple(edge_index)), shape=(num_nodes, num_nodes))
     graph = sp.csr_array(graph + graph.T)

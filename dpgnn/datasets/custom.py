@@ -20,6 +20,7 @@ from dpgnn.datasets.raw_graph import Problems, RawGraph
 from dpgnn.graph import Features, Graph, Task
 
 SHOWN_PROBLEMS = 20
+MAX_CLASSES = 1_000_000  # a model has a column of weights for each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class Options:
         one_of("task", self.task, ("multiclass", "multilabel"))
         if self.num_classes is not None:
             at_least("num_classes", self.num_classes, 2)
+            rule = f"be <= {MAX_CLASSES}"
+            require(self.num_classes <= MAX_CLASSES, "num_classes", rule, self.num_classes)
         if self.classes and self.num_classes is not None:
             rule = f"be {len(self.classes)}, the number of `classes`"
             require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)
@@ -111,14 +114,12 @@ def read_options(folder: Path) -> Options:
     Raises:
         ConfigError: an unknown key, a wrong type or an impossible value.
     """
-    import yaml
-
     path = folder / "graph.yaml"
     if not path.exists():
         return Options()
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        values = config.parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
         fail(str(path), "be YAML", str(error))
     return config.read(Options, values or {}, str(path))
 
@@ -190,6 +191,13 @@ def _check_labels(raw: RawGraph, y: np.ndarray, options: Options, problems: Prob
         return y.shape[1]
     labelled = y[y >= 0]
     num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
+    if num_classes > len(labelled) and options.stated_classes is None and len(labelled):
+        # a class that nobody has is more likely an id in the wrong column, and costs memory for each
+        rule = f"be below the number of labelled nodes, {len(labelled)}, where no number is stated"
+        remedy = "state num_classes in graph.yaml, or number the classes 0, 1, 2, ..."
+        shown = f"{num_classes - 1} at node {raw.name_of(int(np.argmax(y)))}"
+        problems.add(f"{where}s", rule, shown, remedy)
+        return num_classes
     bad = (y < -1) | (y >= max(num_classes, 1))
     if bad.any():
         node = int(np.argmax(bad))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,19 @@ def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph
     Raises:
         ValueError: damaged, an array is missing, or has another shape.
     """
-    return _from_arrays(path, read_npz(path), options)
+    arrays = read_npz(path)
+    with zipfile.ZipFile(path) as archive:
+        unread = {name.removesuffix(".npy") for name in archive.namelist()} - set(arrays)
+    for name in ("x", "y", "edge_index"):
+        if name in unread:
+            remedy = f"save it as numbers: {name} = np.array({name}.tolist(), dtype=...)"
+            fail(
+                f"{path}: array {name}",
+                "hold numbers",
+                "Python objects, which are not read",
+                remedy,
+            )
+    return _from_arrays(path, arrays, options)
 
 
 def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.checks import fail, require
-from dpgnn.datasets.custom_tables import LABEL_COLUMN, PARTS
+from dpgnn.datasets.custom_tables import LABEL_COLUMN, PARTS, SEVERAL_LABELS
 from dpgnn.datasets.pieces import Pieces, Rows
 from dpgnn.datasets.streaming import Header
 
@@ -65,7 +65,8 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         (c for c in nodes.names if LABEL_COLUMN.fullmatch(c)), key=lambda c: int(c[6:] or 0)
     )
     if labels != ["label"] and options.task == "multiclass":
-        fail(f"{nodes_path}: column label", "be there", ", ".join(nodes.names))
+        remedy = SEVERAL_LABELS if labels else ""
+        fail(f"{nodes_path}: column label", "be there", ", ".join(nodes.names), remedy)
     features = [c for c in nodes.names if c != "split" and c not in labels]
     require(bool(features), f"{nodes_path}: features", "be one column or more", "none")
     has_split = "split" in nodes.names

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from dpgnn.datasets.custom import Options
 
+MAX_DIGITS = 18  # of a number that fits into int64
 PARTS = {"train": 0, "val": 1, "test": 2, "": -1}
+SEVERAL_LABELS = "for several labels a node set task: multilabel in graph.yaml"
 LABEL_COLUMN = re.compile(r"label(_\d+)?")
 
 
@@ -65,7 +67,7 @@ def _read(path: Path) -> pl.DataFrame:
     if path.suffix == ".parquet":
         from dpgnn.storage import read_parquet
 
-        return pl.DataFrame(pl.from_arrow(read_parquet(path)))
+        return pl.DataFrame(pl.from_arrow(read_parquet(path, remedy="write it again")))
     content = path.read_bytes()
     try:
         header = content.split(b"\n", 1)[0].decode("utf-8-sig").strip("\r").split(",")
@@ -172,7 +174,8 @@ def _labels(
             return None
         return table.astype(np.uint8)
     if "label" not in nodes.columns:
-        remedy = "rename the column that holds the class"
+        several = any(LABEL_COLUMN.fullmatch(name) for name in nodes.columns)
+        remedy = SEVERAL_LABELS if several else "rename the column that holds the class"
         problems.add(f"{path}: column label", "be there", ", ".join(nodes.columns), remedy)
         return None
     return _classes(path, nodes["label"].to_list(), ids, options, problems)
@@ -184,6 +187,11 @@ def _classes(
     """Whole numbers as they are; texts by their place in `classes`, or in alphabetical order."""
     texts = ["" if cell is None else str(cell).strip() for cell in cells]
     if not options.classes and all(re.fullmatch(r"-?\d+|", text) for text in texts):
+        long = [row for row, text in enumerate(texts) if len(text) > MAX_DIGITS]
+        if long:
+            node = ids[long[0]] if ids else long[0]
+            problems.add(f"{path}: label of node {node}", "be a class 0, 1, 2, ...", texts[long[0]])
+            return None
         y = np.array([int(text) if text else -1 for text in texts], dtype=np.int64)
         negative = np.array([text.startswith("-") and text != "-1" for text in texts])
         if negative.any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpgnn.datasets import OWN_FOLDER
+from dpgnn.datasets import OWN_FOLDER, listed
 from dpgnn.datasets.raw_files import RawFiles
 from dpgnn.datasets.sources import Source, read_sources
 
@@ -12,7 +12,8 @@ HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes"
 
 
 def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
-    """Aligned lines: a header, then each data set of data/sources.csv and each own graph.
+    """Aligned lines: a header, each data set of data/sources.csv, each own graph; then own graphs whose
+    name is taken.
 
     Args:
         raw_folder: where fetched files are kept; mirror folders come from DPGNN_MIRROR.
@@ -20,13 +21,18 @@ def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
     """
     sources = read_sources()
     rows: list[tuple[str, ...]] = [HEADER]
+    taken: list[Path] = []
     rows += [_row(sources[name], raw_folder) for name in sorted(sources)]
     if own_folder.is_dir():
         own = sorted(path.name for path in own_folder.iterdir() if path.is_dir())
-        rows += [(name, "here", "-", "-", "-", "-", "-", "your own") for name in own]
+        rows += [(name, "here", *"-----", "your own") for name in own if not listed(name)]
+        taken = [own_folder / name for name in own if listed(name)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    return [
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    ]
+    return lines + [
+        f"{path} cannot be used: the name is taken; rename the folder" for path in taken
     ]
 
 

@@ -77,9 +77,11 @@ def read_npy(path: Path) -> np.ndarray:
 
 def csr_from(arrays: dict[str, np.ndarray], prefix: str, where: str) -> sp.csr_array:
     """The CSR array stored as PREFIX_data, PREFIX_indices, PREFIX_indptr, PREFIX_shape."""
-    data, indices, indptr, shape = (
-        arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape")
-    )
+    names = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    for name in names:
+        if name not in arrays:
+            fail(f"{where}: array {name}", "be there", ", ".join(sorted(arrays)))
+    data, indices, indptr, shape = (arrays[name] for name in names)
     return checked_csr(data, indices, indptr, shape, where=f"{where}: {prefix}")
 
 

@@ -7,7 +7,7 @@ every node unit, whatever the graph.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class DPMLPConfig:
 
     width: int = 64
     num_layers: int = 2
-    activation: str = "tanh"
+    activation: Literal["relu", "tanh", "selu"] = "tanh"
     row_norm: RowNorm = "l2"
     training: DPSGDConfig = DPSGDConfig()
 
@@ -109,7 +109,7 @@ def network_of(config: DPMLPConfig, *, num_features: int, num_classes: int, task
             encoder_layers=config.num_layers - 1,
             num_hops=0,
             decoder_layers=1,
-            activation=config.activation,  # type: ignore[arg-type]
+            activation=config.activation,
             task=task,
         )
     )

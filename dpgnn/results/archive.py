@@ -28,7 +28,7 @@ def read_archive(path: str | Path) -> dict[str, tuple[str, str]]:
     Raises:
         DamagedFileError: missing, damaged, or without these columns.
     """
-    table = read_parquet(path, COLUMNS)
+    table = read_parquet(path, COLUMNS, remedy="pack it again, or take it from git")
     runs, records, resources = (table.column(name).to_pylist() for name in COLUMNS)
     return {run: (record, used) for run, record, used in sorted(zip(runs, records, resources))}
 

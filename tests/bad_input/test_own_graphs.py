@@ -93,6 +93,11 @@ def own_parquet(
     return make
 
 
+def twice_stated() -> None:
+    own()()
+    (OWN / "graph.yaml").write_text("num_classes: 2\nnum_classes: 3\n")
+
+
 CASES = {
     "missing label column": bad_own(
         "nodes.csv: column label must be there", "height", "rename", nodes=NODES.replace("label", "class")
@@ -170,7 +175,7 @@ CASES = {
         file_after(own_npz(), OWN / "graph.npz", half), PREPARE, ("graph.npz must be a whole .npz file", "fetch it again")
     ),
     "npz that would run code": Case(
-        own_npz(y=np.array([Hostile()] * 4, dtype=object)), PREPARE, ("graph.npz: array y must be there",)
+        own_npz(y=np.array([Hostile()] * 4, dtype=object)), PREPARE, ("graph.npz: array y must hold numbers, got 'Python objects, which are not read'",)
     ),
     "zip bomb": Case(zip_bomb, PREPARE, ("size after unpacking must be <=", "do not unpack it")),
     "PyG file that would run code": Case(hostile_pt, PREPARE, ("graph.pt must hold tensors only", "nothing was executed")),
@@ -178,7 +183,23 @@ CASES = {
     "Parquet of words": Case(
         own_parquet(height=["a", "b", "c", "d"]), PREPARE, ("column height of node 0 must be a number, got 'a, and 3 more cells'",)
     ),
-    "own Parquet truncated": Case(own_parquet(half), PREPARE, ("nodes.parquet must be an undamaged Parquet file",)),
+    "own Parquet truncated": Case(own_parquet(half), PREPARE, ("nodes.parquet must be an undamaged Parquet file", "; write it again")),
+    "npz of a part of a sparse matrix": Case(
+        own_npz(x=None, x_data=np.ones(1), x_indices=np.zeros(1, int)), PREPARE, ("graph.npz: array x_indptr must be there",)
+    ),
+    "an id in the column label": bad_own(
+        "labels must be below the number of labelled nodes, 4, where no number is stated, got '1000000000000 at node b'",
+        "state num_classes in graph.yaml", nodes=NODES.replace("2.5,1", "2.5,1000000000000"),
+    ),
+    "a label beyond all numbers": bad_own("label of node b must be a class", nodes=NODES.replace("2.5,1", "2.5," + "9" * 30)),
+    "more classes than can be": bad_own("num_classes must be <= 1000000, got 1000000000000", num_classes=10**12),
+    "several labels, and no task stated": bad_own(
+        "column label must be there", "set task: multilabel in graph.yaml",
+        nodes="id,h,label_0,label_1\na,1,0,1\nb,2,1,0\n", edges="source,target\na,b\n",
+    ),
+    "a key of graph.yaml twice": Case(
+        twice_stated, PREPARE, ("graph.yaml, line 2: key 'num_classes' must stand once, and it stands on line 1 too",)
+    ),
 }  # fmt: skip
 
 

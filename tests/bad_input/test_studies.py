@@ -129,6 +129,45 @@ CASES = {
     "unknown privacy unit": bad_study("entries.dp_mlp", "nodes", entries__dp_mlp__privacy_unit="nodes"),
     "entry that extends itself": bad_study("entries.mlp", "extends", entries__mlp={"extends": "mlp"}),
     "impossible fraction": bad_study("settings.half: train_fraction must be in (0, 1), got 2", settings__half__train_fraction=2),
+    "activation that nobody knows": bad_study(
+        "entries.dp_mlp.options.activation must be one of relu, tanh, selu, got 'rleu'", entries__dp_mlp__options__activation="rleu"
+    ),
+    "no privacy for a private entry": bad_study("epsilons must hold finite numbers, got 'inf'", epsilons=["inf"]),
+    "the same of one entry": bad_study(
+        "entries.dp_mlp.epsilons must hold finite numbers, got 'inf'", entries__dp_mlp__epsilons=["inf"]
+    ),
+    "unknown paper": bad_study("paper must be one of", "dpgnn, drw, dpar, caribou", "got 'gap'", paper="gap"),
+    "unknown data set": bad_study(
+        "datasets.corra: data set must be one of", "cora", "got 'corra'",
+        datasets={"corra": {"settings": ["half"]}},
+    ),
+    "repeats that nobody can run": bad_study("repeats must be <= 10000, got 1000000000", repeats=10**9),
+    "the same of a tier": bad_study("tiers.S.repeats must be <= 10000", tiers={"S": {"repeats": 10**9}}),
+    "the same of a data set": bad_study(
+        "tiers.S.repeats_for.chains-s must be <= 10000", tiers={"S": {"repeats_for": {"chains-s": 10**9}}}
+    ),
+    "a number that YAML reads as text": bad_study(
+        "entries.dp_mlp.options.training.clipping_norm must be a number, got '1e-5' (str); write 1.0e-5",
+        entries__dp_mlp__options__training__clipping_norm="1e-5",
+    ),
+    "a number in quotes": bad_study("'0.5' (str); write 0.5 without quotes", entries__dp_mlp__options__training__clipping_norm="0.5"),
+    "epsilon in another form": bad_study("epsilons must write each number in its shortest form, got '1e9'; write 1000000000", epsilons=["1e9"]),
+    "a key twice": Case(
+        lambda: Path("study.yaml").write_text("name: a\nrepeats: 1\ntitle: b\nrepeats: 2\n") and None, ESTIMATE,
+        ("study file study.yaml, line 4: key 'repeats' must stand once, and it stands on line 2 too",), Path("results"),
+    ),
+    "an entry twice": Case(
+        lambda: Path("study.yaml").write_text("entries:\n  mlp: {}\n  gcn: {}\n  mlp: {}\n") and None, ESTIMATE,
+        ("line 4: key 'mlp' must stand once, and it stands on line 2 too",), Path("results"),
+    ),
+    "a repeat that is no digit": Case(
+        study(), ["train", "--study", "study.yaml", "--run", "chains-s.half/dp_mlp/eps=1/\u00b2"],
+        ("--run must have the form DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT",), Path("results"),
+    ),
+    "a run of no study": Case(
+        study(), ["train", "--study", "study.yaml", "--run", "cora.half/dp_mlp/eps=1/0"],
+        ("--run cora.half/dp_mlp/eps=1/0: unknown data set 'cora'",), Path("results"),
+    ),
     "study that is no YAML": Case(
         lambda: Path("study.yaml").write_text("name: [") and None, ESTIMATE, ("study file study.yaml must be YAML",), Path("results")
     ),

@@ -110,3 +110,14 @@ def test_parsing_needs_no_heavy_module():
         "print([m for m in ('numpy', 'scipy', 'torch', 'matplotlib') if m in sys.modules])"  # fmt: skip
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_delta_that_is_too_large_is_said_of_the_claims(capsys):
+    size = ["--num-train-nodes", "1000", "--batch-size", "100"]
+    words = ["account", "dp_mlp", *size, "--num-steps", "10", "--noise-multiplier", "2", "--json"]
+    for delta, said in (("0.5", True), ("1e-4", False)):
+        for mode in ("sound", "published"):
+            values = json.loads(run(capsys, *words, "--delta", delta, "--mode", mode))
+            assert all(("delta-too-large" in c["caveats"]) == said for c in values["claims"])
+    words = ["account", "gaussian", "--num-steps", "1", "--noise-multiplier", "2", "--json"]
+    assert "delta-too-large" in run(capsys, *words, "--delta", "0.5", "--mode", "sound")

@@ -1,11 +1,20 @@
 import argparse
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
+from helpers import ROOT
 
+from dpgnn.__main__ import main
 from dpgnn.cli import data
 from dpgnn.datasets import read_graph
+from dpgnn.study import resolve
+
+DATA_PAGE = ROOT / "docs" / "data.md"
 
 
 def run(*words):
@@ -73,3 +82,81 @@ def test_statistics_are_written(tmp_path, monkeypatch, capsys):
     assert run("data", "statistics", "--raw", tmp_path, "--out", out) == 0
     assert "32 equal, 0 differs" in capsys.readouterr().out
     assert "| caribou | T5 | Chain-S (chains-s) | nodes | 48 | 48 | equal |" in out.read_text()
+
+
+def test_an_edited_study_is_not_written_over(tmp_path):
+    out = tmp_path / "mine.yaml"
+    out.write_text("edited")
+    with pytest.raises(ValueError, match=r"--out must be a new file, got .*mine.yaml"):
+        run("data", "study", "chains-s", "--out", out)
+    assert out.read_text() == "edited"
+
+
+def test_raw_data_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "data" / "own" / "mine"
+    own.mkdir(parents=True)
+    files = {"nodes.csv": "id,a,label\n0,1,0\n1,2,1\n", "edges.csv": "source,target\n0,1\n"}
+    for name, text in files.items():
+        (own / name).write_text(text)
+    for out in ("data/own/mine", "data/own/../own/mine", "data/own", ".", ""):
+        with pytest.raises(ValueError, match="--out must"):
+            run("data", "prepare", "mine", "--out", out)
+    assert {path.name: path.read_text() for path in own.iterdir()} == files
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    for _ in range(2):  # a graph may be made again
+        assert run("data", "prepare", "mine", "--out", "results/graphs/mine") == 0
+
+
+def test_an_own_graph_cannot_have_a_name_of_the_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "own" / "chains-s").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"data/own/chains-s must have a name of its own"):
+        run("data", "prepare", "chains-s", "--out", "out")
+    assert run("data", "list", "--raw", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines].count("chains-s") == 1
+    assert "data/own/chains-s cannot be used" in lines[-1]
+
+
+def documented_example():
+    """nodes.csv and edges.csv, which stand side by side in docs/data.md."""
+    block = re.search(r"```\n(nodes\.csv +edges\.csv\n.*?)```", DATA_PAGE.read_text(), re.DOTALL)[1]
+    cells = [line.split() for line in block.splitlines()]
+    (nodes, edges), *rows = cells
+    return {nodes: [row[0] for row in rows], edges: [row[1] for row in rows]}
+
+
+def test_the_documented_example_makes_every_run_of_its_study(tmp_path, monkeypatch, capsys):
+    from dpgnn.study import load_study
+
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data" / "own" / "friends"
+    folder.mkdir(parents=True)
+    for name, lines in documented_example().items():
+        (folder / name).write_text("\n".join(lines) + "\n")
+    assert main(["data", "validate", str(folder)]) == 0
+    assert main(["data", "study", "friends", "--out", "friends.yaml"]) == 0
+    study = load_study("friends.yaml")
+    assert main(["data", "prepare", "friends", "--out", "results/graphs/friends"]) == 0
+    first = [key for key in study.keys if key.repeat == 0]
+    setting = study.config.settings[first[0].setting]
+    assert setting.kind == "public"
+    split = ["split", "--graph", "results/graphs/friends", "--dataset", "friends", "--setting"]
+    split += [first[0].setting, "--repeat", "0", "--root-seed", "0"]
+    split += ["--setting-json", json.dumps(setting.stated)]
+    assert main([*split, "--out", "results/splits/friends.public.0.parquet"]) == 0
+    runs = [word for key in first for word in ("--run", key.folder)]
+    assert main(["train", "--study", "friends.yaml", *runs]) == 0
+    records = [json.loads(path.read_text()) for path in Path("results").rglob("record.json")]
+    assert len(records) == len(first) == 4
+    assert all(record["status"] == "ok" for record in records), capsys.readouterr().err
+
+
+def test_a_study_of_a_small_graph_takes_full_batches():
+    from dpgnn.datasets.template import study_text
+
+    for name, full in (("chains-s", True), ("cora", False), ("facebook-Rutgers89", False)):
+        text = study_text(name)
+        assert ("expected_batch_size: full" in text) == full
+        assert resolve(yaml.safe_load(text)).keys[0].setting == "random"

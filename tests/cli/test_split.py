@@ -67,3 +67,23 @@ def test_a_bad_recipe_is_named_by_its_key(graph_folder, tmp_path, recipe, messag
     with pytest.raises((ConfigError, ValueError), match=message):
         split_command(graph_folder, tmp_path / "a.parquet", "--setting-json", recipe)
     assert not (tmp_path / "a.parquet").exists()
+
+
+def test_too_few_nodes_name_data_set_setting_and_remedy(tmp_path):
+    import numpy as np
+
+    from dpgnn.datasets import save_graph
+    from dpgnn.graph import Graph
+
+    graph = Graph(
+        name="three", x=np.ones((3, 1), np.float32), y=np.array([0, 1, -1]), num_classes=2,
+        edge_index=np.zeros((2, 0), np.int64), task="multiclass", directed=False, splits={},
+    )  # fmt: skip
+    save_graph(graph, tmp_path / "graph")
+    words = ["--dataset", "mine", "--setting", "first", "--repeat", "0", "--root-seed", "0"]
+    words += ["--train-fraction", "0.9", "--val-fraction", "0.05"]
+    says = (
+        r"data set mine, setting first: .*number of test nodes must be >= 1, got 0; 2 of .*train_fr"
+    )
+    with pytest.raises(ValueError, match=says):
+        run("split", "--graph", tmp_path / "graph", *words, "--out", tmp_path / "s.parquet")

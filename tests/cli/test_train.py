@@ -58,3 +58,19 @@ def test_a_run_that_is_being_made_is_refused(
     assert f"{RUNS[1]} is being made already (process " in capsys.readouterr().err
     assert run(tmp_path, RUNS[1:]) == 0
     assert made == RUNS[1:]
+
+
+def test_a_device_that_is_not_here_is_refused_before_anything_is_read(
+    tmp_path: Path, made: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    write_study(tmp_path, TOY)
+    words = ["train", "--study", str(tmp_path / "config.yaml"), "--run", RUNS[1]]
+    words += ["--work", str(tmp_path / "work")]
+    assert main([*words, "--device", "cuda"]) == 1
+    error = capsys.readouterr().err.strip()
+    assert "--device must be one that torch sees, got 'cuda'; say --device cpu, or" in error
+    assert not made
+    with pytest.raises(SystemExit):
+        main([*words, "--device", "gpu"])
+    assert "choose from" in capsys.readouterr().err

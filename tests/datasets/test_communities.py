@@ -59,3 +59,8 @@ def test_packing_misses_a_share_by_at_most_the_largest_community(sizes):
 def test_fewer_communities_than_parts_are_refused():
     with pytest.raises(ValueError, match="communities must be 3 or more, got 2"):
         pack(np.array([5, 5]), (0.6, 0.2, 0.2))
+
+
+def test_without_edges_each_node_is_alone():
+    found = louvain(np.zeros((2, 0), np.int64), 4, rng=np.random.default_rng(0))
+    assert found.tolist() == [0, 1, 2, 3]

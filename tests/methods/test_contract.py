@@ -133,6 +133,28 @@ def test_what_is_claimed_is_within_the_budget_and_was_planned(
     assert "nan" not in json.dumps(record).lower().replace("nano", "")
 
 
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_every_claim_with_a_delta_says_when_it_is_too_large(
+    tmp_path: Path, name: str, mode: Any, support: Support, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Planned(Exception):
+        """The plan is all that is looked at."""
+
+    planned: list[Any] = []
+
+    def stop(plan: Any) -> Any:
+        planned.append(plan)
+        raise Planned
+
+    monkeypatch.setattr("dpgnn.runner.Ledger", stop)
+    entry = entry_of(name, mode, support)
+    for delta, said in ((DELTA, False), (0.05, True)):
+        with pytest.raises(Planned):
+            run_one(inputs_of(entry, delta=delta), tmp_path, work=None)
+        caveats = [claim.caveats for claim in planned.pop().claims if claim.delta > 0]
+        assert all(found.count("delta-too-large") == int(said) for found in caveats)
+
+
 def _is_noisy(mechanism: dict[str, Any]) -> bool:
     """Whether the mechanism adds Gaussian or Laplace noise (randomised response has its own coins)."""
     return mechanism["event"]["type"] not in ("RandomizedResponse", "GumbelTopK")

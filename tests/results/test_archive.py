@@ -125,3 +125,17 @@ def test_a_reader_that_stops_early_gets_no_error(
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout == "a.b/c/eps=1/0\n"
     assert done.stderr == ""
+
+
+def test_what_is_no_archive_is_not_called_a_damaged_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = tmp_path / "good.yaml"
+    good.write_text("name: good")
+    for words in (["show", str(good)], ["unpack", str(good), str(tmp_path / "out")]):
+        assert main(["records", *words]) == 1
+        error = capsys.readouterr().err
+        assert "archive must be a runs.parquet" in error
+        assert "delete" not in error
+    assert main(["records", "show", str(tmp_path / "none.parquet")]) == 1
+    assert "archive must be a runs.parquet" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""Plans, claims and versions in the form that a record holds them."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+
+PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
+
+
+def plan_of(plan: Plan) -> dict[str, Any]:
+    """A plan as the record holds it."""
+    mechanisms = []
+    for mechanism in plan.mechanisms:
+        fields = dataclasses.asdict(mechanism)
+        fields["event"] = event_of(mechanism.event)
+        mechanisms.append(fields)
+    return {
+        "mechanisms": mechanisms,
+        "num_steps": plan.num_steps,
+        "details": dict(plan.details),
+    }
+
+
+def event_of(event: Any) -> dict[str, Any]:
+    """An event as JSON: its type and its fields."""
+    fields: dict[str, Any] = {"type": type(event).__name__}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, tuple):
+            value = [_event_item(item) for item in value]
+        elif dataclasses.is_dataclass(value):
+            value = event_of(value)
+        fields[field.name] = value
+    return fields
+
+
+def claim_of(claim: Any) -> dict[str, Any]:
+    """A claim as the record holds it, with its words."""
+    from dpgnn.accountants.claims import in_words
+
+    return claim.to_dict() | {"words": in_words(claim)}
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide numbers: python, platform and packages."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from dpgnn import __version__
+
+    found = {
+        "dpgnn": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()}-{platform.machine()}",
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "none"
+    return found
+
+
+def _event_item(item: Any) -> Any:
+    if dataclasses.is_dataclass(item):
+        return event_of(item)
+    if isinstance(item, tuple):
+        return [_event_item(part) for part in item]
+    return item
