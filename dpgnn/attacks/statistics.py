@@ -195,13 +195,17 @@ def best_guesses(
 ) -> dict[str, float | int | None]:
     """Precision, recall and F1 when the largest `share` of the scores are taken for members.
 
+    Among equal scores at the cut each trial is as likely to be taken as any other: hits are the mean over
+    random orders of the ties, so equal scores have the density as precision, however trials are ordered.
+
     Source: LinkTeller, arXiv:2108.06504: share is the attacker's belief of the density.
     """
     probability("share", share)
     member = _check(scores, member)
     count = math.ceil(share * len(scores))
-    order = np.argsort(-scores, kind="stable")[:count]
-    hits = int(member[order].sum())
+    _, accepted, hits_at = _steps(scores, member)
+    # straight between two thresholds: trials of one score are taken at random
+    hits = float(np.interp(count, np.append(0, accepted), np.append(0, hits_at)))
     precision = hits / count if count else None
     recall = hits / int(member.sum())
     f1 = 2 * hits / (count + int(member.sum()))
