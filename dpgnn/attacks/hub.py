@@ -160,6 +160,7 @@ def attack(
         "num_steps": steps,
         **statistics.summary(joined, member),
         "line": dataclasses.asdict(line),
+        "detects": line.detects,
         "claimed_epsilon": claim.epsilon,
         "delta": claim.delta,
         "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,

@@ -110,6 +110,7 @@ def attack(
         "smallest_with_edge": float(scores[0].min()),
         **statistics.summary(joined, member),
         "line": dataclasses.asdict(line),
+        "detects": line.detects,
         "claimed_epsilon": claim.epsilon,
         "delta": claim.delta,
         "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,

@@ -203,6 +203,9 @@ def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own")
         request.entry, request.full_graph, request.budget, (streams[0], streams[1]),
         rng=request.rng("gmia"), level=request.sizes.level, label=request.label,
         numbering=numbering,
+        scorer_rng=lambda variant, attempt: request.rng(
+            "gmia-scorer", variant=variant, attempt=attempt
+        ),
     )  # fmt: skip
     return [result]
 
