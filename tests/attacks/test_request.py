@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from helpers import TOY
 from dpgnn import workflow
 from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS, Sizes
+from dpgnn.audits import one_run
 from dpgnn.cli import attack as attack_command
-from dpgnn.results import attacks
+from dpgnn.results import attack_pivots, attacks
+from dpgnn.results import attack_verdicts as verdicts
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.table import to_csv, to_markdown
 from dpgnn.storage import read_json, write_json
@@ -67,7 +70,7 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     assert len(table.rows) == len(found)
     assert "LinkTeller, held-out edges" in to_markdown(table)
     assert to_csv(table).count("\n") == len(found) + 1
-    bounds = [attacks.lower_bound(result) for result in found]
+    bounds = [verdicts.lower_bound(result) for result in found]
     # a perturbed graph is released once: what is read off it is covered
     assert any(bound is not None for bound in bounds)
     assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
@@ -97,7 +100,10 @@ def test_tables_stand_in_their_blocks_of_a_page(
     assert main(command) == 0
     text = page.read_text()
     assert "old" not in text
-    assert "hub behind the sampler, 200 nodes | 120 | 0.900 | 1.50 (level 0.01) | exceeds |" in text
+    assert (
+        "hub behind the sampler, 200 nodes | 120 | 0.900 | 1.50 (level 0.01) | 1.64 | exceeds |"
+        in text
+    )
     assert text.startswith("before\n\n<!-- attacks leaks -->")
     assert text.endswith("<!-- end -->\n\nafter\n")
     assert main(command) == 0
@@ -145,7 +151,9 @@ def result(**fields: Any) -> dict[str, Any]:
         "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
         "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
         "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
-        "one_run": {"epsilon_lower_bound": 2.0}, "claim_covers_answers": True,
+        "one_run": {"epsilon_lower_bound": 2.0, "num_canaries": 1000, "num_guesses": 250,
+                    "delta": 1e-5, "confidence": 0.999},
+        "claim_covers_answers": True,
         "curve": [[0.1, 0.5], [1.0, 1.0]],
         "rates": [], "claimed_epsilon": 1.0, "exceeds_claim": True, "line": {"level": 0.001},
     }  # fmt: skip
@@ -153,13 +161,53 @@ def result(**fields: Any) -> dict[str, Any]:
 
 
 def test_only_what_a_claim_covers_counts_as_measured() -> None:
-    assert attacks.lower_bound(result()) == 2.0
-    assert attacks.verdict(result()) == "exceeds the claim"
+    assert verdicts.lower_bound(result()) == 2.0
+    assert verdicts.verdict(result()) == "exceeds the claim"
     uncovered = result(claim_covers_answers=False, exceeds_claim=False)
-    assert attacks.lower_bound(uncovered) is None
-    assert attacks.verdict(uncovered) == "not about the claim"
+    assert verdicts.lower_bound(uncovered) is None
+    assert verdicts.verdict(uncovered) == "not about the claim"
     # two nodes exchanged under add-remove are two changes
-    assert attacks.lower_bound(result(one_run_allowed_epsilon=2.0)) == 1.0
+    twice = result(one_run_allowed_epsilon=2.0)
+    assert verdicts.lower_bound(twice) == 1.0
+    assert verdicts.line_of(result()) == (1.0, 1e-5)
+    assert verdicts.line_of(twice) == (2.0, 1e-5)
+    stated = result(line={"level": 0.001, "epsilon": 2.5, "delta": 0.1})
+    assert verdicts.line_of(stated) == (2.5, 0.1)
+
+
+def test_a_test_that_perfect_guesses_could_not_fail_cannot_say() -> None:
+    small = result(exceeds_claim=False)
+    assert verdicts.verdict(small) == "within the claim"
+    shown = one_run.lower_bound(1000, 250, 250, delta=1e-5, level=0.001)
+    assert verdicts.detects(small) == pytest.approx(shown)
+    large = result(exceeds_claim=False, claimed_epsilon=8.0)
+    assert verdicts.verdict(large) == f"cannot say (1000 trials show at most {shown:.2f})"
+    assert verdicts.short_verdict(large) == "cannot say"
+    # what was recorded goes before what is computed, and is halved where two changes were tested
+    stated = result(exceeds_claim=False, detects=1.5, one_run_allowed_epsilon=2.0)
+    assert verdicts.verdict(stated) == "cannot say (1000 trials show at most 0.75)"
+    # 60 of each world at level 0.01: half of them test
+    hub = hub_result() | {"exceeds_claim": False, "delta": 0.0}
+    low = 0.005 ** (1 / 30)
+    assert verdicts.detects(hub) == pytest.approx(math.log(low / (1 - low)))
+    assert verdicts.verdict(hub) == "within the claim"
+    assert verdicts.verdict(hub | {"claimed_epsilon": 2.0}).startswith("cannot say (120 trials")
+    assert verdicts.verdict(small | {"untested": "too few"}) == "not tested: too few"
+
+
+def test_a_classifier_that_says_nothing_is_shown_as_none() -> None:
+    same = result(
+        attack="gmia", variant="same-graph", exceeds_claim=False, auc=0.5, script_auroc=0.5
+    )
+    constant = same | {"curve": [[0.0, 0.0], [1.0, 1.0]]}
+    assert verdicts.has_scorer(same)
+    assert not verdicts.has_scorer(constant)
+    assert not verdicts.has_scorer(same | {"scorer": "constant"})
+    assert verdicts.has_scorer(constant | {"scorer": "trained"})
+    assert verdicts.verdict(constant) == "cannot say (no scorer)"
+    rows = to_markdown(attacks.attacks_table([constant]))
+    assert "no scorer" in rows.splitlines()[-1]
+    assert attack_pivots._auc(constant) == "no scorer"
 
 
 def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_entry() -> None:
