@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dpgnn.results import attack_pivots, attacks
 from dpgnn.results import attack_verdicts as verdicts
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.table import to_csv, to_markdown
+from dpgnn.splits import read_split, write_split
 from dpgnn.storage import read_json, write_json
 
 RUN = "chains-s.public/lapgraph/eps=1/0"
@@ -87,6 +89,69 @@ def test_missing_inputs_of_any_run_stop_the_command_before_it_writes(
     )
     assert "--until split" in message
     assert not (folder / "results" / "studies").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--dataset chainz", "unknown data set 'chainz'; known: chains-s"),
+        ("--entry lapgraf", "unknown entry 'lapgraf'; known: "),
+        (f"--run {RUN} --entry mlp", "runs to attack must be at least one of tier"),
+    ],
+)
+def test_names_the_study_does_not_have_are_errors(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str
+) -> None:
+    assert main(f"attack --study config.yaml {flags}".split()) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_of_other_options_is_not_attacked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"attack --study config.yaml --run {RUN} --attacks linkteller --sets unbalanced"
+    command = f"{command} --nodes 20 --fresh-pairs 0"
+    out = folder / "results/studies/quick/attacks/chains-s.public.lapgraph.eps=1.0.linkteller.json"
+
+    def attacked() -> tuple[str, Any]:
+        capsys.readouterr()
+        assert main(command.split()) == 0
+        return capsys.readouterr().err, read_json(out)
+
+    _, fitted = attacked()
+    assert main(f"train --study config.yaml --run {RUN}".split()) == 0
+    said, from_disk = attacked()
+    assert "kept" not in said
+    assert "fitted again" not in said
+    assert from_disk["fingerprint"] != fitted["fingerprint"]
+    # the same draws give the same model
+    assert from_disk["results"][0]["auc"] == fitted["results"][0]["auc"]
+    assert "kept" in attacked()[0]
+
+    study = yaml.safe_load((folder / "config.yaml").read_text())
+    study["entries"]["lapgraph"]["options"]["gcn"]["training"]["num_epochs"] = 4
+    (folder / "config.yaml").write_text(yaml.safe_dump(study))
+    said, again = attacked()
+    assert (
+        "chains-s.public/lapgraph/eps=1/0: fitted again, the model on disk is of other options"
+        in said
+    )
+    assert again["fingerprint"] != from_disk["fingerprint"]
+    assert "kept" in attacked()[0]
+
+
+def test_a_split_written_anew_is_attacked_anew(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"attack --study config.yaml --run {RUN} --attacks leak --pairs 20".split()
+    assert main(command) == 0
+    path = folder / "results/splits/chains-s.public.0.parquet"
+    split = read_split(path)
+    other = dataclasses.replace(split, test_idx=split.test_idx[:-1])
+    write_split(path, other, num_nodes=48)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "kept" not in capsys.readouterr().err
 
 
 def test_tables_stand_in_their_blocks_of_a_page(
