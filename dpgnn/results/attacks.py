@@ -51,16 +51,20 @@ SMALLEST = 1e-3
 _NUM_RATES = 151
 
 
-def read_attacks(folder: str | Path) -> list[dict[str, Any]]:
-    """Results of all `*.json` of a study's attacks/, one mapping per result, with its run's key.
+def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, Any]]:
+    """Results of all files of a study's attacks/, one mapping per result, with its run's key.
 
     In order of data set, entry, budget and repeat.
+
+    Args:
+        folder: where they lie; none where it is not there.
+        pattern: of the names of the files.
 
     Raises:
         ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
     """
     found = []
-    for path in sorted(Path(folder).glob("*.json")):
+    for path in sorted(Path(folder).glob(pattern)):
         content = read_json(path)
         is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
         missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
