@@ -16,6 +16,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import membership, statistics
 from dpgnn.attacks.member_tests import Asked, claim_tests, label_auc
 from dpgnn.attacks.scorer import AttackModel, _kept, train_scorer
+from dpgnn.cli.attack import words
 from dpgnn.graph import Graph
 from dpgnn.methods.base import Entry, facts_of
 from dpgnn.randomness import Streams
@@ -205,6 +206,26 @@ def test_a_classifier_that_says_nothing_is_trained_again_and_said_to_be_none(
     assert (original["scorer"], original["scorer_attempts"]) == ("constant", 3)
     assert (same["scorer"], same["scorer_attempts"]) == ("trained", 2)
     assert [number for _, number in asked] == [0, 1, 2, 0, 1]
+
+
+def test_a_variant_that_cannot_be_measured_leaves_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = membership.posteriors
+
+    def failing(side: Any, graph: Any, variant: Any, **named: Any) -> Any:
+        if variant == "original":
+            raise ValueError("posteriors must be finite")
+        return real(side, graph, variant, **named)
+
+    monkeypatch.setattr(membership, "posteriors", failing)
+    found = attack("mlp", options={"training": {"num_epochs": 5}})
+    original, same = (found["variants"][name] for name in membership.VARIANTS)
+    assert found["status"] == "ok"
+    assert original == {"status": "not-available", "reason": "posteriors must be finite"}
+    assert 0 < same["auc"] < 1
+    said = words(found)
+    assert "original not-available: posteriors must be finite, same-graph AUC" in said
 
 
 def test_the_attacks_classifier_starts_as_published() -> None:

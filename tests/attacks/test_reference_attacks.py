@@ -134,7 +134,8 @@ def test_the_scripts_numbers_are_those_of_its_scrambled_training_graphs(found: F
 def test_what_the_claim_does_not_cover_says_nothing_about_it(found: Found) -> None:
     for result in chosen(found):
         if verdicts.lower_bound(result) is None:
-            assert verdicts.verdict(result) in ("no claim", "not about the claim"), result["key"]
+            said = verdicts.verdict(result).split(":")[0]
+            assert said in ("no claim", "not about the claim", "not tested"), result["key"]
 
 
 def test_leaks_are_attacked_with_the_attack_that_fits_and_their_controls_show_nothing(
