@@ -178,6 +178,37 @@ def test_target_and_shadow_are_disjoint_and_of_the_sizes_asked_for(seed):
     np.testing.assert_array_equal(drawn.train_idx, target.train_idx)
 
 
+# of each class 30 nodes are taken first: most of the smallest, few of the largest
+SIZES_OF_CLASSES = (200, 60, 40)
+
+
+@pytest.mark.parametrize("kind", ["per_class", "membership"])
+def test_what_is_left_after_taking_nodes_of_each_class_is_sampled_uniformly(kind):
+    y = np.repeat(np.arange(3), SIZES_OF_CLASSES)
+    none = np.zeros((2, 0), np.int64)
+    graph = Graph(
+        name="uneven", x=np.zeros((300, 1), np.float32), edge_index=none, y=y, num_classes=3
+    )
+    left, size, repeats = np.array(SIZES_OF_CLASSES) - 30, 40, 200
+    samples = [np.zeros(3), np.zeros(3)]
+    for seed in range(repeats):
+        rng = np.random.default_rng(seed)
+        if kind == "membership":
+            config = SplitConfig(kind=kind, inductive=True, num_per_class=15, num_test=size)
+            parts = [half.test_idx for half in membership_splits(graph, config, rng=rng)]
+        else:
+            config = SplitConfig(kind=kind, num_per_class=30, num_val=size, num_test=size)
+            split = make_split(graph, config, rng=rng)
+            parts = [split.val_idx, split.test_idx]
+        for found, part in zip(samples, parts):
+            found += np.bincount(y[part], minlength=3)
+    share = left / left.sum()
+    # a sample without replacement varies less than a binomial one
+    deviation = np.sqrt(share * (1 - share) / (size * repeats))
+    for found in samples:
+        assert (np.abs(found / (size * repeats) - share) < 5 * deviation).all(), found
+
+
 def test_the_dpar_split_has_no_validation_and_drops_edges_between_parts():
     split = make_split(graph_of(), PAPER_SETTINGS["dpar"], rng=np.random.default_rng(0))
     assert len(split.val_idx) == 0

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Entry
 
 PILOTS = 4
+NUM_RUNS = 200  # of each world, where no number is asked for
 DESIGNS: tuple[Literal["opposite", "orthogonal"], ...] = ("opposite", "orthogonal")
 
 
@@ -114,7 +115,7 @@ def attack(
     entry: Entry,
     budget: Budget,
     *,
-    num_runs: int,
+    num_runs: int | None,
     num_steps: int,
     level: float,
     rng: np.random.Generator,
@@ -125,12 +126,13 @@ def attack(
     Args:
         entry: a `dp_gnn` entry under replace-one with one hop.
         budget: epsilon and delta asked for.
-        num_runs: of each world.
+        num_runs: of each world; None takes 200.
         num_steps: steps that are watched, at most those of the plan.
         level: probability of accusing a true claim.
         rng: of everything.
         worlds: how large the hub is.
     """
+    num_runs = at_least("num_runs", NUM_RUNS if num_runs is None else num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "hub", "hub_degree": worlds.num_lists}
     reason = applies(entry)
@@ -160,6 +162,7 @@ def attack(
         "num_steps": steps,
         **statistics.summary(joined, member),
         "line": dataclasses.asdict(line),
+        "detects": line.detects,
         "claimed_epsilon": claim.epsilon,
         "delta": claim.delta,
         "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,

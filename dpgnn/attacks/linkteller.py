@@ -234,6 +234,10 @@ def claim_tests(
 
     Guarantee: where members were chosen by independent fair coins before the fit, the bound exceeds a true
     (epsilon, delta) with probability <= level (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
+
+    Returns:
+        as JSON; `detects` is the largest bound that so many trials can show, and where they are too few for
+        any test, `untested` says so.
     """
     from dpgnn.audits.one_run import guess
 
@@ -243,8 +247,14 @@ def claim_tests(
     # equal scores must not be ordered by anything that knows the answer
     shuffled = rng.permutation(len(scores))
     run = guess(scores[shuffled], member[shuffled], delta=delta, level=level)
-    line = statistics.line_test(scores, member, epsilon=epsilon, delta=delta, level=level, rng=rng)
+    try:
+        line = statistics.line_test(
+            scores, member, epsilon=epsilon, delta=delta, level=level, rng=rng
+        )
+    except ValueError as error:
+        return {"claim_covers_answers": covered, "untested": str(error), "exceeds_claim": False}
     return {
+        "detects": statistics.run_detects(run),
         "one_run": dataclasses.asdict(run),
         "line": dataclasses.asdict(line),
         "claimed_epsilon": epsilon if math.isfinite(epsilon) else None,

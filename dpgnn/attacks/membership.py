@@ -4,14 +4,15 @@ Target and shadow are fitted on the subgraphs of disjoint random training nodes,
 attack model learns from the shadow's posteriors who was in. Two variants: "original", as published, asks
 members on their training graph and non-members on the full graph, so it may learn which graph was asked; the
 honest "same-graph" asks everybody on the full graph, and then answers depend on the training nodes through
-what the fit released only.
+what the fit released only; and it compares members with non-members of the same classes. Beside each
+variant stands `label_auc`, the AUC of the true class alone: members are drawn class by class, others are not.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +21,9 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger
 from dpgnn.attacks import statistics
+from dpgnn.attacks.member_tests import BATCH_SIZE, Asked, by_degree, claim_tests, label_auc
 from dpgnn.attacks.queries import AGGREGATING, Target, ask, can_move
-from dpgnn.attacks.scorer import AttackModel, train_scorer
+from dpgnn.attacks.scorer import ATTEMPTS, AttackModel, says_nothing, train_scorer
 from dpgnn.checks import at_least, one_of, require
 from dpgnn.methods.base import Context, Performance, facts_of
 from dpgnn.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits
@@ -38,9 +40,8 @@ VARIANTS: tuple[Variant, ...] = ("original", "same-graph")
 # own: a training graph's edges join the nodes they belong to; script: as the published script numbers them,
 # its edges count the nodes in ascending order while features and labels stand class by class
 Numbering = Literal["own", "script"]
-# units whose claims are about a node with everything that its membership changes
-WHOLE_NODE = ("node", "node-bounded")
-BATCH_SIZE = 64
+# variant and attempt -> the generator of one training of the attack's classifier
+ScorerStreams = Callable[[str, int], np.random.Generator]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,6 +157,7 @@ def attack(
     streams: tuple[Streams, Streams],
     *,
     rng: np.random.Generator,
+    scorer_rng: ScorerStreams,
     level: float = 0.001,
     sizes: SplitConfig | None = None,
     model: AttackModel | None = None,
@@ -169,7 +171,8 @@ def attack(
         graph: the full graph.
         budget: of each fit.
         streams: of the target's and of the shadow's fit.
-        rng: of the split and of the attack model.
+        rng: of the split, of pairs and of coins.
+        scorer_rng: of the classifier, by variant and attempt.
         level: of the tests of the claim.
         sizes: of the split; None takes `setting_of`.
         model: the attack's classifier; None takes the published one.
@@ -192,9 +195,9 @@ def attack(
         reason = can_move(sides[0].target)
         if reason:
             return found | {"status": "not-available", "reason": reason}
-        variants = {
-            variant: _variant(sides, graph, variant, model or AttackModel(), rng=rng, level=level)
-            for variant in VARIANTS
+        accuracies = {
+            "train_accuracy": _accuracy(sides[0], graph),
+            "outside_accuracy": _accuracy(sides[0], graph, inside=False),
         }
     except ValueError as error:
         return found | {"status": "not-available", "reason": str(error)}
@@ -202,11 +205,29 @@ def attack(
         "status": "ok",
         "num_per_class": chosen.num_per_class,
         "num_outside": chosen.num_test,
-        "train_accuracy": _accuracy(sides[0], graph),
-        "outside_accuracy": _accuracy(sides[0], graph, inside=False),
-        "variants": variants,
+        **accuracies,
+        "variants": {
+            variant: _tried(
+                sides,
+                graph,
+                variant,
+                model or AttackModel(),
+                rng=rng,
+                level=level,
+                scorer_rng=scorer_rng,
+            )
+            for variant in VARIANTS
+        },
         "seconds": time.monotonic() - started,
     }
+
+
+def _tried(sides: list[Side], graph: Graph, variant: Variant, *args: Any, **named: Any) -> Any:
+    """A variant's result, or why there is none; the other's stands for itself."""
+    try:
+        return _variant(sides, graph, variant, *args, **named)
+    except ValueError as error:
+        return {"status": "not-available", "reason": str(error)}
 
 
 def _variant(
@@ -216,100 +237,55 @@ def _variant(
     model: AttackModel,
     *,
     rng: np.random.Generator,
+    scorer_rng: ScorerStreams,
     level: float,
 ) -> dict[str, Any]:
     target, shadow = sides
     members, everyone = posteriors(shadow, graph, variant, number=int(rng.integers(2**62)))
     x = np.concatenate([members, everyone[shadow.outside]])
     y = np.arange(len(x)) < len(members)
-    scorer = train_scorer(x, y, model, rng=rng)
     members, everyone = posteriors(target, graph, variant, number=int(rng.integers(2**62)))
-    member_scores, all_scores = scorer(members), scorer(everyone)
-    out_scores = all_scores[target.outside]
-    scores = np.concatenate([member_scores, out_scores])
-    member = np.arange(len(scores)) < len(member_scores)
-    guessed = scores > 0
-    found = statistics.summary(scores, member) | {
+    same = variant == "same-graph"
+    for attempt in range(ATTEMPTS):
+        scorer = train_scorer(x, y, model, rng=scorer_rng(variant, attempt))
+        all_scores = scorer(everyone)
+        # on one graph everybody is scored in one batch: equal answers differ in rounding between batches
+        asked = Asked(
+            inside=target.inside, outside=target.outside, outside_scores=all_scores[target.outside],
+            inside_scores=all_scores[target.inside] if same else scorer(members),
+        )  # fmt: skip
+        constant = says_nothing(asked.scores)
+        if not constant:
+            break
+    # like with like where it is one graph; as published otherwise
+    compared = asked.matched(graph.y, rng) if same else asked
+    degree = np.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+    nodes = [(side.inside, side.outside) for side in (shadow, target)]
+    found = statistics.summary(compared.scores, compared.member) | {
+        "scorer": "constant" if constant else "trained",
+        "scorer_attempts": attempt + 1,
+        "matched_by_class": same,
+        "label_auc": label_auc(graph.y, nodes[0], nodes[1]),
         "script_auroc": statistics.balanced_accuracy_of_batches(
-            guessed, member, BATCH_SIZE, rng=rng
+            asked.scores > 0, asked.member, BATCH_SIZE, rng=rng
         ),
+        "auc_unbalanced": _auc_of_everybody(sides, graph, asked, all_scores),
+        **by_degree(asked, graph.y, degree, rng if same else None),
     }
-    # all nodes that neither model was trained on
-    trained = np.concatenate([target.inside, shadow.inside])
-    rest = np.setdiff1d(np.flatnonzero(labelled(graph)), trained)
-    both = np.concatenate([member_scores, all_scores[rest]])
-    found["auc_unbalanced"] = statistics.auc(both, np.arange(len(both)) < len(member_scores))
-    nodes = np.concatenate([target.inside, target.outside])
-    degree = np.bincount(graph.edge_index[1], minlength=graph.num_nodes)[nodes]
-    middle = np.median(degree)
-    for name, chosen in (("low", degree <= middle), ("high", degree > middle)):
-        enough = member[chosen].any() and not member[chosen].all()
-        found[f"auc_{name}_degree"] = (
-            statistics.auc(scores[chosen], member[chosen]) if enough else None
-        )
-    if variant == "same-graph":
-        found |= _claim(target, graph, member_scores, out_scores, rng=rng, level=level)
+    if same:
+        found["auc_unmatched"] = statistics.auc(asked.scores, asked.member)
+        found |= claim_tests(target.target.plan.claims, compared, rng=rng, level=level)
     return found
 
 
-def _claim(
-    side: Side,
-    graph: Graph,
-    inside: np.ndarray,
-    outside: np.ndarray,
-    *,
-    rng: np.random.Generator,
-    level: float,
-) -> dict[str, Any]:
-    """The line of the claim, and a bound within one run from pairs of a member and a non-member of one class.
-
-    Guarantee: who of a random pair of one class is the member is a fair coin, independent of the other
-    pairs', given the pairs. Exchanging the two is one replacement, or one removal and one addition: at most
-    epsilon for replace-one and 2 epsilon (and (1 + e^epsilon) delta) for the other relations. The bound
-    exceeds a true value of that with probability <= level.
-    """
-    from dpgnn.audits.one_run import guess
-
-    claims = side.target.plan.claims
-    if not claims or claims[0].privacy_unit not in WHOLE_NODE:
-        note = "no privacy" if not claims else "membership changes more than the claim is about"
-        return {"claim_covers_membership": False, "note": note}
-    claim = claims[0]
-    member = np.arange(len(inside) + len(outside)) < len(inside)
-    scores = np.concatenate([inside, outside])
-    first, second = _pairs(graph.y[side.inside], graph.y[side.outside], rng)
-    coin = rng.random(len(first)) < 0.5
-    gap = np.where(coin, 1.0, -1.0) * (inside[first] - outside[second])
-    twice = claim.relation != "replace-one"
-    group_delta = claim.delta * (1 + math.exp(min(claim.epsilon, 50.0))) if twice else claim.delta
-    run = guess(gap, coin, delta=min(group_delta, 0.5), level=level)
-    allowed = (2 if twice else 1) * claim.epsilon
-    line = statistics.line_test(
-        scores, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng
-    )
-    return {
-        "claim_covers_membership": True,
-        "claimed_epsilon": claim.epsilon if math.isfinite(claim.epsilon) else None,
-        "delta": claim.delta,
-        "line": dataclasses.asdict(line),
-        "one_run": dataclasses.asdict(run),
-        "one_run_allowed_epsilon": allowed if math.isfinite(allowed) else None,
-        "exceeds_claim": run.epsilon_lower_bound > allowed,
-    }
-
-
-def _pairs(
-    inside: np.ndarray, outside: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Random pairs (member, non-member) of one class, each node in one pair at most."""
-    first, second = [], []
-    for label in np.unique(inside):
-        ours = rng.permutation(np.flatnonzero(inside == label))
-        theirs = rng.permutation(np.flatnonzero(outside == label))
-        count = min(len(ours), len(theirs))
-        first.append(ours[:count])
-        second.append(theirs[:count])
-    return np.concatenate(first), np.concatenate(second)
+def _auc_of_everybody(
+    sides: list[Side], graph: Graph, asked: Asked, all_scores: np.ndarray
+) -> float:
+    """Members against all nodes that neither model was trained on."""
+    trained = np.concatenate([side.inside for side in sides])
+    rest = np.setdiff1d(np.flatnonzero(labelled(graph)), trained)
+    both = np.concatenate([asked.inside_scores, all_scores[rest]])
+    return statistics.auc(both, np.arange(len(both)) < len(asked.inside))
 
 
 def labelled(graph: Graph) -> np.ndarray:

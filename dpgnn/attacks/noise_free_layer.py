@@ -23,8 +23,8 @@ from dpgnn.methods._perturb_edges import adjacency_of, degrees
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
 
-# float64 values of one state: above it fewer runs are made
-LARGE_STATE, FEW_RUNS = 1_000_000, 40
+# runs of each world where no number is asked for; fewer where a state has more float64 values than that
+NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
 
 
 def applies(target: Target) -> str:
@@ -61,19 +61,20 @@ def statistic(target: Target, released: np.ndarray, residual: np.ndarray, node: 
 
 
 def attack(
-    target: Target, *, num_runs: int, level: float, rng: np.random.Generator
+    target: Target, *, num_runs: int | None, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Play the game and test the claim; runs are independent, so the test's level is exact.
 
     Args:
         target: of an edge-level CARIBOU entry; its plan's noise is used in both worlds.
-        num_runs: of each world; fewer where a state is large.
+        num_runs: of each world; None takes 200, or 40 where a state is large (the result then says so).
         level: probability of accusing a true claim.
         rng: of the edge and of all noise.
     """
     from dpgnn.methods import caribou_fit
 
-    at_least("num_runs", num_runs, 8)
+    if num_runs is not None:
+        at_least("num_runs", num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "noise-free-layer"}
     reason = applies(target)
@@ -87,8 +88,8 @@ def attack(
     raw = graph.dense_x().astype(np.float64)
     x0 = unit_rows(raw)
     residual = raw if target.is_released_code else x0
-    if raw.size > LARGE_STATE:
-        num_runs = min(num_runs, FEW_RUNS)
+    capped = num_runs is None and raw.size > LARGE_STATE
+    num_runs = num_runs or (FEW_RUNS if capped else NUM_RUNS)
     worlds = (graph, without_edge(graph, node, other))
     matrices = [adjacency_of(world) for world in worlds]
     scores = np.zeros((2, num_runs))
@@ -106,10 +107,12 @@ def attack(
     return base | {
         "status": "ok",
         "num_trials": 2 * num_runs,
+        "capped_from": 2 * NUM_RUNS if capped else None,
         "largest_without_edge": float(scores[1].max()),
         "smallest_with_edge": float(scores[0].min()),
         **statistics.summary(joined, member),
         "line": dataclasses.asdict(line),
+        "detects": line.detects,
         "claimed_epsilon": claim.epsilon,
         "delta": claim.delta,
         "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,

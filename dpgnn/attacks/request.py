@@ -17,7 +17,7 @@ from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, release
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
 from dpgnn.attacks.queries import PERTURBED_GRAPH, Target
-from dpgnn.checks import at_least, one_of, open_probability
+from dpgnn.checks import at_least, one_of, open_probability, require
 from dpgnn.methods.base import Context, Entry, Performance, Prepared, Progress, facts_of
 from dpgnn.randomness import Streams
 from dpgnn.storage import Store
@@ -39,9 +39,10 @@ class Sizes:
         sets: LinkTeller's pair sets.
         directions: how LinkTeller moves features.
         num_nodes: nodes of the sets of nodes.
-        num_pairs: edges (and gaps) of "balanced", edges of "held-out".
+        num_pairs: edges (and gaps) of "balanced", edges of "held-out", of which a test needs 4 of each kind.
         num_fresh_pairs: edges of "balanced" with fresh noise, one full pass a query; 0 leaves it out.
-        num_runs: of each world, for attacks that run a mechanism many times.
+        num_runs: of each world, for attacks that run a mechanism many times, at least 8 (half of them test);
+            None takes 200, or 40 where one run of the mechanism is large.
         num_steps: training steps that such a run watches, at most.
         hubs: how many nodes the hub reads, one game each.
         level: of the tests of a claim.
@@ -52,7 +53,7 @@ class Sizes:
     num_nodes: int = 500
     num_pairs: int = 1000
     num_fresh_pairs: int = 40
-    num_runs: int = 200
+    num_runs: int | None = None
     num_steps: int = 16
     hubs: tuple[int, ...] = (1000,)
     level: float = 0.001
@@ -63,9 +64,11 @@ class Sizes:
         for direction in self.directions:
             one_of("direction", direction, DIRECTIONS)
         at_least("num_nodes", self.num_nodes, 2)
-        at_least("num_pairs", self.num_pairs, 4)
+        at_least("num_pairs", self.num_pairs, 8)
         at_least("num_fresh_pairs", self.num_fresh_pairs, 0)
-        at_least("num_runs", self.num_runs, 1)
+        require(self.num_fresh_pairs != 1, "num_fresh_pairs", "be 0 or >= 2", 1)
+        if self.num_runs is not None:
+            at_least("num_runs", self.num_runs, 8)
         at_least("num_steps", self.num_steps, 1)
         for degree in self.hubs:
             at_least("hubs", degree, 1)
@@ -170,7 +173,7 @@ class AttackRequest:
 
 
 def run_linkteller(request: AttackRequest) -> Results:
-    """LinkTeller on every set and direction; what cannot be asked says why."""
+    """LinkTeller on every set and direction; what cannot be asked says why, and the rest is kept."""
     sizes, found = request.sizes, []
     present = np.concatenate(
         [request.split.train_idx, request.split.val_idx, request.split.test_idx]
@@ -178,19 +181,31 @@ def run_linkteller(request: AttackRequest) -> Results:
     for kind in sizes.sets:
         size = sizes.num_pairs if kind in ("balanced", "held-out") else sizes.num_nodes
         found += _set(request, kind, size, present)
-    if sizes.num_fresh_pairs and request.target.has_noise:
-        pairs = linkteller.pairs_of(
-            request.graph,
-            "balanced",
-            sizes.num_fresh_pairs,
-            rng=request.rng("fresh"),
-            present=present,
+    if sizes.num_fresh_pairs:
+        fresh = Variant(pair_set="balanced", size=sizes.num_fresh_pairs, noise="fresh")
+        found += _kept(
+            {"attack": "linkteller", **dataclasses.asdict(fresh)},
+            lambda: _fresh(request, fresh, present),
         )
-        variant = Variant(
-            pair_set="balanced", size=sizes.num_fresh_pairs, direction="scale", noise="fresh"
-        )
-        found.append(_variant(request, request.target, pairs, variant))
     return found
+
+
+def _fresh(request: AttackRequest, variant: Variant, present: np.ndarray) -> Results:
+    """Fresh noise for every query, where there is noise."""
+    if not request.target.has_noise:
+        return []
+    pairs = linkteller.pairs_of(
+        request.graph, "balanced", variant.size, rng=request.rng("fresh"), present=present
+    )
+    return _variant(request, request.target, pairs, variant)
+
+
+def _kept(base: dict[str, Any], make: Callable[[], Results]) -> Results:
+    """What was made, or one result with the reason why nothing could be; other results stay as they are."""
+    try:
+        return make()
+    except ValueError as error:
+        return [base | {"status": "not-available", "reason": str(error)}]
 
 
 def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own") -> Results:
@@ -203,39 +218,56 @@ def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own")
         request.entry, request.full_graph, request.budget, (streams[0], streams[1]),
         rng=request.rng("gmia"), level=request.sizes.level, label=request.label,
         numbering=numbering,
+        scorer_rng=lambda variant, attempt: request.rng(
+            "gmia-scorer", variant=variant, attempt=attempt
+        ),
     )  # fmt: skip
     return [result]
 
 
 def run_leak(request: AttackRequest) -> Results:
-    """The attacks made for one known leak, where they fit the entry."""
+    """The attacks made for one known leak, where they fit the entry; each stands for itself."""
     sizes, entry = request.sizes, request.entry
     found: Results = []
     if entry.mode != "nonprivate" and not hub.applies(entry):
         for degree in sizes.hubs:
-            result = hub.attack(
-                entry, request.budget, num_runs=sizes.num_runs, num_steps=sizes.num_steps,
-                level=sizes.level, rng=request.rng("hub", paired=False, degree=degree),
-                worlds=hub.HubWorlds(num_lists=degree),
-            )  # fmt: skip
-            found.append(result)
-    if entry.privacy_unit == "edge" and request.unfitted.is_released_code:
-        result = noise_free_layer.attack(
-            request.unfitted, num_runs=sizes.num_runs, level=sizes.level,
-            rng=request.rng("noise-free-layer", paired=False),
-        )  # fmt: skip
-        found.append(result)
+            found += _kept({"attack": "hub", "hub_degree": degree}, partial(_hub, request, degree))
+    if entry.privacy_unit == "edge" and entry.method == "caribou":
+        found += _kept({"attack": "noise-free-layer"}, lambda: _noise_free_layer(request))
     if not released_state.applies(entry):
-        perturbed = entry.method in PERTURBED_GRAPH
-        target, pairs = request.held_out_unfitted if perturbed else request.held_out
-        result = released_state.attack(
-            target, pairs, level=sizes.level,
-            rng=request.rng("released-state", paired=False),
-        )  # fmt: skip
-        found.append(result)
+        found += _kept({"attack": "released-state"}, lambda: _released_state(request))
     return found or [
         {"attack": "leak", "status": "not-applicable", "reason": "no attack is made for this entry"}
     ]
+
+
+def _hub(request: AttackRequest, degree: int) -> Results:
+    sizes = request.sizes
+    result = hub.attack(
+        request.entry, request.budget, num_runs=sizes.num_runs, num_steps=sizes.num_steps,
+        level=sizes.level, rng=request.rng("hub", paired=False, degree=degree),
+        worlds=hub.HubWorlds(num_lists=degree),
+    )  # fmt: skip
+    return [result]
+
+
+def _noise_free_layer(request: AttackRequest) -> Results:
+    if not request.unfitted.is_released_code:
+        return []
+    result = noise_free_layer.attack(
+        request.unfitted, num_runs=request.sizes.num_runs, level=request.sizes.level,
+        rng=request.rng("noise-free-layer", paired=False),
+    )  # fmt: skip
+    return [result]
+
+
+def _released_state(request: AttackRequest) -> Results:
+    perturbed = request.entry.method in PERTURBED_GRAPH
+    target, pairs = request.held_out_unfitted if perturbed else request.held_out
+    result = released_state.attack(
+        target, pairs, level=request.sizes.level, rng=request.rng("released-state", paired=False)
+    )
+    return [result]
 
 
 def claim_of(request: AttackRequest) -> dict[str, Any]:
@@ -254,28 +286,30 @@ def claim_of(request: AttackRequest) -> dict[str, Any]:
 
 
 def _set(request: AttackRequest, kind: PairSet, size: int, present: np.ndarray) -> Results:
-    found = []
     variants = [Variant(pair_set=kind, size=size, direction=d) for d in request.sizes.directions]
+    if kind == "held-out":
+        variants = variants[-1:]
+    bases = [{"attack": "linkteller", **dataclasses.asdict(variant)} for variant in variants]
     try:
         if kind == "held-out":
-            variants = variants[-1:]
             target, pairs = request.held_out
         else:
             target = request.target
             pairs = linkteller.pairs_of(
                 request.graph, kind, size, rng=request.rng(kind), present=present
             )
-        for variant in variants:
-            found.append(_variant(request, target, pairs, variant))
     except ValueError as error:
-        base = {"attack": "linkteller", **dataclasses.asdict(variants[0])}
-        found.append(base | {"status": "not-available", "reason": str(error)})
+        # there are no pairs to ask about, in no direction
+        return [base | {"status": "not-available", "reason": str(error)} for base in bases]
+    found: Results = []
+    for base, variant in zip(bases, variants):
+        found += _kept(base, partial(_variant, request, target, pairs, variant))
     return found
 
 
 def _variant(
     request: AttackRequest, target: Target, pairs: linkteller.Pairs, variant: Variant
-) -> dict[str, Any]:
+) -> Results:
     name = f"{request.label} linkteller {variant.pair_set} {variant.direction} {variant.noise}"
     lines: list[Progress] = []
 
@@ -284,11 +318,12 @@ def _variant(
             lines.append(Progress(name, total))
         lines[0].update(done)
 
-    return linkteller.attack(
+    result = linkteller.attack(
         target, pairs, variant, level=request.sizes.level, report=report,
         rng=request.rng("queries", paired=False, set=variant.pair_set, direction=variant.direction,
                         noise=variant.noise),
     )  # fmt: skip
+    return [result]
 
 
 ATTACKS: Mapping[str, Callable[[AttackRequest], Results]] = {

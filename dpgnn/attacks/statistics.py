@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpgnn.audits.one_run import OneRun, lower_bound
 from dpgnn.audits.statistics import rate_bounds
 from dpgnn.checks import non_negative, open_probability, probability, require
 
@@ -120,6 +121,9 @@ class LineTest:
         tpr_low, fpr_high: limits on fresh trials of the threshold chosen on the others.
         allowed: the line at fpr_high.
         epsilon_lower_bound: log((tpr_low - delta) / fpr_high) of the threshold chosen for it, at least 0.
+        epsilon, delta: of the line; epsilon None where there is none.
+        detects: the largest bound that so many trials can show, with every guess right; a line at or above
+            it cannot be crossed, so that it is not says nothing.
     """
 
     crossed: bool
@@ -128,6 +132,33 @@ class LineTest:
     fpr_high: float
     allowed: float
     epsilon_lower_bound: float
+    epsilon: float | None
+    delta: float
+    detects: float
+
+
+def line_detects(num_members: int, num_others: int, *, delta: float, level: float) -> float:
+    """The bound of `line_test` when one threshold parts members from others without an error.
+
+    Args:
+        num_members, num_others: trials, both halves.
+        delta, level: of the test.
+    """
+    sizes = [count - count // 2 for count in (num_members, num_others)]
+    return max(
+        _epsilon(
+            rate_bounds(right, right, level / 2)[0], rate_bounds(0, wrong, level / 2)[1], delta
+        )
+        for right, wrong in (sizes, sizes[::-1])
+    )
+
+
+def run_detects(run: OneRun) -> float:
+    """The bound of a one-run test when every guess is right."""
+    return lower_bound(
+        run.num_canaries, run.num_guesses, run.num_guesses, delta=run.delta,
+        level=1 - run.confidence,
+    )  # fmt: skip
 
 
 def line_test(
@@ -148,7 +179,8 @@ def line_test(
 
     Args:
         scores, member: one per trial; both directions are tried (large says member, small says none).
-        epsilon, delta: of the claim.
+        epsilon, delta: of the line: those of the claim where a member and another differ by one change of the
+            claim's relation, those of group privacy where they differ by two.
         level: in (0, 1).
         rng: of the halves.
     """
@@ -186,7 +218,8 @@ def line_test(
     allowed = allowed_rate(high, epsilon, delta)
     return LineTest(
         crossed=low > allowed, level=level, tpr_low=low, fpr_high=high, allowed=allowed,
-        epsilon_lower_bound=shown,
+        epsilon_lower_bound=shown, epsilon=epsilon if math.isfinite(epsilon) else None, delta=delta,
+        detects=line_detects(int(member.sum()), int((~member).sum()), delta=delta, level=level),
     )  # fmt: skip
 
 
@@ -195,13 +228,17 @@ def best_guesses(
 ) -> dict[str, float | int | None]:
     """Precision, recall and F1 when the largest `share` of the scores are taken for members.
 
+    Among equal scores at the cut each trial is as likely to be taken as any other: hits are the mean over
+    random orders of the ties, so equal scores have the density as precision, however trials are ordered.
+
     Source: LinkTeller, arXiv:2108.06504: share is the attacker's belief of the density.
     """
     probability("share", share)
     member = _check(scores, member)
     count = math.ceil(share * len(scores))
-    order = np.argsort(-scores, kind="stable")[:count]
-    hits = int(member[order].sum())
+    _, accepted, hits_at = _steps(scores, member)
+    # straight between two thresholds: trials of one score are taken at random
+    hits = float(np.interp(count, np.append(0, accepted), np.append(0, hits_at)))
     precision = hits / count if count else None
     recall = hits / int(member.sum())
     f1 = 2 * hits / (count + int(member.sum()))

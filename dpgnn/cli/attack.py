@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
-    from dpgnn.paths import Paths
+    from dpgnn.cli.attack_inputs import Loaded
     from dpgnn.study import RunKey, Study
 
 
@@ -63,20 +63,14 @@ def main(args: argparse.Namespace) -> int:
 
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
     from dpgnn.checks import one_of
-    from dpgnn.paths import Paths, parse_run
+    from dpgnn.cli.attack_inputs import check_inputs, load, request_of
+    from dpgnn.paths import Paths
     from dpgnn.results.attack_pivots import fill_page
     from dpgnn.results.attacks import attacks_table, read_attacks
     from dpgnn.results.table import write_table
-    from dpgnn.study import RunKey, load_study
+    from dpgnn.study import load_study
 
     study, paths = load_study(args.study, args.tier), Paths(results=args.results)
-    keys = [RunKey(**parse_run(run)) for run in args.run] or list(study.keys)  # type: ignore[arg-type]
-    keys = [
-        key
-        for key in keys
-        if (not args.dataset or key.dataset in args.dataset)
-        and (not args.entry or key.entry in args.entry)
-    ]
     folder = args.out or paths.study(study.name) / "attacks"
     if args.table is not None:
         write_table(args.table, attacks_table(read_attacks(folder)))
@@ -85,17 +79,17 @@ def main(args: argparse.Namespace) -> int:
     if args.table is not None or args.page is not None:
         return 0
     names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
-    sizes = sizes_of(args)
+    sizes, keys = sizes_of(args), keys_of(study, args)
     for key in keys:
-        study.check_key(key)
         check_inputs(study, key, paths)
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
         # what the attacks of one run share, a fit above all, is made once
-        request = cache(partial(request_of, study, key, paths, sizes))
+        loaded = load(study, key, paths)
+        request = cache(partial(request_of, study, key, loaded, sizes))
         for name in names:
-            attack_one(study, key, name, folder, sizes, request)
+            attack_one(study, key, name, folder, loaded, sizes, request)
         elapsed = time.monotonic() - started
         print(
             f"attacked {number} of {len(keys)} runs, {elapsed:.0f} s", file=sys.stderr, flush=True
@@ -120,23 +114,36 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
     return Sizes(**{name: value for name, value in given.items() if value is not None})
 
 
-def check_inputs(study: Study, key: RunKey, paths: Paths) -> None:
-    """Raise unless the graph and the split of a run are there.
+def keys_of(study: Study, args: argparse.Namespace) -> list[RunKey]:
+    """The runs that the flags choose.
 
     Raises:
-        ValueError: one is missing; the message names it and the command that makes it.
+        ValueError: a name that the study does not have, or none of its runs is left.
     """
-    from dpgnn.checks import require
+    from dpgnn.checks import one_of, require
+    from dpgnn.paths import parse_run
+    from dpgnn.study import RunKey
 
-    for path in (
-        paths.graph(key.dataset) / "graph.json",
-        paths.split(key.dataset, key.setting, key.repeat),
-    ):
-        require(
-            path.exists(), f"{path}", f"exist to attack {key.folder}", "nothing there",
-            f"run `dpgnn run {study.name} -- --until split` (with the --tier that has this run) in the"
-            " same folder, or name the folder of results by --results",
-        )  # fmt: skip
+    for name in args.dataset:
+        one_of("data set", name, study.config.datasets)
+    for name in args.entry:
+        one_of("entry", name, study.entries)
+    keys = [RunKey(**parse_run(run)) for run in args.run] or list(study.keys)  # type: ignore[arg-type]
+    for key in keys:
+        study.check_key(key)
+    chosen = [
+        key
+        for key in keys
+        if (not args.dataset or key.dataset in args.dataset)
+        and (not args.entry or key.entry in args.entry)
+    ]
+    asked = {"--run": args.run, "--dataset": args.dataset, "--entry": args.entry}
+    require(
+        bool(chosen), "runs to attack", f"be at least one of tier {study.tier}",
+        {flag: names for flag, names in asked.items() if names},
+        "name another --tier, or fewer restrictions",
+    )  # fmt: skip
+    return chosen
 
 
 def attack_one(
@@ -144,6 +151,7 @@ def attack_one(
     key: RunKey,
     name: str,
     folder: Path,
+    loaded: Loaded,
     sizes: Sizes,
     request_of_run: Callable[[], AttackRequest],
 ) -> dict[str, Any]:
@@ -161,7 +169,7 @@ def attack_one(
     )
     fingerprint = sha256_json({
         "run": study.run_params(key), "axes": key.axes, "attack": name,
-        "sizes": dataclasses.asdict(sizes),
+        "sizes": dataclasses.asdict(sizes), **loaded.recorded,
         "code": code_sha256(methods.TABLE[study.entries[key.entry].method], "dpgnn.attacks.request"),
     })  # fmt: skip
     if path.exists():
@@ -189,73 +197,12 @@ def attack_one(
     return content
 
 
-def request_of(study: Study, key: RunKey, paths: Paths, sizes: Sizes) -> AttackRequest:
-    """Load what the run read, and its model where it stands on disk."""
-    import dataclasses
-
-    from dpgnn import methods, seeds
-    from dpgnn.accountants.plan import Budget
-    from dpgnn.attacks.request import AttackRequest
-    from dpgnn.cli.train import read_prepared
-    from dpgnn.datasets.graph_files import read_graph
-    from dpgnn.runner import resolve_delta
-    from dpgnn.splits import edges_in_setting, read_split
-    from dpgnn.tiers import epsilon_value
-
-    entry = study.entries[key.entry].for_dataset(key.dataset)
-    full = read_graph(paths.graph(key.dataset))
-    split = read_split(paths.split(key.dataset, key.setting, key.repeat), num_nodes=full.num_nodes)
-    graph = dataclasses.replace(full, edge_index=edges_in_setting(full, split))
-    method = methods.get(entry.method)
-    spec, prepared = method.sampler(entry), None
-    if (
-        spec is not None
-        and paths.prepared(key.dataset, key.setting, key.repeat, spec.label).exists()
-    ):
-        prepared, _ = read_prepared(entry, key, paths)
-    elif spec is not None:
-        assert method.prepare is not None
-        rng = seeds.child(
-            study.config.root_seed, "sampler", dataset=key.dataset, setting=key.setting,
-            repeat=key.repeat, sampler=spec.label,
-        )  # fmt: skip
-        prepared = method.prepare(graph, split, spec, rng)
-    delta = resolve_delta(study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph)
-    return AttackRequest(
-        entry=entry,
-        budget=Budget(epsilon=epsilon_value(key.epsilon), delta=delta),
-        graph=graph,
-        full_graph=full,
-        split=split,
-        prepared=prepared,
-        state=read_state(paths.run(study.name, key.folder)),
-        axes=key.axes,
-        root_seed=study.config.root_seed,
-        randomness=study.config.randomness,
-        sizes=sizes,
-    )
-
-
-def read_state(folder: Path) -> Any:
-    """The released tensors of a finished run, or None."""
-    from safetensors.torch import load_file
-
-    from dpgnn.results.schema import read_record
-
-    if not (folder / "record.json").exists() or read_record(folder / "record.json").status != "ok":
-        return None
-    return load_file(folder / "model.safetensors")
-
-
 def words(result: dict[str, Any]) -> str:
     """One line of a result."""
     if result["status"] != "ok":
         return f"{result['attack']} {result['status']}: {result['reason']}"
     if "variants" in result:
-        numbers = ", ".join(
-            f"{name} AUC {found['auc']:.3f} (script's {found['script_auroc']:.3f})"
-            for name, found in result["variants"].items()
-        )
+        numbers = ", ".join(_of_variant(name, found) for name, found in result["variants"].items())
         return f"{result['attack']} {numbers}, {result['seconds']:.0f} s"
     parts = [str(result[name]) for name in ("pair_set", "direction", "noise") if name in result]
     text = " ".join([result["attack"], *parts, f"AUC {result['auc']:.3f}"])
@@ -264,3 +211,15 @@ def words(result: dict[str, Any]) -> str:
     if result.get("exceeds_claim"):
         text += ", EXCEEDS THE CLAIM"
     return f"{text}, {result['seconds']:.1f} s"
+
+
+def _of_variant(name: str, found: dict[str, Any]) -> str:
+    """G-MIA's variant in words."""
+    if "auc" not in found:
+        return f"{name} {found['status']}: {found['reason']}"
+    if found["scorer"] == "constant":
+        return f"{name} no scorer"
+    return (
+        f"{name} AUC {found['auc']:.3f} (script's {found['script_auroc']:.3f},"
+        f" the class alone {found['label_auc']:.3f})"
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import glob
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
     from dpgnn.audits.entry_audit import AuditRequest
     from dpgnn.audits.findings import Finding
     from dpgnn.audits.statistics import Verdict
@@ -50,6 +52,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.audits.entry_audit import audit, case_of
     from dpgnn.audits.one_run_audit import audit_in_one_run
+    from dpgnn.paths import Paths
     from dpgnn.storage import write_json
     from dpgnn.study import RunKey, load_study
 
@@ -59,10 +62,14 @@ def main(args: argparse.Namespace) -> int:
     )
     study.check_key(key)
     request = request_of(study, key, args)
+    attacked = attacks_on(Paths(results=args.results).study(study.name) / "attacks", key)
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
-    claimed = case_of(request).plan.claims[0].epsilon
-    write_json(args.out, [recorded(finding, key, claimed) for finding in findings])
-    print(_table(findings, key))
+    claims = case_of(request).plan.claims
+    claimed = claims[0].epsilon
+    write_json(args.out, [*(recorded(finding, key, claimed) for finding in findings), *attacked])
+    print(_table(findings, key, claims))
+    if attacked:
+        print(_attack_table(attacked))
     if request.work is not None:
         import shutil
 
@@ -78,8 +85,50 @@ def main(args: argparse.Namespace) -> int:
 EXIT = {"passed": 0, "failed": 3, "not-run": 4}
 
 
-def _table(findings: Sequence[Finding], key: RunKey) -> str:
-    """One line for each mechanism."""
+def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
+    """What `dpgnn attack` found on the entry's runs of this data set, setting and budget, as JSON.
+
+    Args:
+        folder: the study's attacks/.
+        key: of the audit; every repeat counts.
+    """
+    from dpgnn.results.attack_verdicts import detects, has_scorer, lower_bound, verdict
+    from dpgnn.results.attacks import full_kind_of, read_attacks
+
+    stem = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}"
+    found = []
+    for result in read_attacks(folder, f"{glob.escape(stem)}.*.json"):
+        if result["status"] == "ok":
+            found.append({
+                "kind": "attack",
+                "key": dict(result["key"]),
+                "attack": full_kind_of(result),
+                "auc": result["auc"] if has_scorer(result) else None,
+                "epsilon_lower_bound": lower_bound(result),
+                "detects": detects(result),
+                "verdict": verdict(result),
+            })  # fmt: skip
+    return found
+
+
+def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
+    """One line for each attack that was made on a run."""
+    rows = [("attack", "repeat", "AUC", "epsilon >=", "can show", "verdict")]
+    for item in attacked:
+        numbers = (item["auc"], item["epsilon_lower_bound"], item["detects"])
+        shown = ["-" if number is None else f"{number:.3g}" for number in numbers]
+        rows.append((item["attack"], str(item["key"].get("repeat", 0)), *shown, item["verdict"]))
+    return "\n".join(["attacks on its runs", *_aligned(rows)])
+
+
+def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) -> str:
+    """Claimed and proved epsilon, and one line for each mechanism with the measured one."""
+    from dpgnn.results.claims_table import proved_of
+
+    proved = proved_of(claims)
+    words = f"claimed epsilon {claims[0].epsilon:.4g}, " + (
+        "nothing proved" if proved is None else f"proved {proved:.4g}"
+    )
     rows = [("mechanism", "outcome", "epsilon >=", "detects epsilon >=", "seconds", "note")]
     for finding in findings:
         bound, seen = finding.lower_bound, finding.detectable
@@ -93,12 +142,16 @@ def _table(findings: Sequence[Finding], key: RunKey) -> str:
                 _note(finding),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    lines = [
-        "  ".join([*(word.ljust(width) for word, width in zip(row, widths)), row[5]]).rstrip()
+    return "\n".join([f"audit of {key.folder}: {words}", *_aligned(rows)])
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Columns under one another but for the last."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return [
+        "  ".join([*(word.ljust(width) for word, width in zip(row, widths)), row[-1]]).rstrip()
         for row in rows
     ]
-    return "\n".join([f"audit of {key.folder}", *lines])
 
 
 def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequest:

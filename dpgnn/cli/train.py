@@ -7,6 +7,7 @@ import functools
 import gc
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.methods.base import Entry, Prepared
     from dpgnn.paths import Paths
+    from dpgnn.runner import RunInputs
+    from dpgnn.splits import Split
     from dpgnn.study import RunKey, Study
 
 
@@ -121,11 +124,36 @@ def train(
     finished: Path | None = None,
 ) -> Any:
     """Load what one run reads, make it, and return its record."""
+    from dpgnn.runner import run_one
+
+    inputs = inputs_of(study, key, paths, device=device)
+    out = paths.run(study.name, key.folder)
+    return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)
+
+
+def inputs_of(
+    study: Study,
+    key: RunKey,
+    paths: Paths,
+    *,
+    device: str = "cpu",
+    draw: Callable[[Entry, Graph, Split], Prepared | None] | None = None,
+) -> RunInputs:
+    """What one run reads, with the hashes that its record will state.
+
+    Args:
+        study, key, paths: which run, and where its files lie.
+        device: that it would be made on.
+        draw: makes the sample where its file is missing; None takes that for an error.
+
+    Raises:
+        ValueError, DamagedFileError: a file is missing or damaged.
+    """
     import dataclasses
 
     from dpgnn.datasets.graph_files import read_meta
     from dpgnn.methods.base import Performance
-    from dpgnn.runner import RunInputs, run_one
+    from dpgnn.runner import RunInputs
     from dpgnn.splits import edges_in_setting, read_split
     from dpgnn.storage import sha256_file
     from dpgnn.tiers import epsilon_value
@@ -137,8 +165,10 @@ def train(
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
-    prepared, prepared_sha256 = read_prepared(entry, key, paths)
-    inputs = RunInputs(
+    prepared, prepared_sha256 = read_prepared(
+        entry, key, paths, draw=None if draw is None else lambda: draw(entry, graph, split)
+    )
+    return RunInputs(
         key={"study": study.name, **key.axes},
         entry=entry,
         epsilon=epsilon_value(key.epsilon),
@@ -164,8 +194,6 @@ def train(
             num_processes=study.config.num_processes,
         ),
     )
-    out = paths.run(study.name, key.folder)
-    return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)
 
 
 @functools.lru_cache(maxsize=1)
@@ -176,8 +204,17 @@ def _graph(folder: Path, content_sha256: str) -> Graph:
     return read_graph(folder)
 
 
-def read_prepared(entry: Entry, key: RunKey, paths: Paths) -> tuple[Prepared | None, str | None]:
-    """The prepared sample an entry needs and its file's sha256; (None, None) without one."""
+def read_prepared(
+    entry: Entry,
+    key: RunKey,
+    paths: Paths,
+    *,
+    draw: Callable[[], Prepared | None] | None = None,
+) -> tuple[Prepared | None, str | None]:
+    """The prepared sample an entry needs and its file's sha256; (None, None) without one.
+
+    Where the file is missing, `draw` makes the sample, if it is given; that has no sha256.
+    """
     from dpgnn import methods
     from dpgnn.methods.base import Prepared
     from dpgnn.storage import read_json, read_parquet, sha256_file
@@ -186,6 +223,8 @@ def read_prepared(entry: Entry, key: RunKey, paths: Paths) -> tuple[Prepared | N
     if spec is None:
         return None, None
     path = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
+    if draw is not None and not path.exists():
+        return draw(), None
     stated = read_json(path.with_suffix(".json"))
     prepared = Prepared(kind=stated["kind"], table=read_parquet(path), facts=stated["facts"])
     return prepared, sha256_file(path)

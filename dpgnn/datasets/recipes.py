@@ -60,7 +60,7 @@ def per_class(graph: Graph, sizes: Sizes, *, rng: np.random.Generator) -> Parts:
     num_per_class, num_val, num_test = sizes
     order = rng.permutation(labelled_nodes(graph))
     train = np.concatenate(take_per_class(graph, order, num_per_class))
-    rest = order[~np.isin(order, train)]
+    rest = rng.permutation(_without(order, train))
     num_test = num_test or len(rest) - num_val
     require(
         num_val + num_test <= len(rest) and num_test > 0,
@@ -80,7 +80,7 @@ def membership(graph: Graph, sizes: Sizes, *, rng: np.random.Generator) -> tuple
     # within a class the first half is the target's
     target = np.concatenate([members[:num_per_class] for members in both])
     shadow = np.concatenate([members[num_per_class:] for members in both])
-    rest = order[~np.isin(order, np.concatenate([target, shadow]))]
+    rest = rng.permutation(_without(order, np.concatenate([target, shadow])))
     require(
         2 * num_test <= len(rest),
         f"split of {graph.name}: 2 * num_test",
@@ -116,6 +116,16 @@ def take_per_class(graph: Graph, order: np.ndarray, count: int) -> list[np.ndarr
         )
         chosen.append(members[:count])
     return chosen
+
+
+def _without(order: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """What remains of `order`, in its order.
+
+    That is no uniform order any more once nodes were taken class by class from the front: a large class has
+    given up its first few only, a small one nearly all, so large classes come early. Who cuts a sample off
+    the front permutes it again.
+    """
+    return order[~np.isin(order, taken)]
 
 
 def dropped_nodes(graph: Graph, *, min_class_size: int, drop_isolated: bool) -> np.ndarray:

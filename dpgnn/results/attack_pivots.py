@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.checks import require
-from dpgnn.results.attacks import kind_of, lower_bound, verdict
+from dpgnn.results.attack_verdicts import (
+    NO_SCORER,
+    detects,
+    has_scorer,
+    lower_bound,
+    short_verdict,
+    verdict,
+)
+from dpgnn.results.attacks import kind_of
 from dpgnn.results.pivots import markdown
 from dpgnn.results.table import DASH
 from dpgnn.storage import write_text
@@ -79,16 +87,21 @@ def _gmia(found: Sequence[Result]) -> str:
     for result in _of(filter(_is_victim, found), variant="original"):
         wanted = {"attack": result["attack"], "variant": "same-graph"}
         same = _first(found, result["key"], wanted)
-        cells = [
-            f"{r['script_auroc']:.3f} ({r['auc']:.3f})" for r in (result, same) if r is not None
-        ]
+        cells = [_both_numbers(r) for r in (result, same)]
         accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
         _, _, change = str(result["title"]).partition(", ")
         if result["attack"] == "gmia-script":
             change = "edges as the script numbers them"
         key = result["key"]
         rows.append(
-            [key["dataset"], change or "as described", str(key["repeat"]), *cells, *accuracy]
+            [
+                key["dataset"],
+                change or "as described",
+                str(key["repeat"]),
+                *cells,
+                _label_auc(result),
+                *accuracy,
+            ]
         )
     heads = [
         "graph",
@@ -96,6 +109,7 @@ def _gmia(found: Sequence[Result]) -> str:
         "repeat",
         "original",
         "same graph",
+        "the class alone",
         "accuracy on members",
         "on others",
     ]
@@ -115,6 +129,7 @@ def _dataset(found: Sequence[Result]) -> str:
         here = {name: _first(found, key, wanted) for name, wanted in COLUMNS.items()}
         used |= {name for name, value in here.items() if value is not None}
         bounds = [b for r in _of(found, **key) if (b := lower_bound(r)) is not None]
+        could = [most for r in _of(found, **key) if (most := detects(r)) is not None]
         exceeding = [r for r in _of(found, **key) if verdict(r) == "exceeds the claim"]
         epsilon = "∞" if key["epsilon"] == "inf" else key["epsilon"]
         repeat = f" (repeat {key['repeat']})" if key["repeat"] else ""
@@ -123,8 +138,9 @@ def _dataset(found: Sequence[Result]) -> str:
             f"{result['title']}{repeat}", str(result["mode"]), epsilon,
             *(_auc(value) for value in here.values()),
             shown + (", **exceeds**" if exceeding else ""),
+            DASH if not could else f"{max(could):.2f}",
         ])  # fmt: skip
-    heads = ["entry", "mode", "ε", *COLUMNS, "ε ≥"]
+    heads = ["entry", "mode", "ε", *COLUMNS, "ε ≥", "can show"]
     kept = [i for i, head in enumerate(heads) if head not in COLUMNS or head in used]
     return _markdown([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
@@ -138,10 +154,20 @@ def _leaks(found: Sequence[Result]) -> str:
                 result["title"], str(result["mode"]), result["key"]["epsilon"], kind_of(result),
                 str(result["num_members"] + result["num_others"]), _auc(result),
                 f"{line['epsilon_lower_bound']:.2f} (level {line['level']:g})",
-                "exceeds" if result["exceeds_claim"] else "within",
+                f"{detects(result):.2f}", short_verdict(result),
             ])  # fmt: skip
-    heads = ["entry", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "the claim"]
+    heads = ["entry", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "can show", "the claim"]
     return _markdown(heads, rows)
+
+
+def _both_numbers(result: Result | None) -> str:
+    if result is None or not has_scorer(result):
+        return DASH if result is None else NO_SCORER
+    return f"{result['script_auroc']:.3f} ({result['auc']:.3f})"
+
+
+def _label_auc(result: Result) -> str:
+    return DASH if result.get("label_auc") is None else f"{result['label_auc']:.3f}"
 
 
 def _is_victim(result: Result) -> bool:
@@ -163,7 +189,9 @@ def _first(
 
 
 def _auc(result: Result | None) -> str:
-    return DASH if result is None else f"{result['auc']:.3f}"
+    if result is None:
+        return DASH
+    return f"{result['auc']:.3f}" if has_scorer(result) else NO_SCORER
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

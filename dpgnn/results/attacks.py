@@ -12,6 +12,15 @@ import numpy as np
 from dpgnn.attacks.statistics import allowed_rate
 from dpgnn.checks import require
 from dpgnn.results import drawing
+from dpgnn.results.attack_verdicts import (
+    NO_SCORER,
+    claimed_epsilon,
+    detects,
+    has_scorer,
+    line_of,
+    lower_bound,
+    verdict,
+)
 from dpgnn.results.cells import Cell
 from dpgnn.results.claims_table import AUDIT_KEY, proved_epsilon
 from dpgnn.results.drawing import Picture
@@ -42,16 +51,20 @@ SMALLEST = 1e-3
 _NUM_RATES = 151
 
 
-def read_attacks(folder: str | Path) -> list[dict[str, Any]]:
-    """Results of all `*.json` of a study's attacks/, one mapping per result, with its run's key.
+def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, Any]]:
+    """Results of all files of a study's attacks/, one mapping per result, with its run's key.
 
     In order of data set, entry, budget and repeat.
+
+    Args:
+        folder: where they lie; none where it is not there.
+        pattern: of the names of the files.
 
     Raises:
         ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
     """
     found = []
-    for path in sorted(Path(folder).glob("*.json")):
+    for path in sorted(Path(folder).glob(pattern)):
         content = read_json(path)
         is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
         missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
@@ -105,20 +118,6 @@ def panel_of(result: Mapping[str, Any]) -> str:
     return NAMES["hub"] if result["attack"] == "hub" else kind_of(result)
 
 
-def lower_bound(result: Mapping[str, Any]) -> float | None:
-    """The epsilon that a result shows at least, where the claim covers what was attacked; else None."""
-    if result.get("status") != "ok":
-        return None
-    if "one_run" in result:
-        if not result.get("claim_covers_answers", result.get("claim_covers_membership")):
-            return None
-        bound = float(result["one_run"]["epsilon_lower_bound"])
-        claimed, allowed = result.get("claimed_epsilon"), result.get("one_run_allowed_epsilon")
-        # exchanging two nodes may be two changes
-        return bound / 2 if claimed and allowed and allowed > claimed else bound
-    return float(result["line"]["epsilon_lower_bound"]) if "line" in result else None
-
-
 def as_audits(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Lower bounds in the form of audits, for the table of claimed, proved and measured epsilon."""
     audits = []
@@ -145,7 +144,11 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
         title="Attacks",
         caption=(
             "AUC: probability that a member (edge, or training node) scores above a non-member, ties half; "
-            "0.5 says nothing. ε ≥: what the attack shows, only where the claim is about what was attacked. "
+            "0.5 says nothing; 'no scorer': the attack's classifier gave everybody one score. Label AUC: "
+            "that of the true class alone, which the published form of G-MIA mixes with membership. ε ≥: "
+            "what the attack shows, only where the claim is about what was attacked. Can show: the same with "
+            "every guess right; where that is no more than the claim, the attack cannot say whether it is "
+            "true. "
             "TPR: share of members found when at most 1 % of the others are accused, with a 95 % "
             "Clopper-Pearson interval. Script's: the number G-MIA's own script calls AUROC, the balanced "
             "accuracy of hard guesses. LinkTeller on held-out edges and G-MIA on one graph compare like with "
@@ -158,11 +161,16 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             Column(key="mode", header="Mode"),
             Column(key="epsilon", header="Budget ε", kind="epsilon"),
             Column(key="attack_words", header="Attack"),
-            Column(key="auc", header="AUC", show=_three("auc"), kind="number"),
+            Column(key="auc", header="AUC", show=_auc_text, kind="number"),
+            Column(
+                key="label_auc", header="Label AUC", show=_three("label_auc"), kind="number",
+                optional=True,
+            ),
             Column(key="verdict", header="Verdict"),
             Column(key="claimed", header="Claimed ε", kind="epsilon", optional=True),
             Column(key="proved", header="Proved ε", kind="epsilon", optional=True),
             Column(key="bound", header="ε ≥", kind="epsilon", optional=True),
+            Column(key="detects", header="Can show", kind="epsilon", optional=True),
             Column(key="tpr", header="TPR at 1 % FPR", show=_rate_text, kind="number"),
             Column(
                 key="script_auroc", header="Script's", show=_three("script_auroc"), kind="number",
@@ -174,6 +182,9 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             Column(key="direction", header="direction", form="csv"),
             Column(key="noise", header="noise", form="csv"),
             Column(key="covered", header="covered", form="csv"),
+            Column(key="line_epsilon", header="line_epsilon", form="csv"),
+            Column(key="line_delta", header="line_delta", form="csv"),
+            Column(key="scorer", header="scorer", form="csv"),
             Column(key="tpr_low", header="tpr_low", form="csv"),
             Column(key="tpr_high", header="tpr_high", form="csv"),
             Column(key="average_precision", header="average_precision", form="csv"),
@@ -201,27 +212,24 @@ def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> di
         "attack_words": full_kind_of(result),
         "verdict": verdict(result),
     }  # fmt: skip
-    for name in ("direction", "noise", "auc", "script_auroc", "average_precision", "num_members",
+    for name in ("direction", "noise", "auc", "label_auc", "script_auroc", "average_precision", "num_members",
                  "num_others", "seconds"):  # fmt: skip
         row[name] = result.get(name)
     rates = [rate for rate in result.get("rates", ()) if rate["asked"] == SHOWN_RATE]
     for rate in rates:
         row |= {name: rate[name] for name in ("tpr", "tpr_low", "tpr_high")}
-    row["bound"] = lower_bound(result)
+    row |= {"bound": lower_bound(result), "detects": detects(result)}
+    row["scorer"] = (
+        None if "variant" not in result else "trained" if has_scorer(result) else "constant"
+    )
+    row["line_epsilon"], row["line_delta"] = line_of(result) or (None, None)
     if claim and result.get("status") == "ok":
         row["covered"] = "yes" if row["bound"] is not None else "no"
     return row
 
 
-def verdict(result: Mapping[str, Any]) -> str:
-    """What a result says of the run's claim."""
-    if result["status"] != "ok":
-        return f"not available: {result['reason']}"
-    if result.get("exceeds_claim"):
-        return "exceeds the claim"
-    if not result.get("claim"):
-        return "no claim"
-    return "within the claim" if lower_bound(result) is not None else "not about the claim"
+def _auc_text(row: Row) -> str:
+    return NO_SCORER if row.get("scorer") == "constant" else str(_three("auc")(row))
 
 
 def _three(name: str) -> Any:
@@ -263,8 +271,9 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         caption=(
             "Share of members found against share of others accused, both logarithmic. Grey: equality "
             "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that is about "
-            "what was attacked; a large ε allows everything from the left end on. A curve above the line of "
-            "its own claim, beyond the error of its trials, contradicts that claim; the table says where."
+            "what was attacked, twice ε where exchanging two nodes is two changes; a large ε allows "
+            "everything from the left end on. A curve above the line of its own claim, beyond the error of "
+            "its trials, contradicts that claim; the table says where."
         ),
         alt="Curves of attacks: " + "; ".join(
             f"{title}: " + ", ".join(
@@ -308,12 +317,15 @@ def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 def _lines(axis: Axes, results: Sequence[Mapping[str, Any]]) -> None:
     rates = [10 ** (-3 + step / 50) for step in range(151)]
     axis.plot(rates, rates, color="#999999", linestyle=":", linewidth=1)
-    claims = [r["claim"] for r in results if r["claim"] and lower_bound(r) is not None]
-    claims = [claim for claim in claims if claim.get("epsilon") is not None]
+    claims = [drawn for result in results if (drawn := line_of(result)) is not None]
     if claims:
-        claim = min(claims, key=lambda item: item["epsilon"])
-        line = [allowed_rate(rate, claim["epsilon"], claim["delta"]) for rate in rates]
-        label = f"claim of ε = {claim['epsilon']:.3g}"
+        epsilon, delta = min(claims)
+        line = [allowed_rate(rate, epsilon, delta) for rate in rates]
+        label = f"claim of ε = {epsilon:.3g}"
+        if any(
+            line_of(r) == (epsilon, delta) and epsilon > 1.5 * claimed_epsilon(r) for r in results
+        ):
+            label = f"two changes, ε = {epsilon:.3g}"
         axis.plot(rates, line, color="#666666", linewidth=1.2, label=label)
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.checks import require
@@ -13,6 +13,9 @@ from dpgnn.results.table import Column, Row, Table, epsilon_text
 from dpgnn.results.tables import ENTRY, PLACE
 from dpgnn.storage import read_json
 
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+
 AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
 
 
@@ -20,7 +23,8 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
     """Audit results of a study: every object, or list of objects, in `audits/*.json`.
 
     Each has `key` (dataset, setting, entry, epsilon and perhaps repeat) and `epsilon_lower_bound`; `attack`,
-    `confidence`, `privacy_unit` and others may follow.
+    `confidence`, `privacy_unit` and others may follow. Attacks that an audit shows beside its own findings
+    (`kind` "attack") are left out: the report reads them where they stand, in `attacks/`.
 
     Raises:
         ValueError, DamagedFileError: a file is not of this form; names it.
@@ -34,7 +38,8 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
             require(
                 not missing, f"{path}: audit", "name its run by " + ", ".join(AUDIT_KEY), missing
             )
-            found.append(dict(item))
+            if item.get("kind") != "attack":
+                found.append(dict(item))
     return found
 
 
@@ -46,12 +51,17 @@ def proved_epsilon(cell: Cell) -> float | None:
     Returns:
         math.inf where it is proved that no finite bound is known; None where nothing is proved.
     """
-    if cell.claim is None:
+    return proved_of(cell.claims)
+
+
+def proved_of(claims: Sequence[Claim]) -> float | None:
+    """The same of a run's or a plan's claims, the first being the one it was calibrated for."""
+    if not claims:
         return None
-    target = cell.claim
+    target = claims[0]
     proved = [
         claim.epsilon
-        for claim in cell.claims
+        for claim in claims
         if claim.status == "proved"
         and notion_implies(notion(claim), notion(target))
         and claim.delta <= target.delta

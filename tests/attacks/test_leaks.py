@@ -57,6 +57,29 @@ def test_without_that_layer_the_same_attack_finds_nothing(
     assert found["auc"] < allowed_auc(1.0) + 4 * largest_deviation(60, 60)
 
 
+def test_large_graphs_get_fewer_runs_only_where_no_number_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = fitted(
+        "caribou", mode="published", unit="edge", relation="add-remove", epsilon=1.0,
+        graph=graph_with_a_leaf(), options=BASE | {"variant": "as-released"},
+    )  # fmt: skip
+    monkeypatch.setattr(noise_free_layer, "LARGE_STATE", 10)
+    monkeypatch.setattr(noise_free_layer, "NUM_RUNS", 30)
+    monkeypatch.setattr(noise_free_layer, "FEW_RUNS", 12)
+    found = {
+        asked: noise_free_layer.attack(
+            target, num_runs=asked, level=0.001, rng=np.random.default_rng(0)
+        )
+        for asked in (None, 20)
+    }
+    assert (found[None]["num_trials"], found[None]["capped_from"]) == (24, 60)
+    assert (found[20]["num_trials"], found[20]["capped_from"]) == (40, None)
+    # twelve runs of each world, of which six test, show less than one
+    assert found[None]["detects"] < 1 < found[20]["claimed_epsilon"] + 1e-9
+    assert found[None]["detects"] == found[None]["line"]["detects"]
+
+
 def hub_entry(mode: str) -> Entry:
     options = {
         "conv": "gcn", "width": 8, "max_degree": 7,

@@ -12,8 +12,9 @@ from helpers import two_community_graph
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
-from dpgnn.attacks.request import AttackRequest, Sizes, run_linkteller
+from dpgnn.attacks.request import AttackRequest, Sizes, run_leak, run_linkteller
 from dpgnn.methods._perturb_edges import undirected_pairs
+from dpgnn.results import attack_verdicts as verdicts
 
 EVERYONE = np.arange(60)
 
@@ -139,12 +140,77 @@ def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
         ("unbalanced", "scale", "frozen", "ok"),
         ("unbalanced", "mix", "frozen", "ok"),
         ("high", "scale", "frozen", "not-available"),
+        ("high", "mix", "frozen", "not-available"),
         ("held-out", "mix", "frozen", "ok"),
         ("balanced", "scale", "fresh", "ok"),
     ]
     again = run_linkteller(request)
     strip = [{k: v for k, v in r.items() if k != "seconds"} for r in found]
     assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again]
+
+
+def test_one_failure_keeps_what_else_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = fitted(
+        "gap", mode="sound", unit="edge", relation="add-remove",
+        options={"num_hops": 1, "head": SHORT},
+    )  # fmt: skip
+    request = AttackRequest(
+        entry=target.entry, budget=_budget(), graph=target.graph, full_graph=target.graph,
+        split=target.split, prepared=None, state=target.state,
+        axes={"dataset": "two", "setting": "s", "entry": "gap", "epsilon": "4", "repeat": 0},
+        sizes=Sizes(sets=("unbalanced",), num_nodes=20, num_pairs=40, num_fresh_pairs=6),
+    )  # fmt: skip
+    real = linkteller.pair_scores
+
+    def failing(*args: object, **named: object) -> np.ndarray:
+        if named["direction"] == "mix" or named["noise"] == "fresh":
+            raise ValueError("scores must be finite")
+        return real(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(linkteller, "pair_scores", failing)
+    found = run_linkteller(request)
+    assert [(r["pair_set"], r["direction"], r["noise"], r["status"]) for r in found] == [
+        ("unbalanced", "scale", "frozen", "ok"),
+        ("unbalanced", "mix", "frozen", "not-available"),
+        ("balanced", "scale", "fresh", "not-available"),
+    ]
+    monkeypatch.setattr(released_state, "pair_scores", failing_release)
+    (leak,) = run_leak(request)
+    assert (leak["attack"], leak["status"]) == ("released-state", "not-available")
+    assert leak["reason"] == "rows must be finite"
+
+
+def failing_release(target: object, pairs: object) -> np.ndarray:
+    raise ValueError("rows must be finite")
+
+
+def test_too_few_trials_keep_the_scores_and_say_that_nothing_was_tested() -> None:
+    changed, pairs = linkteller.hold_out(two_community_graph(60), 8, rng=np.random.default_rng(3))
+    few = dataclasses.replace(pairs, member=np.arange(len(pairs.member)) < 2)
+    target = fitted(
+        "edgerand", **EDGE, graph=changed,
+        options={"gcn": {"hidden": [8], "training": {"num_epochs": 5}}},
+    )  # fmt: skip
+    found = released_state.attack(target, few, level=0.01, rng=np.random.default_rng(2))
+    assert found["status"] == "ok"
+    assert "auc" in found
+    assert "at least 4 members and 4 others" in found["untested"]
+    assert verdicts.verdict(found | {"claim": {"epsilon": 0.5}}).startswith(
+        "not tested: trials must"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_fresh_pairs": 1}, "num_fresh_pairs must be 0 or >= 2, got 1"),
+        ({"num_runs": 7}, "num_runs must be >= 8, got 7"),
+        ({"num_pairs": 7}, "num_pairs must be >= 8, got 7"),
+    ],
+)
+def test_sizes_that_no_attack_can_use_are_refused(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sizes(**fields)  # type: ignore[arg-type]
 
 
 def _budget() -> Budget:

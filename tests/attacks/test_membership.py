@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -12,16 +13,19 @@ from attack_models import SHORT, allowed_auc, largest_deviation, useless_deviati
 from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.attacks import membership
-from dpgnn.attacks.scorer import AttackModel
+from dpgnn.attacks import membership, statistics
+from dpgnn.attacks.member_tests import Asked, claim_tests, label_auc
+from dpgnn.attacks.scorer import AttackModel, _kept, train_scorer
+from dpgnn.cli.attack import words
 from dpgnn.graph import Graph
-from dpgnn.methods.base import Entry
+from dpgnn.methods.base import Entry, facts_of
 from dpgnn.randomness import Streams
-from dpgnn.splits import SplitConfig, membership_splits
+from dpgnn.splits import SplitConfig, make_split, membership_splits
 
 SIZES = SplitConfig(kind="membership", inductive=True, num_per_class=60, num_test=120)
-# members and non-members that are asked: one training node of each side is left out
-ASKED = (119, 120)
+# members and non-members that are asked: one training node of each side is left out; in pairs of one class
+# there are hardly fewer
+ASKED = (110, 110)
 QUICK = AttackModel(num_epochs=10)
 EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
@@ -42,6 +46,11 @@ def noisy_graph(num_nodes: int = 600, width: int = 40) -> Graph:
     return Graph(name="noisy", x=x, edge_index=edges, y=y, num_classes=2)
 
 
+def scorer_rng(variant: str, attempt: int) -> np.random.Generator:
+    """One stream for each training of the attack's classifier."""
+    return np.random.default_rng([membership.VARIANTS.index(variant), attempt])  # type: ignore[arg-type]
+
+
 def attack(method: str, mode: str = "nonprivate", epsilon: float = math.inf, **fields: Any) -> Any:
     known = methods.get(method)
     entry = Entry(
@@ -52,6 +61,7 @@ def attack(method: str, mode: str = "nonprivate", epsilon: float = math.inf, **f
     return membership.attack(
         entry, noisy_graph(), Budget(epsilon=epsilon, delta=1e-4), streams,  # type: ignore[arg-type]
         rng=np.random.default_rng(0), level=0.001, sizes=SIZES, model=QUICK,
+        scorer_rng=fields.get("scorer_rng", scorer_rng),
     )  # fmt: skip
 
 
@@ -80,8 +90,25 @@ def test_a_private_model_stays_below_its_line() -> None:
 
 def test_a_planted_leak_of_membership_crosses_the_line() -> None:
     rng = np.random.default_rng(0)
-    splits = membership_splits(noisy_graph(), SIZES, rng=rng)
-    streams = Streams(root_seed=1, axes={"side": 0})
+    claim = dataclasses.replace(dp_mlp_claim(epsilon=0.5, delta=1e-7), relation="add-remove")
+    scored = Asked(
+        inside=np.arange(119), outside=np.arange(120, 239),
+        inside_scores=rng.standard_normal(119) + 4.0, outside_scores=rng.standard_normal(119),
+    )  # fmt: skip
+    found = claim_tests((claim,), scored, rng=rng, level=0.001)
+    assert found["exceeds_claim"] is True
+    assert found["line"]["crossed"] is True
+    # exchanging a member and another is two changes: the line is that of group privacy
+    assert found["line"]["epsilon"] == found["one_run_allowed_epsilon"] == 2 * claim.epsilon
+    twice = (1 + math.exp(claim.epsilon)) * claim.delta
+    assert found["line"]["delta"] == found["one_run"]["delta"] == pytest.approx(twice)
+    replaced = dataclasses.replace(claim, relation="replace-one")
+    found = claim_tests((replaced,), scored, rng=rng, level=0.001)
+    assert (found["line"]["epsilon"], found["line"]["delta"]) == (claim.epsilon, claim.delta)
+
+
+def dp_mlp_claim(epsilon: float, delta: float) -> Any:
+    """The claim of a small DP-MLP."""
     known = methods.get("dp_mlp")
     options: Any = strict.read(
         known.config, {"width": 16, "training": {"num_steps": 5, "expected_batch_size": 40}}
@@ -90,13 +117,127 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
         name="dp_mlp", method="dp_mlp", mode="sound", privacy_unit="node", relation="add-remove",
         options=options,
     )  # fmt: skip
-    side = membership.fit_side(
-        entry, noisy_graph(), splits[0], Budget(epsilon=0.5, delta=1e-7), streams, label="t"
+    graph = noisy_graph()
+    split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    return known.plan(
+        entry, facts_of(graph, split, None), Budget(epsilon=epsilon, delta=delta)
+    ).claims[0]
+
+
+def test_pairs_of_one_class_hide_the_class_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), (600, 150, 90))
+    config = SplitConfig(kind="membership", inductive=True, num_per_class=40, num_test=240)
+    graph = Graph(
+        name="uneven", x=np.zeros((840, 1), np.float32), y=y, num_classes=3,
+        edge_index=np.zeros((2, 0), np.int64),
+    )  # fmt: skip
+    target, shadow = membership_splits(graph, config, rng=rng)
+    nodes = [(half.train_idx, half.test_idx) for half in (shadow, target)]
+    of_class = np.array([0.0, 1.0, 3.0])
+    for memory in (0.0, 2.0):
+        noise = rng.standard_normal(2 * 240) if memory else np.zeros(2 * 240)
+        asked = Asked(
+            inside=target.train_idx, outside=target.test_idx,
+            inside_scores=of_class[y[target.train_idx]] + noise[:120] + memory,
+            outside_scores=of_class[y[target.test_idx]] + noise[120:360],
+        )  # fmt: skip
+        matched = asked.matched(y, rng)
+        counts = [np.bincount(y[side], minlength=3) for side in (matched.inside, matched.outside)]
+        assert np.array_equal(*counts)
+        found = statistics.auc(matched.scores, matched.member)
+        if not memory:
+            assert found == 0.5
+            assert statistics.auc(asked.scores, asked.member) > 0.65
+        else:
+            assert found > 0.75
+    assert label_auc(y, nodes[0], nodes[1]) > 0.65
+
+
+def test_a_model_that_knows_the_class_alone_has_one_half_on_one_graph() -> None:
+    """The class is written in the features and the classes are uneven, so outsiders are of the large ones."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), (600, 150, 90))
+    x = np.eye(3, dtype=np.float32)[y]
+    pairs = np.stack([np.arange(0, 840, 2), np.arange(1, 840, 2)])
+    edges = np.concatenate([pairs, pairs[::-1]], axis=1).astype(np.int64)
+    graph = Graph(name="uneven", x=x, y=y, num_classes=3, edge_index=edges)
+    known = methods.get("mlp")
+    options: Any = strict.read(known.config, {"hidden": [8], "training": {"num_epochs": 30}})
+    entry = Entry(
+        name="mlp", method="mlp", mode="nonprivate", privacy_unit=None, relation=None,
+        options=options,
+    )  # fmt: skip
+    streams = tuple(Streams(root_seed=1, axes={"side": side}) for side in (0, 1))
+    found = membership.attack(
+        entry, graph, Budget(epsilon=math.inf, delta=1e-4), streams,  # type: ignore[arg-type]
+        rng=rng, sizes=SplitConfig(kind="membership", inductive=True, num_per_class=40, num_test=240),
+        scorer_rng=scorer_rng,
+    )  # fmt: skip
+    same = found["variants"]["same-graph"]
+    assert same["scorer"] == "trained"
+    assert same["label_auc"] > 0.65
+    assert same["auc_unmatched"] > 0.65
+    assert found["variants"]["original"]["auc"] > 0.65
+    # equal answers differ in rounding, so ties are broken by what knows nothing
+    size = same["num_members"]
+    assert abs(same["auc"] - 0.5) < 4 * useless_deviation(size, size)
+
+
+def test_a_classifier_that_says_nothing_is_trained_again_and_said_to_be_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def streams(variant: str, attempt: int) -> np.random.Generator:
+        asked.append((variant, attempt))
+        return scorer_rng(variant, attempt)
+
+    real = membership.train_scorer
+
+    def collapsing(*args: Any, **named: Any) -> Any:
+        scorer = real(*args, **named)
+        dead = asked[-1][0] == "original" or asked[-1][1] == 0
+        return (lambda rows: np.full(len(rows), 0.25)) if dead else scorer
+
+    monkeypatch.setattr(membership, "train_scorer", collapsing)
+    found = attack("mlp", scorer_rng=streams, options={"training": {"num_epochs": 5}})
+    original, same = (found["variants"][name] for name in membership.VARIANTS)
+    assert (original["scorer"], original["scorer_attempts"]) == ("constant", 3)
+    assert (same["scorer"], same["scorer_attempts"]) == ("trained", 2)
+    assert [number for _, number in asked] == [0, 1, 2, 0, 1]
+
+
+def test_a_variant_that_cannot_be_measured_leaves_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = membership.posteriors
+
+    def failing(side: Any, graph: Any, variant: Any, **named: Any) -> Any:
+        if variant == "original":
+            raise ValueError("posteriors must be finite")
+        return real(side, graph, variant, **named)
+
+    monkeypatch.setattr(membership, "posteriors", failing)
+    found = attack("mlp", options={"training": {"num_epochs": 5}})
+    original, same = (found["variants"][name] for name in membership.VARIANTS)
+    assert found["status"] == "ok"
+    assert original == {"status": "not-available", "reason": "posteriors must be finite"}
+    assert 0 < same["auc"] < 1
+    said = words(found)
+    assert "original not-available: posteriors must be finite, same-graph AUC" in said
+
+
+def test_the_attacks_classifier_starts_as_published() -> None:
+    member = np.arange(400) < 100
+    kept = _kept(member, np.random.default_rng(0))
+    assert len(kept) == 350
+    assert member[kept].sum() == 88
+    untrained = train_scorer(
+        np.full((400, 3), 1 / 3), member, AttackModel(num_epochs=0), rng=np.random.default_rng(0)
     )
-    inside, outside = rng.standard_normal(119) + 4.0, rng.standard_normal(120)
-    found = membership._claim(side, noisy_graph(), inside, outside, rng=rng, level=0.001)
-    assert found["exceeds_claim"] is True
-    assert found["line"]["crossed"] is True
+    # without input an answer comes from the biases alone, and is none where they are zero
+    assert (untrained(np.zeros((5, 3))) != 0).all()
 
 
 def small_gcn(num_epochs: int) -> Entry:

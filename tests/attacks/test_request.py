@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ from helpers import TOY
 from dpgnn import workflow
 from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS, Sizes
+from dpgnn.audits import one_run
 from dpgnn.cli import attack as attack_command
-from dpgnn.results import attacks
+from dpgnn.results import attack_pivots, attacks
+from dpgnn.results import attack_verdicts as verdicts
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.table import to_csv, to_markdown
+from dpgnn.splits import read_split, write_split
 from dpgnn.storage import read_json, write_json
 
 RUN = "chains-s.public/lapgraph/eps=1/0"
@@ -67,7 +72,7 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     assert len(table.rows) == len(found)
     assert "LinkTeller, held-out edges" in to_markdown(table)
     assert to_csv(table).count("\n") == len(found) + 1
-    bounds = [attacks.lower_bound(result) for result in found]
+    bounds = [verdicts.lower_bound(result) for result in found]
     # a perturbed graph is released once: what is read off it is covered
     assert any(bound is not None for bound in bounds)
     assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
@@ -86,6 +91,69 @@ def test_missing_inputs_of_any_run_stop_the_command_before_it_writes(
     assert not (folder / "results" / "studies").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--dataset chainz", "unknown data set 'chainz'; known: chains-s"),
+        ("--entry lapgraf", "unknown entry 'lapgraf'; known: "),
+        (f"--run {RUN} --entry mlp", "runs to attack must be at least one of tier"),
+    ],
+)
+def test_names_the_study_does_not_have_are_errors(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str
+) -> None:
+    assert main(f"attack --study config.yaml {flags}".split()) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_of_other_options_is_not_attacked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"attack --study config.yaml --run {RUN} --attacks linkteller --sets unbalanced"
+    command = f"{command} --nodes 20 --fresh-pairs 0"
+    out = folder / "results/studies/quick/attacks/chains-s.public.lapgraph.eps=1.0.linkteller.json"
+
+    def attacked() -> tuple[str, Any]:
+        capsys.readouterr()
+        assert main(command.split()) == 0
+        return capsys.readouterr().err, read_json(out)
+
+    _, fitted = attacked()
+    assert main(f"train --study config.yaml --run {RUN}".split()) == 0
+    said, from_disk = attacked()
+    assert "kept" not in said
+    assert "fitted again" not in said
+    assert from_disk["fingerprint"] != fitted["fingerprint"]
+    # the same draws give the same model
+    assert from_disk["results"][0]["auc"] == fitted["results"][0]["auc"]
+    assert "kept" in attacked()[0]
+
+    study = yaml.safe_load((folder / "config.yaml").read_text())
+    study["entries"]["lapgraph"]["options"]["gcn"]["training"]["num_epochs"] = 4
+    (folder / "config.yaml").write_text(yaml.safe_dump(study))
+    said, again = attacked()
+    assert (
+        "chains-s.public/lapgraph/eps=1/0: fitted again, the model on disk is of other options"
+        in said
+    )
+    assert again["fingerprint"] != from_disk["fingerprint"]
+    assert "kept" in attacked()[0]
+
+
+def test_a_split_written_anew_is_attacked_anew(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"attack --study config.yaml --run {RUN} --attacks leak --pairs 20".split()
+    assert main(command) == 0
+    path = folder / "results/splits/chains-s.public.0.parquet"
+    split = read_split(path)
+    other = dataclasses.replace(split, test_idx=split.test_idx[:-1])
+    write_split(path, other, num_nodes=48)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "kept" not in capsys.readouterr().err
+
+
 def test_tables_stand_in_their_blocks_of_a_page(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +165,10 @@ def test_tables_stand_in_their_blocks_of_a_page(
     assert main(command) == 0
     text = page.read_text()
     assert "old" not in text
-    assert "hub behind the sampler, 200 nodes | 120 | 0.900 | 1.50 (level 0.01) | exceeds |" in text
+    assert (
+        "hub behind the sampler, 200 nodes | 120 | 0.900 | 1.50 (level 0.01) | 1.64 | exceeds |"
+        in text
+    )
     assert text.startswith("before\n\n<!-- attacks leaks -->")
     assert text.endswith("<!-- end -->\n\nafter\n")
     assert main(command) == 0
@@ -145,7 +216,9 @@ def result(**fields: Any) -> dict[str, Any]:
         "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
         "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
         "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
-        "one_run": {"epsilon_lower_bound": 2.0}, "claim_covers_answers": True,
+        "one_run": {"epsilon_lower_bound": 2.0, "num_canaries": 1000, "num_guesses": 250,
+                    "delta": 1e-5, "confidence": 0.999},
+        "claim_covers_answers": True,
         "curve": [[0.1, 0.5], [1.0, 1.0]],
         "rates": [], "claimed_epsilon": 1.0, "exceeds_claim": True, "line": {"level": 0.001},
     }  # fmt: skip
@@ -153,13 +226,53 @@ def result(**fields: Any) -> dict[str, Any]:
 
 
 def test_only_what_a_claim_covers_counts_as_measured() -> None:
-    assert attacks.lower_bound(result()) == 2.0
-    assert attacks.verdict(result()) == "exceeds the claim"
+    assert verdicts.lower_bound(result()) == 2.0
+    assert verdicts.verdict(result()) == "exceeds the claim"
     uncovered = result(claim_covers_answers=False, exceeds_claim=False)
-    assert attacks.lower_bound(uncovered) is None
-    assert attacks.verdict(uncovered) == "not about the claim"
+    assert verdicts.lower_bound(uncovered) is None
+    assert verdicts.verdict(uncovered) == "not about the claim"
     # two nodes exchanged under add-remove are two changes
-    assert attacks.lower_bound(result(one_run_allowed_epsilon=2.0)) == 1.0
+    twice = result(one_run_allowed_epsilon=2.0)
+    assert verdicts.lower_bound(twice) == 1.0
+    assert verdicts.line_of(result()) == (1.0, 1e-5)
+    assert verdicts.line_of(twice) == (2.0, 1e-5)
+    stated = result(line={"level": 0.001, "epsilon": 2.5, "delta": 0.1})
+    assert verdicts.line_of(stated) == (2.5, 0.1)
+
+
+def test_a_test_that_perfect_guesses_could_not_fail_cannot_say() -> None:
+    small = result(exceeds_claim=False)
+    assert verdicts.verdict(small) == "within the claim"
+    shown = one_run.lower_bound(1000, 250, 250, delta=1e-5, level=0.001)
+    assert verdicts.detects(small) == pytest.approx(shown)
+    large = result(exceeds_claim=False, claimed_epsilon=8.0)
+    assert verdicts.verdict(large) == f"cannot say (1000 trials show at most {shown:.2f})"
+    assert verdicts.short_verdict(large) == "cannot say"
+    # what was recorded goes before what is computed, and is halved where two changes were tested
+    stated = result(exceeds_claim=False, detects=1.5, one_run_allowed_epsilon=2.0)
+    assert verdicts.verdict(stated) == "cannot say (1000 trials show at most 0.75)"
+    # 60 of each world at level 0.01: half of them test
+    hub = hub_result() | {"exceeds_claim": False, "delta": 0.0}
+    low = 0.005 ** (1 / 30)
+    assert verdicts.detects(hub) == pytest.approx(math.log(low / (1 - low)))
+    assert verdicts.verdict(hub) == "within the claim"
+    assert verdicts.verdict(hub | {"claimed_epsilon": 2.0}).startswith("cannot say (120 trials")
+    assert verdicts.verdict(small | {"untested": "too few"}) == "not tested: too few"
+
+
+def test_a_classifier_that_says_nothing_is_shown_as_none() -> None:
+    same = result(
+        attack="gmia", variant="same-graph", exceeds_claim=False, auc=0.5, script_auroc=0.5
+    )
+    constant = same | {"curve": [[0.0, 0.0], [1.0, 1.0]]}
+    assert verdicts.has_scorer(same)
+    assert not verdicts.has_scorer(constant)
+    assert not verdicts.has_scorer(same | {"scorer": "constant"})
+    assert verdicts.has_scorer(constant | {"scorer": "trained"})
+    assert verdicts.verdict(constant) == "cannot say (no scorer)"
+    rows = to_markdown(attacks.attacks_table([constant]))
+    assert "no scorer" in rows.splitlines()[-1]
+    assert attack_pivots._auc(constant) == "no scorer"
 
 
 def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_entry() -> None:

@@ -107,6 +107,28 @@ def test_best_guesses_counts_as_by_hand() -> None:
     assert found == {"guesses": 3, "precision": 2 / 3, "recall": 1.0, "f1": 0.8}
 
 
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.7])
+def test_guesses_among_equal_scores_have_the_density_as_precision(share: float) -> None:
+    member = np.arange(40) < 10
+    found = statistics.best_guesses(np.zeros(40), member, share)
+    assert found["precision"] == pytest.approx(0.25)
+    assert found["recall"] == pytest.approx(share)
+
+
+def test_guesses_that_cut_ties_count_the_mean_over_their_orders() -> None:
+    scores = np.array([3.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    member = np.array([False, True, True, False, False, True])
+    orders = []
+    for seed in range(4000):
+        shuffled = np.random.default_rng(seed).permutation(6)
+        best = shuffled[np.argsort(-scores[shuffled], kind="stable")[:3]]
+        orders.append(member[best].mean())
+    found = statistics.best_guesses(scores, member, 0.5)
+    assert found["precision"] == pytest.approx(1 / 3)
+    # the mean of 4000 orders has a standard deviation below 0.003
+    assert abs(np.mean(orders) - 1 / 3) < 0.015
+
+
 def test_one_kind_of_trial_is_an_error() -> None:
     with pytest.raises(ValueError, match="trials must hold members and others"):
         statistics.auc(np.ones(3), np.ones(3, dtype=bool))

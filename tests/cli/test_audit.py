@@ -9,6 +9,7 @@ from helpers import TOY
 
 from dpgnn.__main__ import main
 from dpgnn.results.claims_table import audits_table, read_audits
+from dpgnn.storage import read_json
 from dpgnn.workflow import Workflow
 
 
@@ -47,6 +48,38 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert row["num_trials"] == 16
     assert re.search(r"^train +passed ", capsys.readouterr().out, re.MULTILINE)
     assert not list((prepared / "work").rglob("*.safetensors"))
+
+
+def test_attacks_on_the_same_runs_stand_beside_the_audit(prepared: Path, capsys) -> None:
+    run = ["--run", "chains-s.public/dp_mlp/eps=8/0", "--attacks", "linkteller"]
+    sizes = [
+        "--sets",
+        "unbalanced,held-out",
+        "--nodes",
+        "20",
+        "--pairs",
+        "20",
+        "--fresh-pairs",
+        "0",
+    ]
+    assert main(["attack", "--study", "config.yaml", *run, *sizes]) == 0
+    capsys.readouterr()
+    few = ["--entry", "dp_mlp", "--runs", "8", "--steps", "2"]
+    assert main(arguments(*few, "--epsilon", "8")) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^audit of \S+: claimed epsilon \S+, proved \d", shown, re.MULTILINE)
+    assert re.search(
+        r"^LinkTeller, unbalanced +0 +0\.5 +- +- +not about the claim$", shown, re.MULTILINE
+    )
+    written = read_json(prepared / "audits" / "one.json")
+    attacked = [item for item in written if item.get("kind") == "attack"]
+    assert {item["attack"] for item in attacked} >= {"LinkTeller, unbalanced"}
+    assert all(item["key"]["epsilon"] == "8" for item in attacked)
+    # the report reads attacks where they stand, so it does not count them twice
+    assert len(read_audits(prepared / "audits")) == len(written) - len(attacked) == 1
+    # of another budget nothing was attacked
+    assert main(arguments(*few, "--epsilon", "1")) == 0
+    assert "attacks on its runs" not in capsys.readouterr().out
 
 
 def test_accused_and_not_audited_entries_have_exit_codes_of_their_own(

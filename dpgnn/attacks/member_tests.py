@@ -1,0 +1,177 @@
+"""What G-MIA's scores say of membership: ranking, rates, how much of it is the class, and the claim's tests.
+
+Members are drawn class by class and non-members from whoever remains, so the class alone tells much: on
+Cora a large class is mostly non-members. What should measure memory alone compares like with like: pairs of
+a member and a non-member of one class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.attacks import statistics
+from dpgnn.audits.one_run import guess
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+
+# units whose claims are about a node with everything that its membership changes
+WHOLE_NODE = ("node", "node-bounded")
+BATCH_SIZE = 64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """The nodes that were asked and their scores.
+
+    Attributes:
+        inside, outside: int64: members and non-members, positions in the full graph.
+        inside_scores, outside_scores: float64, one per node: larger says "member".
+    """
+
+    inside: np.ndarray
+    outside: np.ndarray
+    inside_scores: np.ndarray
+    outside_scores: np.ndarray
+
+    @property
+    def scores(self) -> np.ndarray:
+        """float64, shape (num_asked,): members first."""
+        return np.concatenate([self.inside_scores, self.outside_scores])
+
+    @property
+    def member(self) -> np.ndarray:
+        """bool, shape (num_asked,)."""
+        return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
+
+    def taken(self, first: np.ndarray, second: np.ndarray) -> Asked:
+        """Some members and some non-members, by their places."""
+        return Asked(
+            inside=self.inside[first], outside=self.outside[second],
+            inside_scores=self.inside_scores[first], outside_scores=self.outside_scores[second],
+        )  # fmt: skip
+
+    def matched(self, y: np.ndarray, rng: np.random.Generator) -> Asked:
+        """Random pairs of one class: member i and non-member i; each node is in one pair at most.
+
+        Guarantee: members and non-members have the same number of each class, so a score that depends on the
+        class alone has an AUC of one half.
+        """
+        return self.taken(*pairs(y[self.inside], y[self.outside], rng))
+
+
+def pairs(
+    inside: np.ndarray, outside: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of random pairs (member, non-member) of one class, each in one pair at most.
+
+    Args:
+        inside, outside: int64: classes of members and of non-members.
+        rng: of the choice.
+    """
+    first, second = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for label in np.unique(inside):
+        ours = rng.permutation(np.flatnonzero(inside == label))
+        theirs = rng.permutation(np.flatnonzero(outside == label))
+        count = min(len(ours), len(theirs))
+        first.append(ours[:count])
+        second.append(theirs[:count])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def label_auc(
+    y: np.ndarray,
+    shadow: tuple[np.ndarray, np.ndarray],
+    target: tuple[np.ndarray, np.ndarray],
+) -> float:
+    """AUC of the best score that reads the true class alone.
+
+    The score of a class is the log odds of "member" in it among the shadow's nodes, each count one higher so
+    that an absent class has a score; it is asked about the target's.
+
+    Args:
+        y: int64, shape (num_nodes,): classes.
+        shadow, target: members and non-members, positions in the graph.
+    """
+    size = int(y.max()) + 1
+    inside, outside = (np.bincount(y[nodes], minlength=size) + 1.0 for nodes in shadow)
+    score = np.log(inside / outside)
+    scores = np.concatenate([score[y[nodes]] for nodes in target])
+    return statistics.auc(scores, np.arange(len(scores)) < len(target[0]))
+
+
+def by_degree(
+    asked: Asked, y: np.ndarray, degree: np.ndarray, rng: np.random.Generator | None
+) -> dict[str, float | None]:
+    """AUC among the nodes of low and of high degree, parted at the median.
+
+    Args:
+        asked: everybody who was asked.
+        y, degree: int64, shape (num_nodes,).
+        rng: of the pairs of one class that are drawn within each half; None takes everybody.
+    """
+    middle = np.median(degree[np.concatenate([asked.inside, asked.outside])])
+    found: dict[str, float | None] = {}
+    for name in ("low", "high"):
+        sides = [degree[nodes] <= middle for nodes in (asked.inside, asked.outside)]
+        chosen = [np.flatnonzero(side == (name == "low")) for side in sides]
+        half = asked.taken(chosen[0], chosen[1])
+        if rng is not None:
+            half = half.matched(y, rng)
+        enough = len(half.inside) and len(half.outside)
+        found[f"auc_{name}_degree"] = statistics.auc(half.scores, half.member) if enough else None
+    return found
+
+
+def claim_tests(
+    claims: tuple[Claim, ...], matched: Asked, *, rng: np.random.Generator, level: float
+) -> dict[str, Any]:
+    """The line of the claim, and a bound within one run, from pairs of a member and another of one class.
+
+    Guarantee: who of a random pair of one class is the member is a fair coin, independent of the other
+    pairs', given the pairs. Exchanging the two is one replacement, or one removal and one addition: at most
+    epsilon for replace-one and 2 epsilon (and (1 + e^epsilon) delta) for the other relations. The line is
+    that of these values. The bound exceeds a true value of them with probability <= level.
+
+    Args:
+        claims: of the target's plan.
+        matched: pairs of one class; member i and non-member i are a pair.
+        rng: of coins and halves.
+        level: of each test.
+
+    Returns:
+        as JSON; `detects` is the largest bound that so many pairs can show, in the units of
+        `one_run_allowed_epsilon`; where they are too few for a test, `untested` says so.
+    """
+    if not claims or claims[0].privacy_unit not in WHOLE_NODE:
+        note = "no privacy" if not claims else "membership changes more than the claim is about"
+        return {"claim_covers_membership": False, "note": note}
+    claim = claims[0]
+    found: dict[str, Any] = {"claim_covers_membership": True, "exceeds_claim": False}
+    twice = claim.relation != "replace-one"
+    allowed = (2 if twice else 1) * claim.epsilon
+    delta = claim.delta * (1 + math.exp(min(claim.epsilon, 50.0))) if twice else claim.delta
+    coin = rng.random(len(matched.inside)) < 0.5
+    gap = np.where(coin, 1.0, -1.0) * (matched.inside_scores - matched.outside_scores)
+    try:
+        run = guess(gap, coin, delta=min(delta, 0.5), level=level)
+        line = statistics.line_test(
+            matched.scores, matched.member, epsilon=allowed, delta=min(delta, 1.0), level=level,
+            rng=rng,
+        )  # fmt: skip
+    except ValueError as error:
+        return found | {"untested": str(error)}
+    return found | {
+        "claimed_epsilon": claim.epsilon if math.isfinite(claim.epsilon) else None,
+        "delta": claim.delta,
+        "line": dataclasses.asdict(line),
+        "one_run": dataclasses.asdict(run),
+        "one_run_allowed_epsilon": allowed if math.isfinite(allowed) else None,
+        "detects": statistics.run_detects(run),
+        "exceeds_claim": run.epsilon_lower_bound > allowed,
+    }

@@ -1,0 +1,151 @@
+"""What an attack reads of a run: graph, split and sample, and the model where that is of this very run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.attacks.request import AttackRequest, Sizes
+    from dpgnn.graph import Graph
+    from dpgnn.methods.base import Entry, Prepared
+    from dpgnn.paths import Paths
+    from dpgnn.runner import RunInputs
+    from dpgnn.splits import Split
+    from dpgnn.study import RunKey, Study
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loaded:
+    """What one run would read now.
+
+    Attributes:
+        inputs: as `dpgnn train` loads them; a sample that is not on disk is drawn, and has no hash.
+        full_graph: the graph with all edges.
+        model: file of the released tensors when their record is of these options, code and inputs; else None.
+        model_of: hashes of that record; None without it.
+        stale: what differs from the record that stands there; () where there is none, or none differs.
+    """
+
+    inputs: RunInputs
+    full_graph: Graph
+    model: Path | None
+    model_of: Mapping[str, Any] | None
+    stale: tuple[str, ...]
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What of it decides an attack's result, as JSON."""
+        return {"inputs": dict(self.inputs.hashes), "model": self.model_of}
+
+
+def check_inputs(study: Study, key: RunKey, paths: Paths) -> None:
+    """Raise unless the graph and the split of a run are there.
+
+    Raises:
+        ValueError: one is missing; the message names it and the command that makes it.
+    """
+    from dpgnn.checks import require
+
+    for path in (
+        paths.graph(key.dataset) / "graph.json",
+        paths.split(key.dataset, key.setting, key.repeat),
+    ):
+        require(
+            path.exists(), f"{path}", f"exist to attack {key.folder}", "nothing there",
+            f"run `dpgnn run {study.name} -- --until split` (with the --tier that has this run) in the"
+            " same folder, or name the folder of results by --results",
+        )  # fmt: skip
+
+
+def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
+    """What a run reads, and its model unless it is of another configuration, code or input."""
+    from dpgnn.cli.train import _graph, inputs_of
+
+    inputs = inputs_of(study, key, paths, draw=lambda *args: _drawn(study, key, *args))
+    folder = paths.run(study.name, key.folder)
+    found, stale = _record_of(folder, inputs)
+    return Loaded(
+        inputs=inputs,
+        full_graph=_graph(paths.graph(key.dataset), inputs.hashes["graph_sha256"]),
+        model=folder / "model.safetensors" if found else None,
+        model_of=found,
+        stale=stale,
+    )
+
+
+def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
+    """A run under attack; says on stderr where a model on disk is not of this run."""
+    import sys
+
+    from safetensors.torch import load_file
+
+    from dpgnn.accountants.plan import Budget
+    from dpgnn.attacks.request import AttackRequest
+    from dpgnn.runner import resolve_delta
+
+    inputs = loaded.inputs
+    if loaded.stale:
+        print(
+            f"{key.folder}: fitted again, the model on disk is of other {' and '.join(loaded.stale)}",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph)
+    return AttackRequest(
+        entry=inputs.entry,
+        budget=Budget(epsilon=inputs.epsilon, delta=delta),
+        graph=inputs.graph,
+        full_graph=loaded.full_graph,
+        split=inputs.split,
+        prepared=inputs.prepared,
+        state=None if loaded.model is None else load_file(loaded.model),
+        axes=key.axes,
+        root_seed=inputs.root_seed,
+        randomness=inputs.randomness,
+        sizes=sizes,
+    )
+
+
+def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Hashes of a finished run's record when a run now would have the same; and else what differs."""
+    from dpgnn import methods, runner
+    from dpgnn.code_hash import code_sha256
+    from dpgnn.results.schema import read_record
+    from dpgnn.storage import sha256_json
+
+    path = folder / "record.json"
+    if not path.exists():
+        return None, ()
+    record = read_record(path)
+    if record.status != "ok":
+        return None, ()
+    # as `runner.run_one` states them, which asks the same before it keeps a finished run
+    now = {
+        "options": sha256_json(runner._config_of(inputs)),
+        "code": code_sha256(methods.TABLE[inputs.entry.method], *runner.RUNNER_MODULES),
+        "inputs": dict(inputs.hashes),
+    }
+    then = {
+        "options": record.config_sha256,
+        "code": record.code_sha256,
+        "inputs": dict(record.inputs),
+    }
+    stale = tuple(name for name, value in now.items() if then[name] != value)
+    return (None if stale else then), stale
+
+
+def _drawn(study: Study, key: RunKey, entry: Entry, graph: Graph, split: Split) -> Prepared | None:
+    """The sample of a run that was not prepared on disk, with the draws of the stage that would."""
+    from dpgnn import methods, seeds
+
+    method = methods.get(entry.method)
+    spec = method.sampler(entry)
+    assert spec is not None
+    assert method.prepare is not None
+    rng = seeds.child(
+        study.config.root_seed, "sampler", dataset=key.dataset, setting=key.setting,
+        repeat=key.repeat, sampler=spec.label,
+    )  # fmt: skip
+    return method.prepare(graph, split, spec, rng)
