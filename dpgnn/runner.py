@@ -126,7 +126,7 @@ def run_one(
     _set_threads(inputs.performance.num_threads)
     method = methods.get(inputs.entry.method)
     code = code_sha256(methods.TABLE[inputs.entry.method], *RUNNER_MODULES)
-    config = _config_of(inputs)
+    config = config_of(inputs)
     fingerprint = sha256_json({"config": config, "code": code, "inputs": inputs.hashes})
     delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph)
     streams = Streams(
@@ -268,7 +268,7 @@ def _entry_of(entry: Entry, title: str) -> dict[str, Any]:
     return {**fields, "title": title}
 
 
-def _config_of(inputs: RunInputs) -> dict[str, Any]:
+def config_of(inputs: RunInputs) -> dict[str, Any]:
     return {
         "key": dict(inputs.key),
         "entry": dataclasses.asdict(inputs.entry),

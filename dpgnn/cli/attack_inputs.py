@@ -123,7 +123,7 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
         return None, ()
     # as `runner.run_one` states them, which asks the same before it keeps a finished run
     now = {
-        "options": sha256_json(runner._config_of(inputs)),
+        "options": sha256_json(runner.config_of(inputs)),
         "code": code_sha256(methods.TABLE[inputs.entry.method], *runner.RUNNER_MODULES),
         "inputs": dict(inputs.hashes),
     }
