@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.results.cells import Cell
+from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.results.claims_table import proved_epsilon
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.frame import Run
@@ -110,37 +110,53 @@ def _papers(papers: Sequence[Table]) -> list[str]:
 
 
 def _leaders(rankings: Sequence[Ranking]) -> list[str]:
-    """Who leads under each guarantee, at the largest epsilon it was run with."""
+    """Who leads under each guarantee, at the largest epsilon at which two entries give it."""
     by_guarantee: dict[str, list[Ranking]] = {}
     for ranking in rankings:
         by_guarantee.setdefault(ranking.title, []).append(ranking)
     found = []
     for guarantee, group in by_guarantee.items():
-        largest = max(group, key=lambda ranking: float(ranking.epsilon)).epsilon
-        group = [ranking for ranking in group if ranking.epsilon == largest]
         contested = [ranking for ranking in group if len(ranking.places) > 1]
+        largest = max(contested or group, key=lambda ranking: float(ranking.epsilon)).epsilon
+        group = [ranking for ranking in contested or group if ranking.epsilon == largest]
         opening = f"Under “{guarantee}” at ε = {epsilon_text(largest)}"
-        if not contested:
-            alone = dict.fromkeys(ranking.places[0].cell.label for ranking in group)
-            verb = "stands alone" if len(alone) == 1 else "each stand alone"
-            found.append(f"{opening}, {listed(list(alone))} {verb}, so nothing is ranked.")
-            continue
-        clear: dict[str, list[str]] = {}
-        close = []
-        for ranking in contested:
-            settings = {other.setting for other in group if other.dataset == ranking.dataset}
-            where = (
-                ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
-            )
-            if ranking.places[0].clear_lead:
-                clear.setdefault(ranking.places[0].cell.label, []).append(where)
-            else:
-                close.append(where)
-        parts = [f"{label} is ahead of all others on {listed(on)}" for label, on in clear.items()]
-        if close:
-            parts.append(f"no entry leads by more than the noise on {listed(close)}")
-        found.append(f"{opening}, {'; '.join(parts)}.")
-    return found
+        found.append(f"{opening}, {_lead(group) if contested else _alone(group)}.")
+    return [*found, UNCOVERED_WORDS] if any(UNCOVERED in text for text in found) else found
+
+
+def _alone(group: Sequence[Ranking]) -> str:
+    where: dict[str, list[str]] = {}
+    for ranking in group:
+        where.setdefault(ranking.places[0].cell.marked_label, []).append(_where(ranking, group))
+    parts = [f"{label} stands alone on {listed(on)}" for label, on in where.items()]
+    return f"{listed(parts)}, so nothing is ranked"
+
+
+def _lead(group: Sequence[Ranking]) -> str:
+    """Who is ahead where; without repeats on both sides a lead is neither clear nor inside the noise."""
+    clear: dict[str, list[str]] = {}
+    close, open_ = [], []
+    for ranking in group:
+        where = _where(ranking, group)
+        verdicts = {place.verdict for place in ranking.places[1:]}
+        if ranking.places[0].clear_lead:
+            clear.setdefault(ranking.places[0].cell.marked_label, []).append(where)
+        elif verdicts <= {CLEAR, "one repeat", None}:
+            open_.append(where)
+        else:
+            close.append(where)
+    parts = [f"{label} is ahead of all others on {listed(on)}" for label, on in clear.items()]
+    if close:
+        parts.append(f"no entry leads by more than the noise on {listed(close)}")
+    if open_:
+        parts.append(f"not decided (one repeat) on {listed(open_)}")
+    return "; ".join(parts)
+
+
+def _where(ranking: Ranking, group: Sequence[Ranking]) -> str:
+    """The data set; with its setting where a group has it in several."""
+    settings = {other.setting for other in group if other.dataset == ranking.dataset}
+    return ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
 
 
 def _refused(refusals: Sequence[Refusal]) -> list[str]:

@@ -52,7 +52,7 @@ def test_leads_are_named_only_where_they_are_clear(
     assert leads[0] == (
         "Under “node-record, add-remove, proved” at ε = 8, DP-GCN is ahead of all others on alpha and beta."
     )
-    assert "GAP stands alone, so nothing is ranked" in leads[1]
+    assert "GAP stands alone on alpha and beta, so nothing is ranked" in leads[1]
     close = [
         with_score(run, 0.7 + 0.01 * ((5 * i) % 7)) if run.record.claims else run
         for i, run in enumerate(runs)
