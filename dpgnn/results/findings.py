@@ -17,6 +17,12 @@ from dpgnn.results.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
 STAND_INS = "Sentences on what was found leave out synthetic graphs; tables and figures have them."
+# questions that set an entry against the baseline, but for privacy or soundness alone
+AGAINST = (
+    "against the baseline without privacy",
+    "without privacy against the private baseline",
+    "same guarantee",
+)
 MOST = 6  # sentences of one topic; the tables have all
 
 
@@ -62,8 +68,9 @@ def findings(
         ("What was asked", list(asked)),
         ("Who leads", _leaders(rankings) + _refused(refusals)),
         ("Without privacy", _without_privacy(differences)),
-        ("Price of privacy", _prices(differences, "price of privacy")),
-        ("Price of soundness", _prices(differences, "price of soundness")),
+        ("Price of privacy", _prices(differences, ("price of privacy",))),
+        ("Against the baseline", _prices(differences, AGAINST)),
+        ("Price of soundness", _prices(differences, ("price of soundness",))),
         ("Claims", _claims(cells)),
         ("Noise", _noise(differences)),
     ]
@@ -181,21 +188,25 @@ def _without_privacy(differences: Sequence[Difference]) -> list[str]:
     )
 
 
-def _prices(differences: Sequence[Difference], question: str) -> list[str]:
-    """The price of privacy or of soundness, per pair of entries, at the smallest and the largest epsilon."""
+def _prices(differences: Sequence[Difference], questions: Sequence[str]) -> list[str]:
+    """What these questions find, per pair of entries, at the smallest and the largest epsilon."""
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for item in differences:
-        if item.question == question and _told(item):
+        if item.question in questions and _told(item):
             pairs.setdefault((item.entry.entry, item.reference.entry), []).append(item)
     found = []
     for group in pairs.values():
         budgets = sorted({_budget(item) for item in group}, key=float)
         for budget in dict.fromkeys([budgets[0], budgets[-1]]):
             here = [item for item in group if _budget(item) == budget]
-            found.append(
-                f"{here[0].entry.label} at ε = {epsilon_text(budget)} against {here[0].reference.label}: "
-                f"{_spread(here)}."
-            )
+            pair = here[0]
+            entry, reference = pair.entry.label, pair.reference.label
+            at = f" at ε = {epsilon_text(budget)}"
+            # the budget belongs to the side that has one
+            words = f"{entry}{at} against {reference}" if pair.entry.is_private else (
+                f"{entry} against {reference}{at}"
+            )  # fmt: skip
+            found.append(f"{words}: {_spread(here)}.")
     return _shortened(found)
 
 
@@ -227,9 +238,12 @@ def _spread(group: Sequence[Difference]) -> str:
         )
     low, high = min(means, key=lambda pair: pair[0]), max(means, key=lambda pair: pair[0])
     clear = sum(item.verdict == CLEAR for item in group)
+    single = sum(item.verdict == "one repeat" for item in group)
+    tested = f"{len(group) - single} tested cases ({single} with one repeat)"
     return (
         f"between {signed(100 * low[0])} points on {low[1].entry.dataset} and {signed(100 * high[0])} on "
-        f"{high[1].entry.dataset}, larger than the noise in {clear} of {len(group)} cases"
+        f"{high[1].entry.dataset}, larger than the noise in {clear} of "
+        f"{tested if single else f'{len(group)} cases'}"
     )
 
 

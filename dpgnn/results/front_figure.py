@@ -80,7 +80,8 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
             f"Mean test score at ε = {epsilon_text(budget)} with 95 % intervals over repeats; only entries "
             "under one heading may be ranked against each other, and an entry stands under each guarantee "
             f"that follows from its own.{_hollow(rows)}{settings} Dashed: MLP, dotted: GCN, both without "
-            f"privacy. Study {results.info.name}, tier {results.info.tier}{_chosen(len(datasets), len(present))}."
+            f"privacy. Study {results.info.name}, tier {results.info.tier}"
+            f"{_chosen(len(datasets), len(present))}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
         png=png,

@@ -168,8 +168,9 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
             f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "
             "method within each data set and setting (m of them). Larger than "
             "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
-            "comparisons that is to be expected. Refused: the claims do not allow the comparison. "
-            + ON_REPEATS
+            "comparisons that is to be expected. Refused: the claims do not allow the comparison. Price of "
+            "privacy: of a network against itself without. Price of soundness: of a sound entry against the "
+            f"published entry of its method with the fewest other options. {ON_REPEATS}"
         ),
         columns=(
             *PLACE, *ENTRY, EPSILON,

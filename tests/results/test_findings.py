@@ -8,7 +8,7 @@ from typing import Any
 
 from dpgnn.results.cells import build_cells
 from dpgnn.results.differences import differences
-from dpgnn.results.findings import count, findings, listed
+from dpgnn.results.findings import AGAINST, _spread, count, findings, listed
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import rankings, refusals
@@ -43,6 +43,29 @@ def test_prices_are_stated_at_the_smallest_and_the_largest_epsilon(
         "DP-GCN at ε = 8 against dp_gcn-paper: −6.0 points on alpha and −6.0 points on beta, both larger "
         "than the noise."
     )
+
+
+def test_entries_of_another_network_stand_against_the_baseline(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = make(runs, info)
+    assert not any("GAP" in text for text in found["Price of privacy"])
+    assert any(text.startswith("GAP at ε = 1 against MLP") for text in found["Against the baseline"])
+
+
+def test_cells_of_one_repeat_are_neither_clear_nor_inside_the_noise(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    single = [
+        run
+        for run in runs
+        if run.record.key["dataset"] == "alpha" or run.record.key["repeat"] == 0
+    ]
+    leads = make(single, info)["Who leads"]
+    assert leads[0].endswith("DP-GCN is ahead of all others on alpha; not decided (one repeat) on beta.")
+    here = [item for item in differences(build_cells(single, info), info) if item.entry.is_private]
+    pairs = [item for item in here if item.entry.entry == "gap" and item.question in AGAINST] * 2
+    assert _spread(pairs).endswith("larger than the noise in 4 of 4 tested cases (4 with one repeat)")
 
 
 def test_leads_are_named_only_where_they_are_clear(
