@@ -113,6 +113,16 @@ def _flat(options: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
+def is_mlp(cell: Cell) -> bool:
+    """Whether an entry reads no edge, in training or answers: of graph methods some settings are an MLP."""
+    options = cell.runs[0].record.entry.get("options", {})
+    without_edges = {"dp_gnn": ("num_hops", 0), "drw": ("sampler", "nodes")}
+    if cell.method in without_edges:
+        name, value = without_edges[cell.method]
+        return bool(options.get(name) == value)
+    return cell.method in ("mlp", "dp_mlp")
+
+
 def _difference(entry: Cell, reference: Cell, *, two_forms: bool) -> Difference:
     question, note = _question(entry, reference, two_forms=two_forms)
     test = None if question == "refused" else compare(entry, reference)
@@ -147,16 +157,10 @@ def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, st
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:
-    """What is trained, by whichever method: an MLP is one for the methods that train nothing else too.
-
-    dp_gnn without hops is the MLP that graph entries of a study stand beside; an entry of one hop is no
-    private form of it, though the method is the same.
-    """
-    options = cell.runs[0].record.entry.get("options", {})
-    if cell.method in ("mlp", "dp_mlp") or (
-        cell.method == "dp_gnn" and options.get("num_hops") == 0
-    ):
+    """What is trained, by whichever method: an entry of one hop is no private form of one without."""
+    if is_mlp(cell):
         return ("mlp",)
+    options = cell.runs[0].record.entry.get("options", {})
     return (cell.method, *(options.get(name) for name in ("conv", "num_hops", "num_layers")))
 
 

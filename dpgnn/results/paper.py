@@ -36,7 +36,7 @@ def paper_tables(
     _check(mapping, numbers, info)
     tables = []
     for name, stated in mapping.tables.items():
-        rows = [row for row in numbers if _matches(row, stated.where)]
+        rows = [row for row in numbers if row_matches(row, stated.where)]
         if not rows:
             raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
         widths = {row.get("width", "") for row in rows}
@@ -97,7 +97,7 @@ def _row(
     made["rounding"] = rounding
     made["paper_mean"] = _number(row, mapping.value, stated.scale)
     made["paper_std"] = _number(row, mapping.spread, stated.scale) if mapping.spread else None
-    rule = next((rule for rule in stated.rules if _matches(row, rule.where)), None)
+    rule = next((rule for rule in stated.rules if row_matches(row, rule.where)), None)
     name = row.get("dataset", "")
     if rule is None:
         return made | {"verdict": "not available", "reason": "no entry of this study stands for it"}
@@ -255,7 +255,8 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
         raise ConfigError(f"{mapping.source} has no column {', '.join(unknown)}")
 
 
-def _matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+def row_matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    """Whether a row of a paper's numbers has what a map asks for."""
     for column, wanted in where.items():
         allowed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         if row.get(column, "") not in {"" if value is None else str(value) for value in allowed}:

@@ -51,8 +51,14 @@ def comparison_summary(rows: Sequence[Row]) -> list[str]:
     return markdown(head, [[*key, *cells] for key, cells in made])
 
 
-def ranking_lines(table: Table) -> list[str]:
-    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold."""
+def ranking_lines(table: Table, note: str = "") -> list[str]:
+    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold.
+
+    Args:
+        table: of rankings.
+        note: what holds for all of them; stands in every heading.
+    """
+    behind = f" ({note})" if note else ""
     lines: list[str] = []
     for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
         rows = [row for row in table.rows if row["guarantee"] == guarantee]
@@ -66,7 +72,7 @@ def ranking_lines(table: Table) -> list[str]:
             "Mean score in percent, best first",
             "Not told apart from the first",
         ]
-        lines += [f"**{guarantee}**", "", *markdown(head, body), ""]
+        lines += [f"**{guarantee}{behind}**", "", *markdown(head, body), ""]
     return lines
 
 

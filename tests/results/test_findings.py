@@ -50,22 +50,26 @@ def test_entries_of_another_network_stand_against_the_baseline(
 ) -> None:
     found = make(runs, info)
     assert not any("GAP" in text for text in found["Price of privacy"])
-    assert any(text.startswith("GAP at ε = 1 against MLP") for text in found["Against the baseline"])
+    assert any(
+        text.startswith("GAP at ε = 1 against MLP") for text in found["Against the baseline"]
+    )
 
 
 def test_cells_of_one_repeat_are_neither_clear_nor_inside_the_noise(
     runs: list[Run], info: StudyInfo
 ) -> None:
     single = [
-        run
-        for run in runs
-        if run.record.key["dataset"] == "alpha" or run.record.key["repeat"] == 0
+        run for run in runs if run.record.key["dataset"] == "alpha" or run.record.key["repeat"] == 0
     ]
     leads = make(single, info)["Who leads"]
-    assert leads[0].endswith("DP-GCN is ahead of all others on alpha; not decided (one repeat) on beta.")
+    assert leads[0].endswith(
+        "DP-GCN is ahead of all others on alpha; not decided (one repeat) on beta."
+    )
     here = [item for item in differences(build_cells(single, info), info) if item.entry.is_private]
     pairs = [item for item in here if item.entry.entry == "gap" and item.question in AGAINST] * 2
-    assert _spread(pairs).endswith("larger than the noise in 4 of 4 tested cases (4 with one repeat)")
+    assert _spread(pairs).endswith(
+        "larger than the noise in 4 of 4 tested cases (4 with one repeat)"
+    )
 
 
 def test_leads_are_named_only_where_they_are_clear(

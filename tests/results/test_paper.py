@@ -126,7 +126,8 @@ def test_a_value_outside_says_which_other_reading_closes_it(
         )
         return tables[0].rows[1]["verdict"], tables[0].rows[1]["reason"]
 
-    # MLP 80.0, GCN 90.0 (only a reading that is nearer than ours explains anything), both with a deviation of one point
+    # only a reading that is nearer than ours explains anything
+    # MLP 80.0, GCN 90.0, both with a deviation of one point
     assert reason("92.0") == ("outside", "the width is not stated; within spread with gcn (90.0)")
     assert reason("10.0") == (
         "outside",
