@@ -23,9 +23,10 @@ SMALL = ("digits", "chains-50")  # graphs of tier S, which no paper has
 NOTE = (
     "For every number of a paper's table a page gives the paper's value, ours, the difference and a verdict, "
     "or the reason why ours is not there, and the command that makes the cell again where a cell stands for "
-    "it; figures have the command of their study. Words after the number (T1-fixed, F2-here) are "
-    "ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L is "
-    "the paper's whole grid, on data sets that have to be fetched."
+    "it; figures have the command of their study. A command here names a tier that has all of the paper's "
+    "own graphs; a page names the tier whose records it shows. Words after the number (T1-fixed, F2-here) "
+    "are ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L "
+    "is the paper's whole grid, on data sets that have to be fetched."
 )
 
 
