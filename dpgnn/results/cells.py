@@ -12,6 +12,12 @@ from dpgnn.evaluation import mean_interval
 from dpgnn.results.frame import Run, as_float, to_frame
 from dpgnn.results.info import StudyInfo
 
+UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
+UNCOVERED_WORDS = (
+    f"{UNCOVERED} the weights are covered; an answer reads features or edges at inference that no claim "
+    "covers."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -51,6 +57,16 @@ class Cell:
     def is_private(self) -> bool:
         """Whether the entry has a budget."""
         return self.mode != "nonprivate"
+
+    @cached_property
+    def covered(self) -> bool:
+        """Whether the claims hold for the answers too: no run's prediction reads private data again."""
+        return all(bool(run.record.prediction.get("covered")) for run in self.runs)
+
+    @property
+    def marked_label(self) -> str:
+        """The label; with ° where the entry is private and its answers are not covered."""
+        return self.label + (UNCOVERED if self.is_private and not self.covered else "")
 
     @cached_property
     def interval(self) -> dict[str, Any]:

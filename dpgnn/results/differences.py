@@ -19,8 +19,8 @@ class Difference:
 
     Attributes:
         entry, reference: the two cells.
-        question: what the difference answers: "price of privacy", "price of soundness", "same guarantee",
-            "no privacy on either side"; or "refused" when the claims may not be compared.
+        question: what the difference answers, see `_question`; "refused" when the claims may not be
+            compared.
         note: why it is refused; the shared guarantee; or the options in which the entries differ.
         test: None when refused or when no split is shared.
         corrected_p: Holm's p value within the family; None without a test or with one repeat.
@@ -45,15 +45,16 @@ def differences(cells: Sequence[Cell], info: StudyInfo) -> list[Difference]:
     of the two is not private). A study that asks for no comparison of its own also has each sound entry
     compared with the published entry of its method that differs least in its options.
     """
-    pairs = _baseline_pairs(cells, info)
+    pairs, forms = _baseline_pairs(cells, info), _soundness_pairs(cells)
+    two_forms = {(id(sound), id(published)) for sound, published in forms}
     if not info.comparisons:
-        pairs += _soundness_pairs(cells)
+        pairs += forms
     found, seen = [], set()
     for entry, reference in pairs:
         identity = (id(entry), id(reference))
         if identity not in seen:
             seen.add(identity)
-            found.append(_difference(entry, reference))
+            found.append(_difference(entry, reference, two_forms=identity in two_forms))
     return _corrected(found)
 
 
@@ -112,20 +113,38 @@ def _flat(options: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def _difference(entry: Cell, reference: Cell) -> Difference:
-    question, note = _question(entry, reference)
+def is_mlp(cell: Cell) -> bool:
+    """Whether an entry reads no edge, in training or answers: of graph methods some settings are an MLP."""
+    options = cell.runs[0].record.entry.get("options", {})
+    without_edges = {"dp_gnn": ("num_hops", 0), "drw": ("sampler", "nodes")}
+    if cell.method in without_edges:
+        name, value = without_edges[cell.method]
+        return bool(options.get(name) == value)
+    return cell.method in ("mlp", "dp_mlp")
+
+
+def _difference(entry: Cell, reference: Cell, *, two_forms: bool) -> Difference:
+    question, note = _question(entry, reference, two_forms=two_forms)
     test = None if question == "refused" else compare(entry, reference)
     if question != "refused" and test is None:
         note = "no split is shared"
     return Difference(entry=entry, reference=reference, question=question, note=note, test=test)
 
 
-def _question(entry: Cell, reference: Cell) -> tuple[str, str]:
+def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, str]:
+    """What entry - reference answers, and a note.
+
+    A price is what one network pays: for privacy against itself without, for soundness against the nearest
+    published form of it. All else differs in more than that and is called by what stands on the two sides.
+    """
     if not (entry.is_private or reference.is_private):
         return "no privacy on either side", ""
-    if entry.is_private != reference.is_private:
-        return "price of privacy", ""
-    if entry.method == reference.method and entry.mode != reference.mode:
+    if not entry.is_private:
+        return "without privacy against the private baseline", ""
+    if not reference.is_private:
+        same = _network(entry) == _network(reference)
+        return ("price of privacy" if same else "against the baseline without privacy"), ""
+    if two_forms:
         listed = ", ".join(differing_options(entry, reference)) or "nothing"
         return "price of soundness", f"options that differ: {listed}"
     for cell in (entry, reference):
@@ -135,6 +154,14 @@ def _question(entry: Cell, reference: Cell) -> tuple[str, str]:
     assert reference.claim is not None
     answer = may_rank_together([entry.claim, reference.claim])
     return ("same guarantee" if answer.allowed else "refused"), answer.reason
+
+
+def _network(cell: Cell) -> tuple[Any, ...]:
+    """What is trained, by whichever method: an entry of one hop is no private form of one without."""
+    if is_mlp(cell):
+        return ("mlp",)
+    options = cell.runs[0].record.entry.get("options", {})
+    return (cell.method, *(options.get(name) for name in ("conv", "num_hops", "num_layers")))
 
 
 def _corrected(found: Sequence[Difference]) -> list[Difference]:

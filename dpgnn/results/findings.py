@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.results.cells import Cell
+from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.results.claims_table import proved_epsilon
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.frame import Run
@@ -17,6 +17,12 @@ from dpgnn.results.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
 STAND_INS = "Sentences on what was found leave out synthetic graphs; tables and figures have them."
+# questions that set an entry against the baseline, but for privacy or soundness alone
+AGAINST = (
+    "against the baseline without privacy",
+    "without privacy against the private baseline",
+    "same guarantee",
+)
 MOST = 6  # sentences of one topic; the tables have all
 
 
@@ -62,8 +68,9 @@ def findings(
         ("What was asked", list(asked)),
         ("Who leads", _leaders(rankings) + _refused(refusals)),
         ("Without privacy", _without_privacy(differences)),
-        ("Price of privacy", _prices(differences, "price of privacy")),
-        ("Price of soundness", _prices(differences, "price of soundness")),
+        ("Price of privacy", _prices(differences, ("price of privacy",))),
+        ("Against the baseline", _prices(differences, AGAINST)),
+        ("Price of soundness", _prices(differences, ("price of soundness",))),
         ("Claims", _claims(cells)),
         ("Noise", _noise(differences)),
     ]
@@ -110,37 +117,53 @@ def _papers(papers: Sequence[Table]) -> list[str]:
 
 
 def _leaders(rankings: Sequence[Ranking]) -> list[str]:
-    """Who leads under each guarantee, at the largest epsilon it was run with."""
+    """Who leads under each guarantee, at the largest epsilon at which two entries give it."""
     by_guarantee: dict[str, list[Ranking]] = {}
     for ranking in rankings:
         by_guarantee.setdefault(ranking.title, []).append(ranking)
     found = []
     for guarantee, group in by_guarantee.items():
-        largest = max(group, key=lambda ranking: float(ranking.epsilon)).epsilon
-        group = [ranking for ranking in group if ranking.epsilon == largest]
         contested = [ranking for ranking in group if len(ranking.places) > 1]
+        largest = max(contested or group, key=lambda ranking: float(ranking.epsilon)).epsilon
+        group = [ranking for ranking in contested or group if ranking.epsilon == largest]
         opening = f"Under “{guarantee}” at ε = {epsilon_text(largest)}"
-        if not contested:
-            alone = dict.fromkeys(ranking.places[0].cell.label for ranking in group)
-            verb = "stands alone" if len(alone) == 1 else "each stand alone"
-            found.append(f"{opening}, {listed(list(alone))} {verb}, so nothing is ranked.")
-            continue
-        clear: dict[str, list[str]] = {}
-        close = []
-        for ranking in contested:
-            settings = {other.setting for other in group if other.dataset == ranking.dataset}
-            where = (
-                ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
-            )
-            if ranking.places[0].clear_lead:
-                clear.setdefault(ranking.places[0].cell.label, []).append(where)
-            else:
-                close.append(where)
-        parts = [f"{label} is ahead of all others on {listed(on)}" for label, on in clear.items()]
-        if close:
-            parts.append(f"no entry leads by more than the noise on {listed(close)}")
-        found.append(f"{opening}, {'; '.join(parts)}.")
-    return found
+        found.append(f"{opening}, {_lead(group) if contested else _alone(group)}.")
+    return [*found, UNCOVERED_WORDS] if any(UNCOVERED in text for text in found) else found
+
+
+def _alone(group: Sequence[Ranking]) -> str:
+    where: dict[str, list[str]] = {}
+    for ranking in group:
+        where.setdefault(ranking.places[0].cell.marked_label, []).append(_where(ranking, group))
+    parts = [f"{label} stands alone on {listed(on)}" for label, on in where.items()]
+    return f"{listed(parts)}, so nothing is ranked"
+
+
+def _lead(group: Sequence[Ranking]) -> str:
+    """Who is ahead where; without repeats on both sides a lead is neither clear nor inside the noise."""
+    clear: dict[str, list[str]] = {}
+    close, open_ = [], []
+    for ranking in group:
+        where = _where(ranking, group)
+        verdicts = {place.verdict for place in ranking.places[1:]}
+        if ranking.places[0].clear_lead:
+            clear.setdefault(ranking.places[0].cell.marked_label, []).append(where)
+        elif verdicts <= {CLEAR, "one repeat", None}:
+            open_.append(where)
+        else:
+            close.append(where)
+    parts = [f"{label} is ahead of all others on {listed(on)}" for label, on in clear.items()]
+    if close:
+        parts.append(f"no entry leads by more than the noise on {listed(close)}")
+    if open_:
+        parts.append(f"not decided (one repeat) on {listed(open_)}")
+    return "; ".join(parts)
+
+
+def _where(ranking: Ranking, group: Sequence[Ranking]) -> str:
+    """The data set; with its setting where a group has it in several."""
+    settings = {other.setting for other in group if other.dataset == ranking.dataset}
+    return ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
 
 
 def _refused(refusals: Sequence[Refusal]) -> list[str]:
@@ -165,21 +188,25 @@ def _without_privacy(differences: Sequence[Difference]) -> list[str]:
     )
 
 
-def _prices(differences: Sequence[Difference], question: str) -> list[str]:
-    """The price of privacy or of soundness, per pair of entries, at the smallest and the largest epsilon."""
+def _prices(differences: Sequence[Difference], questions: Sequence[str]) -> list[str]:
+    """What these questions find, per pair of entries, at the smallest and the largest epsilon."""
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for item in differences:
-        if item.question == question and _told(item):
+        if item.question in questions and _told(item):
             pairs.setdefault((item.entry.entry, item.reference.entry), []).append(item)
     found = []
     for group in pairs.values():
         budgets = sorted({_budget(item) for item in group}, key=float)
         for budget in dict.fromkeys([budgets[0], budgets[-1]]):
             here = [item for item in group if _budget(item) == budget]
-            found.append(
-                f"{here[0].entry.label} at ε = {epsilon_text(budget)} against {here[0].reference.label}: "
-                f"{_spread(here)}."
-            )
+            pair = here[0]
+            entry, reference = pair.entry.label, pair.reference.label
+            at = f" at ε = {epsilon_text(budget)}"
+            # the budget belongs to the side that has one
+            words = f"{entry}{at} against {reference}" if pair.entry.is_private else (
+                f"{entry} against {reference}{at}"
+            )  # fmt: skip
+            found.append(f"{words}: {_spread(here)}.")
     return _shortened(found)
 
 
@@ -211,9 +238,12 @@ def _spread(group: Sequence[Difference]) -> str:
         )
     low, high = min(means, key=lambda pair: pair[0]), max(means, key=lambda pair: pair[0])
     clear = sum(item.verdict == CLEAR for item in group)
+    single = sum(item.verdict == "one repeat" for item in group)
+    tested = f"{len(group) - single} tested cases ({single} with one repeat)"
     return (
         f"between {signed(100 * low[0])} points on {low[1].entry.dataset} and {signed(100 * high[0])} on "
-        f"{high[1].entry.dataset}, larger than the noise in {clear} of {len(group)} cases"
+        f"{high[1].entry.dataset}, larger than the noise in {clear} of "
+        f"{tested if single else f'{len(group)} cases'}"
     )
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.results import drawing
+from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.results.drawing import Picture
 from dpgnn.results.table import Row, epsilon_text
+from dpgnn.results.tables import marked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +49,7 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
         for row in rows
         if str(row["epsilon"]) == budget
     ]
+    rows, settings = _one_setting(rows)
     present = list(dict.fromkeys(row["dataset"] for row in rows))
     largest = sorted(present, key=_sizes(results).__getitem__)[-MAX_PANELS:]
     datasets = [dataset for dataset in present if dataset in largest]
@@ -76,13 +79,37 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
         caption=(
             f"Mean test score at ε = {epsilon_text(budget)} with 95 % intervals over repeats; only entries "
             "under one heading may be ranked against each other, and an entry stands under each guarantee "
-            "that follows from its own. Dashed: MLP, dotted: GCN, both without privacy. Study "
-            f"{results.info.name}, tier {results.info.tier}{_chosen(len(datasets), len(present))}."
+            f"that follows from its own.{_hollow(rows)}{settings} Dashed: MLP, dotted: GCN, both without "
+            f"privacy. Study {results.info.name}, tier {results.info.tier}"
+            f"{_chosen(len(datasets), len(present))}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
         png=png,
         svg=svg,
     )
+
+
+def _one_setting(rows: Sequence[Row]) -> tuple[list[Row], str]:
+    """Each data set in one setting under a guarantee, the first, and words where guarantees differ in it."""
+    first: dict[tuple[str, str], str] = {}
+    usual: dict[str, str] = {}
+    for row in rows:
+        first.setdefault((row["guarantee"], row["dataset"]), row["setting"])
+        usual.setdefault(row["dataset"], row["setting"])
+    kept = [row for row in rows if row["setting"] == first[row["guarantee"], row["dataset"]]]
+    others = dict.fromkeys(
+        f"{guarantee.removesuffix(', proved')}: {setting}"
+        for (guarantee, dataset), setting in first.items()
+        if setting != usual[dataset]
+    )
+    named = ", ".join(dict.fromkeys(usual.values()))
+    return kept, f" Setting {named} ({'; '.join(others)})." if others else ""
+
+
+def _hollow(rows: Sequence[Row]) -> str:
+    """What hollow dots mean, where there are some."""
+    some = any(row["answers"] == "not covered" for row in rows)
+    return f" Hollow dots ({UNCOVERED}): {UNCOVERED_WORDS[2:]}" if some else ""
 
 
 def _sizes(results: StudyResults) -> dict[str, int]:
@@ -103,7 +130,7 @@ def _lines(rows: Sequence[Row], guarantees: Sequence[str]) -> list[tuple[str, st
     for guarantee in guarantees:
         here = [row for row in rows if row["guarantee"] == guarantee]
         means: dict[str, list[float]] = {}
-        labels = {row["entry"]: row["label"] for row in here}
+        labels = {row["entry"]: marked(row) for row in here}
         for row in here:
             means.setdefault(row["entry"], []).append(row["mean"])
         found.append(("", guarantee.removesuffix(", proved")))
@@ -127,7 +154,8 @@ def _panel(
         color = GROUP_COLORS[guarantees.index(row["guarantee"]) % len(GROUP_COLORS)]
         if row["low"] is not None:
             axis.hlines(place, 100 * row["low"], 100 * row["high"], color=color, alpha=0.5, lw=2)
-        axis.plot(100 * row["mean"], place, "o", color=color, markersize=4)
+        fill = color if row["answers"] == "covered" else "white"
+        axis.plot(100 * row["mean"], place, "o", color=color, markerfacecolor=fill, markersize=4)
     axis.set_title(dataset, loc="left")
     axis.tick_params(axis="y", length=0, labelsize=8)
 
@@ -149,7 +177,7 @@ def _best(rows: Sequence[Row], guarantees: Sequence[str]) -> str:
     for guarantee in guarantees:
         first = [row for row in rows if row["guarantee"] == guarantee and row["position"] == 1]
         parts += [
-            f"{guarantee}, {row['dataset']}: {row['label']} {100 * row['mean']:.1f}."
+            f"{guarantee}, {row['dataset']}: {marked(row)} {100 * row['mean']:.1f}."
             for row in first
         ]
     return " ".join(parts)

@@ -16,6 +16,8 @@ from dpgnn.results.info import StudyInfo
 from dpgnn.results.paper_map import PaperMap, PaperTable
 from dpgnn.results.table import Column, Row, Table
 
+ONE_REPEAT = "one repeat"  # why no spread is known, where none is stated either
+
 
 def paper_tables(
     mapping: PaperMap,
@@ -34,11 +36,16 @@ def paper_tables(
     _check(mapping, numbers, info)
     tables = []
     for name, stated in mapping.tables.items():
-        rows = [row for row in numbers if _matches(row, stated.where)]
+        rows = [row for row in numbers if row_matches(row, stated.where)]
         if not rows:
             raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
+        widths = {row.get("width", "") for row in rows}
         rounding = _rounding([row.get(mapping.value, "") for row in rows]) * stated.scale
-        made = [_row(row, stated, mapping, cells, runs, info, rounding) for row in rows]
+        made = [
+            _row(row, stated, mapping, cells, runs, info, rounding)
+            | {"detail": _detail(row, stated, with_width=len(widths) > 1)}
+            for row in rows
+        ]
         tables.append(_table(name, stated, mapping, made))
     return tables
 
@@ -57,18 +64,23 @@ def values_first(table: Table) -> Table:
 
 
 def verdict_of(
-    difference: float, ours_std: float | None, paper_std: float | None, rounding: float = 0.0
+    difference: float,
+    ours_std: float | None,
+    paper_std: float | None,
+    rounding: float = 0.0,
+    resolution: float = 0.0,
 ) -> str:
     """Whether ours lies within the spread of the paper's value.
 
-    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) + r with the standard deviations of single runs (a
-    missing one is taken to be as large as the other) and r the most that the paper's value was rounded by.
+    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) + r + t with the standard deviations of single runs
+    (a missing one is taken to be as large as the other), r the most that the paper's value was rounded by
+    and t one test node, the smallest step of our score: two runs that agree may hide a spread below it.
     """
     known = [std for std in (ours_std, paper_std) if std is not None]
     if not known:
         return "no spread known"
     ours, paper = (known * 2)[:2]
-    within = abs(difference) <= 2 * math.hypot(ours, paper) + rounding + 1e-12
+    within = abs(difference) <= 2 * math.hypot(ours, paper) + rounding + resolution + 1e-12
     return "within spread" if within else "outside"
 
 
@@ -82,10 +94,10 @@ def _row(
     rounding: float,
 ) -> dict[str, Any]:
     made: dict[str, Any] = {name: row.get(name, "") for name in ("dataset", "method", "epsilon")}
-    made |= {"detail": _detail(row, stated), "rounding": rounding}
+    made["rounding"] = rounding
     made["paper_mean"] = _number(row, mapping.value, stated.scale)
     made["paper_std"] = _number(row, mapping.spread, stated.scale) if mapping.spread else None
-    rule = next((rule for rule in stated.rules if _matches(row, rule.where)), None)
+    rule = next((rule for rule in stated.rules if row_matches(row, rule.where)), None)
     name = row.get("dataset", "")
     if rule is None:
         return made | {"verdict": "not available", "reason": "no entry of this study stands for it"}
@@ -110,8 +122,11 @@ def _row(
         return made | {"verdict": "not available", "reason": why}
     ours = _scores(cell, stated)
     made |= {f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")}
+    made["resolution"] = cell.resolution
     made |= _verdict(made, ours)
     made["reason"] = ""
+    if made["verdict"] == "no spread known":
+        made["reason"] = "; ".join(filter(None, [ONE_REPEAT, rule.note]))
     if made["verdict"] == "outside":
         others = [
             other
@@ -131,17 +146,28 @@ def _scores(cell: Cell, stated: PaperTable) -> dict[str, Any]:
 
 def _verdict(row: Row, ours: Mapping[str, Any]) -> dict[str, Any]:
     difference = ours["mean"] - row["paper_mean"]
+    allowed = (row["rounding"], row["resolution"])
     return {
         "difference": difference,
-        "verdict": verdict_of(difference, ours["std"], row["paper_std"], row["rounding"]),
+        "verdict": verdict_of(difference, ours["std"], row["paper_std"], *allowed),
     }
 
 
 def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
-    """Which other readings of the paper come within the spread of its value, of those that ran."""
+    """Which other readings of the paper come within the spread of its value, of those that ran.
+
+    Only readings nearer to the value than ours count: a wide spread of its own makes none an explanation.
+    """
     if not others:
         return ""
-    means = {other.entry: _scores(other, stated) for other in others}
+    scored = {other.entry: _scores(other, stated) for other in others}
+    means = {
+        name: ours
+        for name, ours in scored.items()
+        if abs(ours["mean"] - row["paper_mean"]) < abs(row["difference"])
+    }
+    if not means:
+        return f"no other reading that ran comes nearer (of {len(scored)})"
     closing = [
         f"{name} ({100 * ours['mean']:.1f})"
         for name, ours in means.items()
@@ -152,7 +178,7 @@ def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
     nearest = min(means, key=lambda name: abs(means[name]["mean"] - row["paper_mean"]))
     return (
         f"no other reading that ran closes it (nearest {nearest}, "
-        f"{100 * means[nearest]['mean']:.1f}, of {len(means)})"
+        f"{100 * means[nearest]['mean']:.1f}, of {len(scored)})"
     )
 
 
@@ -180,7 +206,8 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             f"Values in percent; {mapping.stated_as} beside ours, difference in points (ours minus "
             f"{mapping.stated_as}). {listed} of {len(rows)} values. Within spread: the difference is at most "
             "twice the two standard deviations of single runs added in quadrature (a missing one is taken to "
-            "be as large as the other), and what the stated value was rounded by."
+            "be as large as the other), what the stated value was rounded by and one test node of ours. No "
+            "spread known: one repeat of ours, and none is stated."
         ),
         columns=(
             Column(key="dataset", header="Data set"),
@@ -228,7 +255,8 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
         raise ConfigError(f"{mapping.source} has no column {', '.join(unknown)}")
 
 
-def _matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+def row_matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    """Whether a row of a paper's numbers has what a map asks for."""
     for column, wanted in where.items():
         allowed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         if row.get(column, "") not in {"" if value is None else str(value) for value in allowed}:
@@ -258,12 +286,15 @@ def _epsilon(text: str) -> str:
     return f"{float(text):.10g}" if text.strip() else "inf"
 
 
-def _detail(row: Mapping[str, str], stated: PaperTable) -> str:
+def _detail(row: Mapping[str, str], stated: PaperTable, *, with_width: bool) -> str:
+    """What tells apart rows of one data set, method and budget."""
     parts = (
         [row.get("setting", "")] if isinstance(stated.where.get("setting"), (list, tuple)) else []
     )
     if row.get("layers"):
         parts.append(f"{row['layers']} layers" if row["layers"] != "1" else "1 layer")
+    if with_width and row.get("width"):
+        parts.append(f"width {row['width']}")
     return ", ".join(filter(None, parts))
 
 

@@ -16,15 +16,10 @@ from dpgnn.results.paper_drawing import draw
 from dpgnn.results.paper_embedding import embedding_panels
 from dpgnn.results.paper_figures import FORMS, check_entries, figures_table, load_figures
 from dpgnn.results.paper_map import read_numbers
-from dpgnn.results.paper_panels import missing, panels_of
+from dpgnn.results.paper_missing import missing
+from dpgnn.results.paper_panels import panels_of
 from dpgnn.results.table import Table
 from dpgnn.results.tops import tops_table
-
-# why a figure whose cells have records may have no panel
-NOTHING = {
-    "embedding": "model.safetensors, graph and split of the runs are not here, nor kept scores",
-    "checkpoints": "the runs kept no history.parquet with a score",
-}
 
 
 def further_tables(info: StudyInfo, cells: Sequence[Cell]) -> list[Table]:
@@ -52,12 +47,7 @@ def paper_figures(
     for name, figure in stated.figures.items():
         embedded = figure.kind == "embedding"
         panels = embedding_panels(figure, cells, paths) if embedded else panels_of(figure, cells)
-        present, planned, reason = missing(figure, cells, info)
-        if present and not panels:
-            why = NOTHING.get(
-                figure.kind, "what the figure varies has one value among these records"
-            )
-            reason = "; ".join(filter(None, (why, reason)))
+        present, planned, reason = missing(figure, cells, info, panels)
         rows.append(
             {
                 "figure": name,

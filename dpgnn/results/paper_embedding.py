@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn import config as strict
 from dpgnn.paths import Paths
-from dpgnn.results.paper_panels import Line, Panel, PanelPoint
+from dpgnn.results.paper_panels import Line, Panel, PanelPoint, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,10 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
         found = class_scores(cell.runs[0], paths)
         if found is not None:
             budget = f", ε = {cell.epsilon}" if cell.is_private else ""
-            panels.append(_panel(f"{label}{budget}", *found))
+            panel = _panel(f"{label}{budget}", *found)
+            lines = tuple(replace(line, cells=(key_of(cell),)) for line in panel.lines)
+            place = ".".join(cell.place)
+            panels.append(replace(panel, lines=lines, place=place, where=cell.dataset))
     return panels
 
 
@@ -55,8 +59,6 @@ def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, C
 
 def class_scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
     """Class scores and labels of the first test nodes, made again from released weights, else as kept."""
-    from dataclasses import replace
-
     from safetensors.torch import load_file
 
     from dpgnn import methods

@@ -209,8 +209,8 @@ def figures_table(paper: str, rows: list[dict[str, Any]]) -> Table:
         name=f"paper-{paper}-figures",
         title=f"{paper}: figures",
         caption=(
-            f"{drawn} of {len(rows)} figures have records. Cells: how many of those planned in this tier "
-            "have one. A panel or line without any is named with the reason."
+            f"{drawn} of {len(rows)} figures are drawn. Cells: how many of those planned in this tier stand "
+            "in them. A panel or line that is not drawn is named."
         ),
         columns=(
             Column(key="figure", header="Figure"),
@@ -218,7 +218,7 @@ def figures_table(paper: str, rows: list[dict[str, Any]]) -> Table:
             Column(key="form", header="Form"),
             Column(key="cells", header="Cells"),
             Column(key="points", header="points", form="csv"),
-            Column(key="reason", header="Without records"),
+            Column(key="reason", header="Not drawn"),
         ),
         rows=rows,
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpgnn.evaluation import mean_interval
 from dpgnn.results.cells import Cell
 from dpgnn.results.figure_data import class_curves
-from dpgnn.results.info import StudyInfo
 from dpgnn.results.kept import SCORE_COLUMNS
-from dpgnn.results.paper_figures import PaperFigure, matches, planned_of, value_of
+from dpgnn.results.paper_figures import PaperFigure, matches, value_of
 
+Key = tuple[str, str, str, str]
 QUANTITIES = {
     "score": "test {metric} (%)", "steps": "training steps", "seconds": "seconds a run",
     "memory": "peak memory (MB)",
@@ -34,17 +34,21 @@ class PanelPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One series in a panel; `level` has one value for every x, `free` has no privacy."""
+    """One series in a panel, drawn from `cells`; `level` has one value for every x, `free` no privacy."""
 
     label: str
     points: tuple[PanelPoint, ...]
+    cells: tuple[Key, ...] = ()
     free: bool = False
     level: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel: its title, its axes and its lines; `ticks` name positions of x."""
+    """A panel: its title, its axes and its lines; `ticks` name positions of x.
+
+    `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share it.
+    """
 
     title: str
     x_title: str
@@ -53,6 +57,8 @@ class Panel:
     x_log: bool = False
     ticks: tuple[tuple[float, str], ...] = ()
     row_title: str = ""
+    place: str = ""
+    where: str = ""
 
 
 def panels_of(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
@@ -69,27 +75,13 @@ def panels_of(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
             for quantity in figure.y:
                 panel = _panel(figure, title, chosen, quantity)
                 if panel.lines and _spread(figure, panel):
-                    made.append(panel)
+                    made.append(replace(panel, place=place, where=title))
     return made
 
 
-def missing(figure: PaperFigure, cells: Sequence[Cell], info: StudyInfo) -> tuple[int, int, str]:
-    """Cells of the figure with a record, cells planned in this tier, and the words for what has none."""
-    present = {(c.dataset, c.setting, c.entry, c.epsilon) for c in cells}
-    planned = planned_of(figure, info)
-    wanted = {key for keys in planned.values() for key in keys}
-    reasons = []
-    empty = [label for label, keys in planned.items() if not keys]
-    if empty:
-        reasons.append(f"not in tier {info.tier}: {', '.join(empty)}")
-    places = {f"{dataset}.{setting}" for dataset, setting, _, _ in wanted}
-    absent = [place for place in figure.places if place not in places]
-    if absent and places:
-        reasons.append(f"no run of these entries in tier {info.tier} on {', '.join(absent)}")
-    waiting = len(wanted - present)
-    if waiting:
-        reasons.append(f"{waiting} cells planned, not run yet")
-    return len(wanted & present), len(wanted), "; ".join(reasons)
+def key_of(cell: Cell) -> Key:
+    """The cell's (dataset, setting, entry, epsilon)."""
+    return cell.dataset, cell.setting, cell.entry, cell.epsilon
 
 
 def _spread(figure: PaperFigure, panel: Panel) -> bool:
@@ -156,11 +148,11 @@ def _points(
     """
     patterns = next(s.entries for s in figure.series if s.label == label)
     found: dict[bool, dict[tuple[float, float | None], Cell]] = {False: {}, True: {}}
-    levels: list[PanelPoint] = []
+    levels: list[tuple[PanelPoint, Key]] = []
     for cell in sorted(cells, key=lambda c: _rank(patterns, c)):
         row = _value(figure.row, cell) if figure.row else None
         if figure.x.endswith("epsilon") and not cell.is_private:
-            levels.append(_measured(cell, quantity, x=0.0))
+            levels.append((_measured(cell, quantity, x=0.0), key_of(cell)))
             continue
         x = _value(figure.x, cell)
         if isinstance(x, float) and not isinstance(row, str):
@@ -173,8 +165,12 @@ def _points(
             for x, row in sorted(drawn, key=lambda place: (place[0], place[1] or 0.0))
         ]
         if points:
-            lines.append(Line(label=label, points=tuple(points), free=free))
-    lines += [Line(label=label, points=(point,), free=True, level=True) for point in levels]
+            keys = tuple(key_of(cell) for cell in drawn.values())
+            lines.append(Line(label=label, points=tuple(points), cells=keys, free=free))
+    lines += [
+        Line(label=label, points=(point,), cells=(key,), free=True, level=True)
+        for point, key in levels
+    ]
     return lines
 
 
@@ -188,7 +184,8 @@ def _bars(
     figure: PaperFigure, label: str, position: int, cells: Sequence[Cell], quantity: str
 ) -> list[Line]:
     points = tuple(_measured(cell, quantity, x=float(position)) for cell in cells[:1])
-    return [Line(label=label, points=points, free=not cells[0].is_private)]
+    keys = (key_of(cells[0]),)
+    return [Line(label=label, points=points, cells=keys, free=not cells[0].is_private)]
 
 
 def _checkpoints(
@@ -198,7 +195,7 @@ def _checkpoints(
     cell = max(cells, key=lambda c: float(c.epsilon) if c.is_private else 0.0)
     if not cell.is_private:
         point = _measured(cell, "score", x=0.0)
-        return [Line(label=label, points=(point,), free=True, level=True)]
+        return [Line(label=label, points=(point,), cells=(key_of(cell),), free=True, level=True)]
     by_step: dict[int, list[tuple[float, float]]] = {}
     for run in cell.runs:
         history = run.history
@@ -212,7 +209,7 @@ def _checkpoints(
     for _, values in sorted(by_step.items()):
         spent = sum(epsilon for epsilon, _ in values) / len(values)
         points.append(_summed([score for _, score in values], x=spent, scale=100.0))
-    return [Line(label=label, points=tuple(points))] if points else []
+    return [Line(label=label, points=tuple(points), cells=(key_of(cell),))] if points else []
 
 
 def _classes(
@@ -226,7 +223,8 @@ def _classes(
         )
         for place, (mean, low, high) in enumerate(zip(curve.mean, curve.low, curve.high))
     )  # fmt: skip
-    return [Line(label=label, points=points, free=not cells[0].is_private)]
+    keys = (key_of(cells[0]),)
+    return [Line(label=label, points=points, cells=keys, free=not cells[0].is_private)]
 
 
 def _shared(cells: Iterable[Cell]) -> set[int] | None:

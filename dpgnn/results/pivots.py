@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dpgnn.results.cells import UNCOVERED_WORDS
 from dpgnn.results.table import Row, Table, epsilon_text, format_value, signed
+from dpgnn.results.tables import marked
 
 CLEAR = ("ahead", "behind")
 MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
@@ -49,8 +51,14 @@ def comparison_summary(rows: Sequence[Row]) -> list[str]:
     return markdown(head, [[*key, *cells] for key, cells in made])
 
 
-def ranking_lines(table: Table) -> list[str]:
-    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold."""
+def ranking_lines(table: Table, note: str = "") -> list[str]:
+    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold.
+
+    Args:
+        table: of rankings.
+        note: what holds for all of them; stands in every heading.
+    """
+    behind = f" ({note})" if note else ""
     lines: list[str] = []
     for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
         rows = [row for row in table.rows if row["guarantee"] == guarantee]
@@ -64,30 +72,68 @@ def ranking_lines(table: Table) -> list[str]:
             "Mean score in percent, best first",
             "Not told apart from the first",
         ]
-        lines += [f"**{guarantee}**", "", *markdown(head, body), ""]
+        lines += [f"**{guarantee}{behind}**", "", *markdown(head, body), ""]
     return lines
 
 
 def leaders(ranked: Sequence[Row]) -> list[str]:
-    """Who leads under each guarantee at the smallest and the largest budget, in one table."""
+    """Who leads under each guarantee at the smallest and the largest budget, in one table.
+
+    One column counts every entry, one those alone whose answers the claims cover too.
+    """
     body = []
-    for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):
-        rows = [row for row in ranked if row["guarantee"] == guarantee]
+    for name, rows in _by_guarantee(ranked):
         budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
         for budget in dict.fromkeys((budgets[0], budgets[-1])):
-            first = [r for r in rows if str(r["epsilon"]) == budget and r["position"] == 1]
-            clear = [row for row in first if row["bold"]]
-            counts: dict[str, list[str]] = {}
-            for row in first:
-                counts.setdefault(row["label"], []).append(row["dataset"])
-            names = "; ".join(
-                f"{label} ({len(where)}: {', '.join(where)})"
-                for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
+            here = sorted(
+                (row for row in rows if str(row["epsilon"]) == budget),
+                key=lambda row: int(row["position"]),
             )
-            where = ", ".join(f"{row['label']} on {row['dataset']}" for row in clear) or "nowhere"
-            body.append([guarantee, epsilon_text(budget), names, where])
-    return markdown(
-        ["Guarantee", "ε", "Largest mean on", "Ahead of all by more than the noise"], body
+            first = [row for row in here if row["position"] == 1]
+            clear = [row for row in first if row["bold"]]
+            best: dict[str, Row] = {}
+            for row in here:
+                if row["answers"] == "covered":
+                    best.setdefault(row["dataset"], row)
+            covered = [best[row["dataset"]] for row in first if row["dataset"] in best]
+            body.append(
+                [name, epsilon_text(budget), _counted(first), _counted(clear) or "nowhere",
+                 _counted(covered) or "none"]
+            )  # fmt: skip
+    head = [
+        "Guarantee",
+        "ε",
+        "Largest mean on",
+        "Ahead of all by more than the noise",
+        "Largest mean among those with covered answers",
+    ]
+    lines = markdown(head, body)
+    if any(row["answers"] == "not covered" for row in ranked):
+        lines += ["", UNCOVERED_WORDS]
+    return lines
+
+
+def _by_guarantee(ranked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Rows under each guarantee; by setting where it has a data set in several, to count it once."""
+    for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):
+        rows = [row for row in ranked if row["guarantee"] == guarantee]
+        places = {(row["dataset"], row["setting"]) for row in rows}
+        if len(places) == len({dataset for dataset, _ in places}):
+            yield guarantee, rows
+            continue
+        for setting in dict.fromkeys(row["setting"] for row in rows):
+            there = [row for row in rows if row["setting"] == setting]
+            yield f"{guarantee} (setting {setting})", there
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Each label with how many data sets, and which: "GAP (2: cora, cs)", the most frequent first."""
+    counts: dict[str, list[str]] = {}
+    for row in rows:
+        counts.setdefault(marked(row), []).append(row["dataset"])
+    return "; ".join(
+        f"{label} ({len(where)}: {', '.join(where)})"
+        for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
     )
 
 
@@ -180,7 +226,7 @@ def _spread_text(rows: Sequence[Row]) -> str:
 def _places(rows: Sequence[Row]) -> str:
     texts = []
     for row in sorted(rows, key=lambda row: int(row["position"])):
-        text = f"{row['label']} {format_value(row['mean'], 'percent')}"
+        text = f"{marked(row)} {format_value(row['mean'], 'percent')}"
         texts.append(f"**{text}**" if row["bold"] else text)
     return " · ".join(texts)
 
@@ -188,7 +234,7 @@ def _places(rows: Sequence[Row]) -> str:
 def _close(rows: Sequence[Row]) -> str:
     """Entries behind the first that are not clear of the noise."""
     names = [
-        row["label"]
+        marked(row)
         for row in sorted(rows, key=lambda row: int(row["position"]))
         if row["position"] > 1 and row["verdict"] != "larger than the noise"
     ]

@@ -82,14 +82,17 @@ class Refusal:
 
 
 def rankings(cells: Sequence[Cell]) -> list[Ranking]:
-    """Every largest ranking the claims allow at each place and epsilon, one guarantee after the other."""
+    """A ranking for every guarantee that is stated at each place and epsilon, one after the other."""
     found = [rank(group) for members in _at_equal_budget(cells) for group in groups(members)]
     guarantees = list(dict.fromkeys(ranking.title for ranking in found))
     return sorted(found, key=lambda ranking: guarantees.index(ranking.title))
 
 
 def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """The largest sets of private cells whose claims share a notion; none holds another.
+    """For every notion that a private cell states, the cells that give it; the largest sets first.
+
+    A strong notion keeps its own set though a weaker one's holds it too: who leads under the strong one is
+    another question. A cell that alone gives its notion has a set of its own only where it is in no other.
 
     Args:
         cells: of one data set, setting and epsilon.
@@ -104,8 +107,9 @@ def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
             for weakest in notions
         ]
         for candidate in sorted(candidates, key=len, reverse=True):
-            names = {cell.entry for cell in candidate}
-            if not any(names <= {cell.entry for cell in group} for group in kept):
+            # two notions never have one set: each would follow from the other
+            elsewhere = any(candidate[0] in group for group in kept)
+            if len(candidate) > 1 or not elsewhere:
                 kept.append(candidate)
     return kept
 

@@ -102,10 +102,11 @@ def page(studies: Sequence[StudyResults]) -> str:
 
 def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
     """The rows of the table of all cells, with what its detail rows show."""
+    baseline = results.info.labels.get(results.info.baseline)
     against = {
         (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
         for row in results.tables["differences"].rows
-        if row["question"] != "price of soundness"
+        if row["reference"] == baseline
     }
     rows = []
     for cell in results.cells:

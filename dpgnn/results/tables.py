@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpgnn.results.cells import Cell
+from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import Place, Ranking, Refusal
@@ -74,6 +74,7 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
             row |= {"behind": test.mean if test else None, "n_pairs": test.n if test else None}
             row |= {"behind_low": test.low if test else None}
             row |= {"behind_high": test.high if test else None}
+            row["answers"] = "covered" if place.cell.covered else "not covered"
             row["verdict"] = _place_words(place.verdict, place)
             row["bold"] = ("entry", "mean") if place.clear_lead else ()
             rows.append(row)
@@ -86,13 +87,16 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
             "leader is ahead, on shared splits, with a 95 % interval. Verdicts are corrected by Holm's "
             f"method over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: "
             "ahead of every other entry of its ranking by more than the noise; nothing else is set in bold. "
+            f"{_mark_words(rows)}"
             f"{len(found) - len(contested)} rankings with a single entry are left out."
         ),
         columns=(
             Column(key="guarantee", header="Guarantee"),
             *PLACE, EPSILON,
             Column(key="position", header="Place", kind="integer"),
-            *ENTRY,
+            Column(key="entry", header="Entry", show=marked),
+            Column(key="label", header="Label", form="csv"),
+            Column(key="answers", header="Answers"),
             Column(key="mean", header="Mean %", kind="percent"),
             *INTERVAL,
             Column(key="behind", header="Behind (points)", kind="points"),
@@ -164,8 +168,9 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
             f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "
             "method within each data set and setting (m of them). Larger than "
             "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
-            "comparisons that is to be expected. Refused: the claims do not allow the comparison. "
-            + ON_REPEATS
+            "comparisons that is to be expected. Refused: the claims do not allow the comparison. Price of "
+            "privacy: of a network against itself without. Price of soundness: of a sound entry against the "
+            f"published entry of its method with the fewest other options. {ON_REPEATS}"
         ),
         columns=(
             *PLACE, *ENTRY, EPSILON,
@@ -219,6 +224,16 @@ def _p_text(row: Row) -> str:
 def _reference_text(row: Row) -> str:
     epsilon = str(row["reference_epsilon"])
     return str(row["reference"]) + ("" if epsilon == "inf" else f" (ε = {epsilon})")
+
+
+def marked(row: Row) -> str:
+    """The label of a row of a ranking, with ° where an answer reads what no claim covers."""
+    return str(row["label"]) + (UNCOVERED if row["answers"] == "not covered" else "")
+
+
+def _mark_words(rows: Sequence[Row]) -> str:
+    """What ° means, where it stands; it ends with a space."""
+    return f"{UNCOVERED_WORDS} " if any(row["answers"] == "not covered" for row in rows) else ""
 
 
 def mean_of(values: Sequence[float]) -> float | None:

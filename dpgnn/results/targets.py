@@ -10,7 +10,8 @@ import yaml
 from dpgnn.datasets.sources import data_folder
 from dpgnn.results import paper_figures, pivots
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.paper_map import PaperTable, load_map
+from dpgnn.results.paper import row_matches
+from dpgnn.results.paper_map import PaperTable, load_map, read_numbers
 
 PAPERS = {
     "dpgnn": "DP-GNN (Daigavane et al., 2021)",
@@ -18,20 +19,28 @@ PAPERS = {
     "dpar": "DPAR (Zhang et al., 2024)",
     "caribou": "CARIBOU (convergent privacy)",
 }
+SMALL = ("digits", "chains-50")  # graphs of tier S, which no paper has
 NOTE = (
-    "A page gives, for every number, the paper's value, ours, the difference, a verdict or the reason why it "
-    "is not there, and the command that makes the cell again. Words after the number (T1-fixed, F2-here) are "
-    "ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L is "
-    "the paper's whole grid, on data sets that have to be fetched."
+    "For every number of a paper's table a page gives the paper's value, ours, the difference and a verdict, "
+    "or the reason why ours is not there, and the command that makes the cell again where a cell stands for "
+    "it; figures have the command of their study. A command here names a tier that has all of the paper's "
+    "own graphs; a page names the tier whose records it shows. Words after the number (T1-fixed, F2-here) "
+    "are ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L "
+    "is the paper's whole grid, on data sets that have to be fetched."
 )
 
 
-def target_lines(infos: Sequence[StudyInfo], texts: Mapping[str, str]) -> list[str]:
+def target_lines(
+    infos: Sequence[StudyInfo],
+    texts: Mapping[str, str],
+    further: Mapping[str, Sequence[tuple[str, str]]],
+) -> list[str]:
     """A table of all targets: paper, table or figure with its link, what it shows, command.
 
     Args:
         infos: all studies.
         texts: pages by study, which links must lead into.
+        further: study -> (anchor, title) of tables on its page besides those of values.
     """
     body = []
     for info in infos:
@@ -46,25 +55,47 @@ def target_lines(infos: Sequence[StudyInfo], texts: Mapping[str, str]) -> list[s
                 if there
                 else f"{label} (no records yet)"
             )
-            body.append([name, link, title, f"`dpgnn run {info.name} --tier {tier}`"])
+            body.append([name, link, title, _run(info, tier)])
+        for anchor, title in further.get(info.name, ()):
+            label = anchor.removeprefix(f"paper-{info.paper}-")
+            link = f"[{label}](results/{info.name}.md#{anchor})"
+            title = title.removeprefix(f"{info.paper} ").removeprefix(
+                f"{label.replace('-', ' to ')}: "
+            )
+            body.append([name, link, title, _run(info, info.tier)])
         for label, stated in _without_results().get(info.paper, {}).items():
             page = stated["page"].removeprefix("docs/")
-            body.append([name, f"[{label}]({page})", stated["title"], f"`{stated['command']}`"])
+            body.append(
+                [name, f"[{label}]({page})", stated["title"], f"`.venv/bin/{stated['command']}`"]
+            )
     return [NOTE, "", *pivots.markdown(["Paper", "Table or figure", "Shows", "Command"], body), ""]
 
 
+def _run(info: StudyInfo, tier: str) -> str:
+    return f"`.venv/bin/dpgnn run {info.name} --tier {tier}`"
+
+
 def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
-    """(name, title, tier): the study's own tier where it plans a cell of it, else L."""
-    for name, table in load_map(info.paper).tables.items():
-        yield name, table.title, info.tier if _plans_cells(info, table) else "L"
+    """(name, title, tier): the study's own tier where it has all of the paper's places, else L."""
+    mapping = load_map(info.paper)
+    numbers = read_numbers(mapping.source)
+    for name, table in mapping.tables.items():
+        rows = [row for row in numbers if row_matches(row, table.where)]
+        stated = {row["dataset"] for row in rows} - set(table.unavailable)
+        own = {table.datasets.get(name, name).partition(".")[0] for name in stated}
+        yield name, table.title, info.tier if _plans_cells(info, table, own) else "L"
     drawn = paper_figures.load_figures(info.paper)
     for name, figure in (drawn.figures if drawn else {}).items():
         planned = paper_figures.planned_of(figure, info)
-        yield name, figure.title, info.tier if any(planned.values()) else "L"
+        places = {f"{key[0]}.{key[1]}" for keys in planned.values() for key in keys}
+        wanted = {place for place in figure.places if place.partition(".")[0] not in SMALL}
+        yield name, figure.title, info.tier if places and places >= wanted else "L"
 
 
-def _plans_cells(info: StudyInfo, table: PaperTable) -> bool:
-    return any(
+def _plans_cells(info: StudyInfo, table: PaperTable, datasets: set[str]) -> bool:
+    """Whether the tier has all of these data sets, and cells of the table's setting and entries."""
+    planned = {dataset for dataset, *_ in info.cell_order}
+    return datasets <= planned and any(
         setting == (rule.setting or table.setting)
         and any(fnmatchcase(entry, name) for name in (rule.entry, *rule.select) if name)
         for _, setting, entry, _ in info.cell_order

@@ -17,11 +17,12 @@ from dpgnn.accountants.claims import from_dict
 from dpgnn.results.cells import Cell
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.ranking import Ranking, compare
+from dpgnn.results.ranking import Ranking, compare, shared_repeats
 from dpgnn.results.statistics import PairedTest, holm, verdict
 from dpgnn.results.table import Column, Table, interval_text
-from dpgnn.results.tables import ENTRY, INTERVAL, ON_REPEATS, PLACE, rankings_table
+from dpgnn.results.tables import ENTRY, INTERVAL, ON_REPEATS, PLACE, mean_of, rankings_table
 
+CHOSEN = "chosen on validation, uncounted"
 SELECTION: Literal["validation-unaccounted"] = "validation-unaccounted"
 
 
@@ -32,12 +33,14 @@ class Tuned:
     Attributes:
         cell: scores and runs of the chosen points, under the entry's name.
         fixed: the entry as stated; None where it has no score.
+        no_fixed: why it has none; "" where it has one.
         points: how many were to choose from.
         chosen: point -> repeats that chose it; the most frequent first.
     """
 
     cell: Cell
     fixed: Cell | None
+    no_fixed: str
     points: int
     chosen: Mapping[str, int]
 
@@ -71,9 +74,10 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
         row: dict[str, Any] = {
             "dataset": item.cell.dataset, "setting": item.cell.setting, "epsilon": item.cell.epsilon,
             "entry": item.cell.entry, "label": item.cell.label, "points": item.points,
-            "fixed": None if item.fixed is None else item.fixed.interval["mean"],
+            "fixed": _fixed_mean(item),
             "chosen": ", ".join(f"{point} ({times})" for point, times in item.chosen.items()),
-            "verdict": "no shared split" if test is None else verdict(test, p),
+            "verdict": (item.no_fixed or "no shared split") if test is None else verdict(test, p),
+            "n_pairs": test.n if test else None,
         }  # fmt: skip
         row |= {part: item.cell.interval[part] for part in ("mean", "low", "high", "n")}
         for part in ("mean", "low", "high"):
@@ -81,12 +85,13 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
         rows.append(row)
     return Table(
         name="tuned",
-        title="An equal tuning budget, chosen on validation nodes",
+        title=f"An equal tuning budget ({CHOSEN})",
         caption=(
             "Test score in percent. Tuned: each repeat takes, of the entry's points, the one with the best "
-            "score on its own validation nodes. Fixed: the entry's one configuration for every data set. "
-            "Gain: tuned minus fixed on shared splits; p values are corrected by Holm's method over the "
-            f"{len(found)} rows. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
+            "score on its own validation nodes. Fixed: the entry's one configuration for every data set, "
+            "over the repeats that both have (pairs). Gain: tuned minus fixed on those; p values are "
+            f"corrected by Holm's method over the {sum(p is not None for p in corrected)} rows with a "
+            f"test. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
             f"{ON_REPEATS}"
         ),
         columns=(
@@ -105,6 +110,7 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
             ),
             Column(key="gain_low", header="gain_low", form="csv"),
             Column(key="gain_high", header="gain_high", form="csv"),
+            Column(key="n_pairs", header="Pairs", kind="integer"),
             Column(key="verdict", header="Verdict"),
             Column(key="chosen", header="Chosen (repeats)"),
         ),
@@ -119,10 +125,23 @@ def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table:
     return replace(
         made,
         name="tuned-rankings",
-        title="Rankings under one guarantee, equally tuned",
+        title=f"Rankings under one guarantee, equally tuned ({CHOSEN})",
         caption=f"{made.caption} Claims carry {SELECTION}.",
         empty="Nowhere are two tuned entries under one guarantee.",
     )
+
+
+def _fixed_mean(item: Tuned) -> float | None:
+    """Mean of the fixed entry over the repeats it shares with the tuned one: gain = tuned - fixed on them."""
+    if item.fixed is None:
+        return None
+    return mean_of([item.fixed.scores[repeat] for repeat in shared_repeats(item.cell, item.fixed)])
+
+
+def _why_no_fixed(cell: Cell, name: str, info: StudyInfo) -> str:
+    if (cell.dataset, cell.setting, name, cell.epsilon) in info.cell_order:
+        return "the fixed entry has no score here"
+    return f"the fixed entry is not planned here in tier {info.tier}"
 
 
 def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInfo) -> Tuned | None:
@@ -152,7 +171,13 @@ def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInf
     times = Counter(
         str(run.record.key["entry"]).removeprefix(f"{name}~") for run in chosen.values()
     )
-    return Tuned(cell=cell, fixed=fixed, points=len(points), chosen=dict(times.most_common()))
+    return Tuned(
+        cell=cell,
+        fixed=fixed,
+        no_fixed="" if fixed is not None else _why_no_fixed(cell, name, info),
+        points=len(points),
+        chosen=dict(times.most_common()),
+    )
 
 
 def _with_caveat(run: Run) -> Run:

@@ -96,7 +96,7 @@ def _kind(cell: Cell) -> str:
         f"|{c.released}|{c.selection}|{c.arithmetic}"
         for c in cell.claims
     ]
-    return " & ".join([*parts, str(_is_covered(cell))])
+    return " & ".join([*parts, str(cell.covered)])
 
 
 def _protection(members: Sequence[Cell]) -> Protection:
@@ -127,14 +127,10 @@ def _open(claim: Claim | None, cell: Cell) -> tuple[str, ...]:
     found = list(NOT_PROTECTED[claim.privacy_unit])
     if claim.assumed_public:
         found.append(f"what is taken as public: {', '.join(claim.assumed_public)}")
-    if not _is_covered(cell):
+    if not cell.covered:
         note = str(cell.runs[0].record.prediction.get("note", ""))
         found.append(f"{NOT_COVERED}{f' ({note})' if note else ''}")
     return tuple(found)
-
-
-def _is_covered(cell: Cell) -> bool:
-    return all(bool(run.record.prediction.get("covered")) for run in cell.runs)
 
 
 def _caveats(cell: Cell) -> tuple[tuple[str, str, bool], ...]:

@@ -75,6 +75,21 @@ def test_a_published_cell_keeps_what_can_be_proved_as_its_second_claim(
     assert math.isinf(cell.claims[1].epsilon)
 
 
+def test_a_label_is_marked_where_answers_are_not_covered(runs: list[Run], info: StudyInfo) -> None:
+    open_ = {"covered": False, "note": "reads edges"}
+    runs = [
+        replace(run, record=replace(run.record, prediction=open_))
+        if run.record.key["entry"] == "gap" and run.record.key["repeat"] == 2
+        else run
+        for run in runs
+    ]
+    cells = build_cells(runs, info)
+    gap, mlp = (cell_of(cells, "alpha", *key) for key in (("gap", "8"), ("mlp", "inf")))
+    assert (gap.covered, gap.marked_label) == (False, "GAP°")
+    # an entry without privacy has no claim that could cover its answers
+    assert (mlp.covered, mlp.marked_label) == (False, "MLP")
+
+
 def test_titles_name_entries_only_where_they_are_unique(runs: list[Run], info: StudyInfo) -> None:
     twins = [
         replace(entry, title="Twin") if i < 2 else entry for i, entry in enumerate(info.entries)

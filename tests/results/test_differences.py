@@ -33,6 +33,37 @@ def test_the_price_of_privacy_is_computed_by_hand(runs: list[Run], info: StudyIn
     assert item.verdict == "larger than the noise"
 
 
+def test_a_price_of_privacy_is_paid_by_one_network(runs: list[Run], info: StudyInfo) -> None:
+    found = differences(build_cells(runs, info), info)
+    item = find(found, "dp_gcn", "mlp", "8")
+    assert item.question == "against the baseline without privacy"
+    # dp_gnn without hops is an MLP
+    flat = []
+    for run in runs:
+        if run.record.key["entry"] == "dp_gcn":
+            entry = {**run.record.entry, "options": {"num_hops": 0}}
+            run = replace(run, record=replace(run.record, entry=entry))
+        flat.append(run)
+    found = differences(build_cells(flat, info), info)
+    assert find(found, "dp_gcn", "mlp", "8").question == "price of privacy"
+
+
+def test_a_private_baseline_turns_no_other_pair_into_a_price(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    info = replace(info, baseline="dp_gcn-paper")
+    found = differences(build_cells(runs, info), info)
+    free = next(item for item in found if item.entry.entry == "mlp")
+    assert free.question == "without privacy against the private baseline"
+    # the sound entry's nearest published form happens to be the baseline; others are of another status
+    assert find(found, "dp_gcn", "dp_gcn-paper", "8").question == "price of soundness"
+    assert find(found, "dp_mlp", "dp_gcn-paper", "8").question == "refused"
+    info = replace(info, baseline="dp_gcn")
+    found = differences(build_cells(runs, info), info)
+    refused = find(found, "dp_gcn-paper", "dp_gcn", "8")
+    assert (refused.question, refused.test) == ("refused", None)
+
+
 def test_each_place_is_a_family_of_its_own(runs: list[Run], info: StudyInfo) -> None:
     found = differences(build_cells(runs, info), info)
     # against mlp: gcn once, four private entries twice; dp_gcn against its published form twice

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpgnn.results.cells import build_cells
 from dpgnn.results.differences import differences
-from dpgnn.results.findings import count, findings, listed
+from dpgnn.results.findings import AGAINST, _spread, count, findings, listed
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import rankings, refusals
@@ -45,6 +45,33 @@ def test_prices_are_stated_at_the_smallest_and_the_largest_epsilon(
     )
 
 
+def test_entries_of_another_network_stand_against_the_baseline(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = make(runs, info)
+    assert not any("GAP" in text for text in found["Price of privacy"])
+    assert any(
+        text.startswith("GAP at ε = 1 against MLP") for text in found["Against the baseline"]
+    )
+
+
+def test_cells_of_one_repeat_are_neither_clear_nor_inside_the_noise(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    single = [
+        run for run in runs if run.record.key["dataset"] == "alpha" or run.record.key["repeat"] == 0
+    ]
+    leads = make(single, info)["Who leads"]
+    assert leads[0].endswith(
+        "DP-GCN is ahead of all others on alpha; not decided (one repeat) on beta."
+    )
+    here = [item for item in differences(build_cells(single, info), info) if item.entry.is_private]
+    pairs = [item for item in here if item.entry.entry == "gap" and item.question in AGAINST] * 2
+    assert _spread(pairs).endswith(
+        "larger than the noise in 4 of 4 tested cases (4 with one repeat)"
+    )
+
+
 def test_leads_are_named_only_where_they_are_clear(
     runs: list[Run], info: StudyInfo, with_score: Callable[[Run, float], Run]
 ) -> None:
@@ -52,7 +79,7 @@ def test_leads_are_named_only_where_they_are_clear(
     assert leads[0] == (
         "Under “node-record, add-remove, proved” at ε = 8, DP-GCN is ahead of all others on alpha and beta."
     )
-    assert "GAP stands alone, so nothing is ranked" in leads[1]
+    assert "GAP stands alone on alpha and beta, so nothing is ranked" in leads[1]
     close = [
         with_score(run, 0.7 + 0.01 * ((5 * i) % 7)) if run.record.claims else run
         for i, run in enumerate(runs)

@@ -126,9 +126,14 @@ def test_a_value_outside_says_which_other_reading_closes_it(
         )
         return tables[0].rows[1]["verdict"], tables[0].rows[1]["reason"]
 
+    # only a reading that is nearer than ours explains anything
     # MLP 80.0, GCN 90.0, both with a deviation of one point
     assert reason("92.0") == ("outside", "the width is not stated; within spread with gcn (90.0)")
     assert reason("10.0") == (
+        "outside",
+        "the width is not stated; no other reading that ran comes nearer (of 1)",
+    )
+    assert reason("100.0") == (
         "outside",
         "the width is not stated; no other reading that ran closes it (nearest gcn, 90.0, of 1)",
     )
@@ -159,6 +164,30 @@ def test_a_failed_run_gives_its_reason(runs: list[Run], info: StudyInfo) -> None
     assert (row["verdict"], row["reason"]) == ("not available", "failed: plan: no budget")
     missing = [run for run in runs if run.record.key["entry"] != "mlp"]
     assert make(MAP, missing, info)[0].rows[1]["reason"] == "planned, not run yet"
+
+
+def test_one_repeat_against_no_stated_spread_says_so(runs: list[Run], info: StudyInfo) -> None:
+    single = [run for run in runs if run.record.key["repeat"] == 0]
+    row = make(MAP, single, info)[0].rows[1]
+    assert (row["verdict"], row["reason"]) == (
+        "no spread known",
+        "one repeat; the width is not stated",
+    )
+
+
+def test_rows_are_told_apart_by_width_where_a_table_has_several(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = []
+    for widths in (("256", "512"), ("256", "256")):
+        numbers = [
+            {**row, "layers": "2", "width": width}
+            for row, width in zip((NUMBERS[1], NUMBERS[1]), widths)
+        ]
+        mapping = strict.read(PaperMap, {**MAP, "tables": {"T1": MAP["tables"]["T1"]}})
+        rows = paper_tables(mapping, numbers, build_cells(runs, info), runs, info)[0].rows
+        found.append([row["detail"] for row in rows])
+    assert found == [["2 layers, width 256", "2 layers, width 512"], ["2 layers", "2 layers"]]
 
 
 def test_a_rule_may_list_several_values(runs: list[Run], info: StudyInfo) -> None:
@@ -252,6 +281,9 @@ def test_a_value_that_was_rounded_to_ours_is_not_outside(runs: list[Run], info: 
     """A predictor that never changes has no spread; the paper's 52.2 may be 52.24."""
     assert verdict_of(0.0005, 0.0, 0.0, rounding=0.0005) == "within spread"
     assert verdict_of(0.0006, 0.0, 0.0, rounding=0.0005) == "outside"
+    # one test node of ours may be all that separates two values without spread
+    assert verdict_of(0.005, 0.0, 0.0, resolution=0.005) == "within spread"
+    assert verdict_of(0.0056, 0.0, 0.0, rounding=0.0005, resolution=0.005) == "outside"
     # of a table's values, the one with most decimals says how they were rounded
     first, second = (table.rows[0] for table in make(MAP, runs, info))
     assert (first["rounding"], second["rounding"]) == (pytest.approx(5e-4), pytest.approx(5e-4))

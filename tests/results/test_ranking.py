@@ -74,6 +74,29 @@ def test_the_stronger_guarantee_stands_in_the_weaker_ones_ranking(
     assert members == [["dp_mlp", "dp_gcn"], ["gap"]]
 
 
+def test_a_strong_guarantee_keeps_its_own_ranking_inside_a_weaker_ones(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    twins = []
+    for run in runs:
+        if run.record.key["entry"] == "dp_mlp":
+            key = {**run.record.key, "entry": "gcn"}  # a second entry under one node, add-remove
+            twins.append(replace(run, record=replace(run.record, key=key)))
+    others = [run for run in runs if run.record.key["entry"] != "gcn"]
+    cells = at(build_cells([*others, *twins], replace(info, planned=_names(others, twins))), "8",
+               "dp_mlp", "dp_gcn", "gcn")  # fmt: skip
+    members = [[cell.entry for cell in group] for group in groups(cells)]
+    assert members == [["dp_mlp", "dp_gcn", "gcn"], ["dp_mlp", "gcn"]]
+    assert [str(rank(group).notion) for group in groups(cells)] == [
+        "node-record, add-remove",
+        "node, add-remove",
+    ]
+
+
+def _names(*groups: list[Run]) -> tuple[str, ...]:
+    return tuple(run.name for group in groups for run in group)
+
+
 def test_a_lead_within_the_noise_is_not_clear(
     runs: list[Run], info: StudyInfo, with_score: Callable[[Run, float], Run]
 ) -> None:
