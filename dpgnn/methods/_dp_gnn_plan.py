@@ -64,7 +64,7 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
             also=chosen, details=details,
         )  # fmt: skip
     claim = claim_of(
-        entry, facts, budget, epsilon=counted.epsilon, accountant=counted.accountant,
+        entry, budget, epsilon=counted.epsilon, accountant=counted.accountant,
         caveats=inference_caveats(config), status="proved",
     )  # fmt: skip
     return Plan(
@@ -231,7 +231,7 @@ def _as_the_paper_counts(
     if details["d_plus"] > counted_roots:
         caveats = (*caveats, "sampler-ripple")
     claim = claim_of(
-        entry, facts, budget, epsilon=epsilon, accountant="dpgnn-theorem-1", caveats=caveats,
+        entry, budget, epsilon=epsilon, accountant="dpgnn-theorem-1", caveats=caveats,
         status="as-published",
     )  # fmt: skip
     return (claim,)
@@ -244,7 +244,6 @@ def inference_caveats(config: DPGNNConfig) -> tuple[str, ...]:
 
 def claim_of(
     entry: Entry,
-    facts: Facts,
     budget: Budget,
     *,
     epsilon: float,
@@ -252,9 +251,7 @@ def claim_of(
     status: Any,
     caveats: tuple[str, ...] = (),
 ) -> Claim:
-    """A claim of the entry, with the caveat on a delta that is too large for the graph."""
-    if budget.delta > 1.001 / (10 * facts.num_nodes):
-        caveats = (*caveats, "delta-too-large")
+    """A claim of the entry."""
     return claim_for(
         entry, budget, epsilon=epsilon, accountant=accountant, assumed_public=ASSUMED_PUBLIC,
         degree_bound=entry.options.degree_bound if entry.privacy_unit == "node-bounded" else None,

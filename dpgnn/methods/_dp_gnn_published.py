@@ -49,7 +49,7 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         "optimizer": config.training.optimizer.name,
     }
     claim = claim_of(
-        entry, facts, budget, epsilon=epsilon, accountant="dpgnn-theorem-1",
+        entry, budget, epsilon=epsilon, accountant="dpgnn-theorem-1",
         caveats=_published_caveats(entry, facts, split), status="as-published",
     )  # fmt: skip
     return Plan(
@@ -108,19 +108,15 @@ def _best_proved(
         return epsilon(whole, delta=budget.delta, relation=event.relation)
 
     if _measures(entry):
-        nothing = claim_of(
-            entry, facts, budget, epsilon=math.inf, accountant="none", status="proved"
-        )
+        nothing = claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved")
         if_public = claim_of(
-            entry, facts, budget, epsilon=counted(run), accountant="pld",
+            entry, budget, epsilon=counted(run), accountant="pld",
             caveats=("clip-thresholds-from-data",), status="as-published",
         )  # fmt: skip
         features = {"privacy_unit": "node-features", "relation": "replace-one"}
         return (nothing, replace(if_public, **features))  # type: ignore[arg-type]
     if entry.relation == "add-remove":  # a batch of fixed size from another number of roots
-        return (
-            claim_of(entry, facts, budget, epsilon=math.inf, accountant="none", status="proved"),
-        )
+        return (claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved"),)
     roots = _proved_roots(entry, facts)
     if roots < facts.num_train:
         proved, accountant = counted(replace(run, changed_roots=roots)), "pld"
@@ -130,7 +126,7 @@ def _best_proved(
         shift = 2 * run.clipping_norm * run.batch_size / run.noise_stddev
         proved = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
         accountant = "rdp"
-    return (claim_of(entry, facts, budget, epsilon=proved, accountant=accountant, status="proved"),)
+    return (claim_of(entry, budget, epsilon=proved, accountant=accountant, status="proved"),)
 
 
 def _proved_roots(entry: Entry, facts: Facts) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Plan
@@ -45,11 +44,6 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     else:
         mechanisms, claims = published(entry, config, sizes, budget)
         details |= chain_details(config, sizes, budget)
-    if budget.delta > 1 / (10 * facts.num_nodes):
-        claims = tuple(
-            dataclasses.replace(claim, caveats=(*claim.caveats, "delta-too-large"))
-            for claim in claims
-        )
     return Plan(
         mechanisms=mechanisms,
         claims=claims,

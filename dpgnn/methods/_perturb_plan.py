@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.methods.planning import claim_for
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.accountants.events import Event
-    from dpgnn.methods.base import Context, Entry, Facts
+    from dpgnn.methods.base import Context, Entry
 
 EDGE_PUBLIC = ("node ids", "features", "labels", "split", "all options")
 
@@ -96,22 +95,6 @@ def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
         released="noisy-state",
         **words,
     )
-
-
-def mark_large_delta(plan: Plan, facts: Facts, budget: Budget) -> Plan:
-    """Add the caveat `delta-too-large` where delta exceeds 1 / (10 nodes).
-
-    The number of nodes stands for the number of protected units at edge level too: the number of edges is
-    private, and a delta beyond this is too large for either.
-    """
-    if budget.delta * 10 * facts.num_nodes <= 1 + 1e-9:
-        return plan
-    claims = tuple(
-        dataclasses.replace(claim, caveats=(*claim.caveats, "delta-too-large"))
-        for claim in plan.claims
-        if claim.delta > 0
-    )
-    return dataclasses.replace(plan, claims=claims)
 
 
 def normal_draw(context: Context, stage: str) -> Callable[[int, tuple[int, int]], Any]:

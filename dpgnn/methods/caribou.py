@@ -56,11 +56,9 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
     from dpgnn.methods import caribou_node_plan, caribou_plan
-    from dpgnn.methods._perturb_plan import mark_large_delta
 
     edge = entry.privacy_unit == "edge"
-    made = (caribou_plan.edge_plan if edge else caribou_node_plan.node_plan)(entry, facts, budget)
-    return mark_large_delta(made, facts, budget)
+    return (caribou_plan.edge_plan if edge else caribou_node_plan.node_plan)(entry, facts, budget)
 
 
 def fit(

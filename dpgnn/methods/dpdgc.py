@@ -19,7 +19,6 @@ from dpgnn.methods import dpdgc_plan
 from dpgnn.methods._head_options import HeadConfig, check_node_level
 from dpgnn.methods._perturb_node import CHANGED, Aggregation, published_plan, sound_plan
 from dpgnn.methods._perturb_node_options import NodeConfig
-from dpgnn.methods._perturb_plan import mark_large_delta
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -106,7 +105,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         bounding = config.node.bounding
         require(bounding == "declared", "node.bounding", "be declared in sound mode", bounding)
     made = dpdgc_plan.edge_plan if entry.privacy_unit == "edge" else _node_plan
-    return mark_large_delta(made(entry, facts, budget), facts, budget)
+    return made(entry, facts, budget)
 
 
 def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

@@ -23,7 +23,7 @@ from dpgnn.methods._perturb_node import (
     sound_plan,
 )
 from dpgnn.methods._perturb_node_options import NodeConfig
-from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim, mark_large_delta
+from dpgnn.methods._perturb_plan import gaussian_mechanism, gdp_claim
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -120,7 +120,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
     made = _edge_plan if entry.privacy_unit == "edge" else _node_plan
-    return mark_large_delta(made(entry, facts, budget), facts, budget)
+    return made(entry, facts, budget)
 
 
 def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

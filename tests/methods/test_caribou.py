@@ -221,18 +221,6 @@ def test_without_noise_the_mode_nonprivate_and_much_noise_differ(
     assert gap > 0.1
 
 
-def test_a_delta_beyond_one_over_ten_nodes_is_marked() -> None:
-    chain = Facts(**{**vars(FACTS), "num_nodes": 48})
-    assert (
-        "delta-too-large"
-        in plan_of(entry_of("published"), delta=1e-2, facts=chain).claims[0].caveats
-    )
-    assert (
-        "delta-too-large"
-        not in plan_of(entry_of("sound"), delta=1e-3, facts=chain).claims[0].caveats
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -280,14 +280,6 @@ def test_features_alone_are_protected_under_the_published_sampler_with_a_proof()
     assert proved.epsilon == pytest.approx(11.25, abs=0.02)
 
 
-def test_a_delta_too_large_for_the_graph_is_said() -> None:
-    entry = entry_of("sound", ("node-record", "add-remove"), training=training(100, None, 10))
-    facts = facts_of(1000, num_nodes=2000)
-    for delta, said in ((1 / 10_000, True), (1 / 20_000, False)):
-        plan = METHOD.plan(entry, facts, Budget(epsilon=2.0, delta=delta))
-        assert ("delta-too-large" in plan.claims[0].caveats) == said
-
-
 @pytest.mark.parametrize(
     ("mode", "pair", "options", "message"),
     [
