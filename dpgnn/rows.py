@@ -25,7 +25,9 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
     if kind == "none":
         return x
     dense = isinstance(x, np.ndarray)
-    values = abs(x) if kind == "l1" else x * x if dense else x.multiply(x)
+    # a square beyond float32 is infinite and its row becomes 0; a warning would tell that such a row is there
+    with np.errstate(over="ignore"):
+        values = abs(x) if kind == "l1" else x * x if dense else x.multiply(x)
     sums = np.asarray(values.sum(axis=1), dtype=np.float64).reshape(-1)
     norms = sums if kind == "l1" else np.sqrt(sums)
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)

@@ -188,7 +188,7 @@ def run_one(
         plan=plan_of(plan),
         claims=tuple(claim_of(claim) for claim in plan.claims),
         budget=_budget(inputs.epsilon, delta, plan.claims[0].epsilon if plan.claims else None),
-        metrics=scores if inputs.randomness == "study" else {},
+        metrics=scores,
         prediction=prediction,
         details=dict(fitted.details) | _processes(inputs.performance),
     )
@@ -247,6 +247,10 @@ def _with_public(plan: Plan, fact: str) -> Plan:
 
 
 def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Scores of a study and what is said of the answers; a release is not scored.
+
+    A score that is thrown away could still raise, and then one node would decide whether there is a release.
+    """
     method, graph, split = methods.get(inputs.entry.method), inputs.graph, inputs.split
     nodes = np.concatenate([split.val_idx, split.test_idx])
     answer = method.predict(inputs.entry, fitted, graph, nodes)
@@ -256,7 +260,7 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
     for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
         rows = logits[first : first + len(idx)]
         first += len(idx)
-        if len(idx):
+        if len(idx) and inputs.randomness == "study":
             scores[part] = evaluation.metrics(
                 rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
             )

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from dpgnn.methods._aggregate import (
     Draw,
+    empty_rows,
     operator_without_self_loops,
     project_rows,
     symmetric_operator,
@@ -83,7 +84,6 @@ def node_logits(target: Target, graph: Graph, prepared: Prepared, draw: Draw) ->
 
     from dpgnn.methods import caribou_fit, gap_fit
     from dpgnn.methods._aggregate import contractive_iteration
-    from dpgnn.methods._perturb_edges import degrees
 
     entry, config = target.entry, target.entry.options
     matrix, noise = adjacency(target, graph, prepared), target.noise_stddev
@@ -101,7 +101,7 @@ def node_logits(target: Target, graph: Graph, prepared: Prepared, draw: Draw) ->
             num_hops=config.num_hops,
             noise_stddev=noise,
             draw=draw,
-            emptied=(degrees(matrix) == 0) & ~x0.any(axis=1),
+            emptied=empty_rows(x0),
             own_rows=config.release == "noisy-state",
         )
         channels = [x0, last]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dpgnn.attacks import aggregates, tapes
 from dpgnn.attacks.differences import Differences, RowMap, at_nodes
 from dpgnn.attacks.stacks import Stack, normalize_all, reach, row_norm, start
-from dpgnn.methods._aggregate import symmetric_operator
+from dpgnn.methods._aggregate import empty_rows, symmetric_operator
 
 if TYPE_CHECKING:
     from dpgnn.attacks.queries import Target
@@ -113,7 +113,7 @@ def _aggregation(target: Target) -> Stack:
     residual = raw if target.is_released_code else x0
     emptied = None
     if target.at_node_level and own and not target.is_released_code:
-        emptied = (np.diff(matrix.indptr) == 0) & ~x0.any(axis=1)
+        emptied = empty_rows(x0)
     draw = normal_draw(target.context(target.streams), "aggregate")
     between = target.is_released_code and config.noise_free_layer
     bases: list[np.ndarray] = []

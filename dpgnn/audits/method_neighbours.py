@@ -237,7 +237,7 @@ class _Runner:
 
     @contextlib.contextmanager
     def _instrumented(self, world: World, graph: Graph, seen: Observed) -> Iterator[Any]:
-        """Samplers learn who is absent, half edges stay with their owners, engines keep their features."""
+        """Samplers learn who is absent, engines keep their features."""
         from dpgnn.training.gradients import RootGradients
 
         with contextlib.ExitStack() as stack:
@@ -246,13 +246,6 @@ class _Runner:
                 for name in ("lists", "sample"):
                     spy = _present(getattr(kind, name), world.present, seen)
                     stack.enter_context(mock.patch.object(kind, name, spy))
-            if self.entry.privacy_unit == "node-record":
-                arcs = graph.edge_index
-                for module, name in (
-                    ("dpgnn.methods._dp_gnn_sample", "arcs_of"),
-                    ("dpgnn.methods._drw_data", "undirected"),
-                ):
-                    replace(module, name, lambda _: lambda *rest, **named: arcs)
             build = RootGradients.__init__
 
             def keeping(this: Any, network: Any, x: Any, trees: Any, **named: Any) -> None:

@@ -25,6 +25,11 @@ def unit_rows(x: np.ndarray) -> np.ndarray:
     return np.divide(x, norms, out=np.zeros_like(x), where=norms > 0)
 
 
+def empty_rows(x: np.ndarray) -> np.ndarray:
+    """bool, shape (num_rows,): rows of zeros."""
+    return np.asarray(~x.any(axis=1))
+
+
 def project_rows(x: np.ndarray) -> np.ndarray:
     """Projection of each row on the unit ball: h / max(1, ||h||)."""
     return x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
@@ -117,8 +122,9 @@ def contractive_iteration(
         num_hops: K.
         noise_stddev: per coordinate and hop; 0 without privacy.
         draw: standard normal noise of a step.
-        emptied: bool, shape (num_nodes,): nodes without features and edges, at node level; their rows are
-            0 for whoever reads them. None at edge level.
+        emptied: bool, shape (num_nodes,): nodes without features, at node level; their rows are 0 for whoever
+            reads them. It may read no edge: a row's noise must not depend on whether a neighbour is there.
+            None at edge level.
         own_rows: the release includes a changed node's own row: states are projected before the noise
             too, and rows of emptied nodes get noise around 0.
 

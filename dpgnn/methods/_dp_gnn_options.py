@@ -50,7 +50,8 @@ class DPGNNConfig:
         row_norm: each record's features divided by their norm: none, l1 or l2.
         projection: multiply the features by a fixed random matrix down to this many columns; the matrix is
             public and the same in every run. For comparison only: see docs/methods/dpgnn.md.
-        symmetrize: add the reverse of each edge of a directed graph (once) before sampling.
+        symmetrize: add the reverse of each edge of a directed graph (once), when answering and before the
+            published sampler; own lists (`own_list`, `stable`) are sampled from the arcs as they stand.
         sampler: published, own_list or stable; auto is published in published mode and without privacy,
             own_list in sound mode.
         max_degree: K, the sampler's bound on how many roots read a node directly.

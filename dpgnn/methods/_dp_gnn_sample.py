@@ -23,7 +23,8 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     """Sample the subgraph of every training node.
 
     Guarantee: none by itself; the table is as sensitive as the graph. `facts` holds the sampler's promise,
-    which follows from the parameters alone.
+    which follows from the parameters alone. Samplers whose promise speaks of own lists read the arcs of a
+    directed graph as they stand: one record then decides one list. Answers may read the mirrored arcs.
 
     Args:
         graph: edges are those of the setting.
@@ -32,7 +33,9 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
         rng: gives the sampler's key.
     """
     sampler = sampler_from_spec(spec.name, spec.params)
-    arcs = arcs_of(graph, symmetrize=bool(spec.params["symmetrize"]))
+    # a list is a part of its owner's record: merged with its mirror, an arc would take a slot of another's
+    merged = bool(spec.params["symmetrize"]) and spec.name not in ("own_list", "stable")
+    arcs = arcs_of(graph, symmetrize=merged)
     sample = sampler.sample(
         arcs, num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng
     ).check(graph.num_nodes)

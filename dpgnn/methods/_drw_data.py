@@ -35,10 +35,14 @@ class Inputs:
 
 
 def training_edges(graph: Graph, split: Split) -> np.ndarray:
-    """edge_index of the induced training graph, both directions of every edge."""
+    """edge_index of the induced training graph without self-loops, arcs as their records list them.
+
+    An undirected graph has both directions of every edge. A directed one is not mirrored: that would put ids
+    into other records' lists.
+    """
     mask = np.zeros(graph.num_nodes, dtype=bool)
     mask[split.train_idx] = True
-    edges = undirected(graph)
+    edges = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
     return np.ascontiguousarray(edges[:, mask[edges[0]] & mask[edges[1]]])
 
 

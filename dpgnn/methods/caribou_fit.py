@@ -12,6 +12,7 @@ from dpgnn.methods._aggregate import (
     ContractiveLayer,
     Draw,
     contractive_iteration,
+    empty_rows,
     operator_without_self_loops,
     released_code_iteration,
     symmetric_operator,
@@ -19,7 +20,7 @@ from dpgnn.methods._aggregate import (
 from dpgnn.methods._aggregate_bounds import reading_matrix
 from dpgnn.methods._head_private import FittedWithRows, private_encoder, private_head
 from dpgnn.methods._head_training import encode, train_head
-from dpgnn.methods._perturb_edges import adjacency_of, check_degree_promise, degrees
+from dpgnn.methods._perturb_edges import adjacency_of, check_degree_promise
 from dpgnn.methods._perturb_node import AGGREGATE
 from dpgnn.methods._perturb_plan import normal_draw
 from dpgnn.methods.base import Fitted
@@ -96,9 +97,9 @@ def fit_node(
     config: CaribouConfig = entry.options
     delta, released = plan.claims[0].delta, config.release == "noisy-state"
     adjacency = reading_matrix(prepared, graph.num_nodes)
-    check_degree_promise(
-        adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
-    )
+    if entry.mode == "published":
+        minimum = config.minimum_degree or 0
+        check_degree_promise(adjacency, minimum=minimum, maximum=None, name=graph.name)
     x0, weights = private_encoder(
         config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
     )
@@ -109,7 +110,8 @@ def fit_node(
         num_hops=config.num_hops,
         noise_stddev=_noise(plan, context),
         draw=normal_draw(context, AGGREGATE),
-        emptied=(degrees(adjacency) == 0) & ~x0.any(axis=1),
+        # by a node's own features alone: were degrees read, an emptied node's neighbours would lose noise
+        emptied=empty_rows(x0),
         own_rows=released,
     )
     if released:

@@ -91,7 +91,7 @@ def _sound_sensitivity(entry: Entry, config: CaribouConfig, facts: Facts) -> flo
         config.alpha1,
         max_degree=config.node.max_degree,
         num_nodes=facts.num_nodes,
-        minimum_degree=config.minimum_degree or 0,
+        minimum_degree=0,
         own_row=config.release == "noisy-state",
     )
     return 2 * size if entry.relation == "replace-one" else size
@@ -171,6 +171,13 @@ def _check_sound(entry: Entry, config: CaribouConfig) -> None:
     require(config.node.bounding == "declared", "node.bounding", "be declared in sound mode",
             config.node.bounding)  # fmt: skip
     require(config.padding is None, "padding", "be given at edge level only", config.padding)
+    # an emptied node has no edge, and its neighbours have one less
+    require(not config.minimum_degree, "minimum_degree", "be left out at node level in sound mode",
+            config.minimum_degree)  # fmt: skip
+    # without the node's row the mean divides by one less
+    require(config.alpha1 == 1 or entry.relation != "add-remove", "alpha1",
+            "be 1 under add-remove at node level", config.alpha1,
+            "use null-one or replace-one for a mean over all rows")  # fmt: skip
     if config.release == "noisy-state":
         rule = "be null-one or replace-one where X_K is released: its number of rows is public"
         require(entry.relation != "add-remove", "relation", rule, entry.relation)

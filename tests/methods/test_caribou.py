@@ -14,6 +14,7 @@ from dpgnn import methods
 from dpgnn.accountants import gdp
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.graph import Graph
+from dpgnn.methods import caribou_fit
 from dpgnn.methods.base import Context, Entry, Facts, Fitted
 from dpgnn.randomness import Streams
 from dpgnn.splits import Split
@@ -142,6 +143,55 @@ def test_node_level_without_own_row_is_cheaper_and_replacing_costs_twice() -> No
     assert sensitivity("null-one", release="noisy-state") == pytest.approx(math.hypot(1, hidden))
     with pytest.raises(ValueError, match="relation must be null-one or replace-one"):
         sensitivity("add-remove", release="noisy-state")
+
+
+def test_a_nodes_edges_do_not_decide_which_other_rows_have_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A star of leaves without features: emptied, the hub leaves them without an edge."""
+    size = 12
+    leaves = np.arange(1, size)
+    edges = np.stack([np.zeros(size - 1, dtype=np.int64), leaves])
+    x = np.zeros((size, 3), dtype=np.float32)
+    x[0] = 1.0
+    split = Split(
+        train_idx=np.arange(10), val_idx=np.array([10]), test_idx=np.array([11]), inductive=False
+    )
+    seen: list[np.ndarray] = []
+    real = caribou_fit.contractive_iteration
+
+    def spy(*arguments: Any, **named: Any) -> np.ndarray:
+        seen.append(named["emptied"])
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(caribou_fit, "contractive_iteration", spy)
+    entry = entry_of("sound", "node-bounded", "null-one", node={"encoder": STAGE, "head": STAGE})
+    for features, arcs in (
+        (x, np.concatenate([edges, edges[::-1]], axis=1)),
+        (0 * x, edges[:, :0]),
+    ):
+        world = Graph(
+            name="star", x=features, edge_index=arcs, y=np.arange(size) % 2, num_classes=2
+        )
+        fit(entry, world, split)
+    with_edges, without = seen
+    assert np.array_equal(np.delete(with_edges, 0), np.delete(without, 0))
+    assert without[0]
+
+
+@pytest.mark.parametrize(
+    ("relation", "options", "message"),
+    [
+        ("null-one", {"minimum_degree": 3}, "minimum_degree must be left out at node level"),
+        ("add-remove", {"alpha1": 0.5}, "alpha1 must be 1 under add-remove at node level"),
+    ],
+)
+def test_what_an_absent_node_would_break_is_refused_at_node_level(
+    relation: str, options: dict[str, Any], message: str
+) -> None:
+    node = {"encoder": STAGE, "head": STAGE}
+    with pytest.raises(ValueError, match=message):
+        plan_of(entry_of("sound", "node-bounded", relation, node=node, **options), 8.0)
 
 
 def test_node_claims_name_the_bound_and_what_is_released() -> None:
