@@ -12,7 +12,7 @@ from helpers import ROOT
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.methods.base import Facts
-from dpgnn.results.paper import _matches
+from dpgnn.results.paper import row_matches
 from dpgnn.results.paper_map import PaperRule, PaperTable, load_map, read_numbers
 from dpgnn.study import Study, load_study
 
@@ -36,7 +36,7 @@ def paper_options() -> list[Any]:
 
 def rule_of(table: PaperTable, row: dict[str, str]) -> PaperRule:
     """The first rule that matches a row of the paper."""
-    return next(rule for rule in table.rules if _matches(row, rule.where))
+    return next(rule for rule in table.rules if row_matches(row, rule.where))
 
 
 @pytest.mark.parametrize(("table", "method", "dataset", "stated"), paper_options())
@@ -82,7 +82,7 @@ def test_every_number_of_tables_1_to_6_has_its_cell_in_tier_l() -> None:
     count = 0
     for table in MAP.tables.values():
         for row in read_numbers(MAP.source):
-            if not _matches(row, table.where):
+            if not row_matches(row, table.where):
                 continue
             rule = rule_of(table, row)
             epsilon = row["epsilon"] or "inf"
