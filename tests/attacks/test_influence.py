@@ -18,6 +18,7 @@ from dpgnn.attacks.queries import ask, can_ask
 EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
 CONTRACT: dict[str, Any] = {"num_hops": 3, "contraction": 0.8, "beta": 0.5, "head": SHORT}
+WIDTH = {"hidden": SHORT["hidden"]}
 GCN: dict[str, Any] = {"hidden": [8], "training": {"num_epochs": 20}}
 NODE = {"unit": "node", "relation": "add-remove"}
 TAPE: dict[str, Any] = {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}
@@ -52,11 +53,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         "differences",
     ),
     "caribou at node level": (
-        "caribou", {"mode": "sound", **BOUNDED, "options": CONTRACT | {"node": STAGES}}, "differences",
+        "caribou", {"mode": "sound", **BOUNDED, "options": CONTRACT | {"head": WIDTH, "node": STAGES}},
+        "differences",
     ),
     "gap": ("gap", {"mode": "sound", **EDGE, "options": {"num_hops": 2, "head": SHORT}}, "differences"),
     "gap at node level": (
-        "gap", {"mode": "sound", **BOUNDED, "options": {"num_hops": 2, "head": SHORT, "node": STAGES}},
+        "gap", {"mode": "sound", **BOUNDED, "options": {"num_hops": 2, "head": WIDTH, "node": STAGES}},
         "differences",
     ),
     "gap of the code": (
