@@ -193,7 +193,10 @@ def _noise(entry: Entry, clipping: Clipping, mechanism: Mechanism) -> Noise:
 
 
 def _spent(entry: Entry, mechanism: Mechanism, delta: float) -> Callable[[int], float]:
-    """Steps -> epsilon for the history, as the first claim counts it."""
+    """Steps -> epsilon of the training's steps, for the history; the claim counts noisy thresholds too.
+
+    Sound: by composed losses, whatever accountant the claim names. Published: as the claim counts.
+    """
     from dpgnn.accountants import published, rdp
 
     if entry.mode == "sound":

@@ -216,12 +216,18 @@ def _as_the_paper_counts(
 ) -> tuple[Claim, ...]:
     """The same noise and steps by the paper's formula: what the tight count gains is the difference.
 
-    The formula takes N(K, r) changed roots whatever the relation: too few where a record is replaced.
+    The formula takes N(K, r) changed roots whatever the relation: too few where a record is replaced. It
+    knows no thresholds released with noise, so with those there is no such claim.
     """
     from dpgnn.accountants import rdp
     from dpgnn.accountants.published import dpgnn_epsilon
 
-    if entry.options.counting == "theorem-1" or entry.options.num_hops == 0:
+    options = entry.options
+    if (
+        options.counting == "theorem-1"
+        or options.num_hops == 0
+        or options.thresholds == "private-quantile"
+    ):
         return ()
     mechanism, details = counted.mechanism, counted.mechanism.details
     counted_roots = int(details["max_occurrences"])
