@@ -34,12 +34,23 @@ class DiscreteLoss:
         lower: index of the first grid point; point i lies at (lower + i) * step.
         mass: float64 (num_points,), mass under P; >= 0.
         infinity_mass: mass under P where Q has none.
+
+    Raises:
+        ValueError: a mass is negative or not finite; no epsilon may come out of such a loss.
     """
 
     step: float
     lower: int
     mass: Floats
     infinity_mass: float
+
+    def __post_init__(self) -> None:
+        # comparisons with NaN are false
+        usable = self.mass.min() >= 0 and self.mass.max() < math.inf
+        checks.require(bool(usable), "mass", "be finite and >= 0 everywhere", "a mass that is not")
+        rule = "be finite and >= 0"
+        finite = 0 <= self.infinity_mass < math.inf
+        checks.require(finite, "infinity_mass", rule, self.infinity_mass)
 
     @property
     def losses(self) -> Floats:
