@@ -1,13 +1,13 @@
-"""Losses of hundreds of nats: what floating point cannot hold becomes infinite, never small."""
+"""Losses of hundreds of nats and of many steps: what floating point cannot hold becomes infinite."""
 
 import math
 
 import numpy as np
 import pytest
 
-from dpgnn.accountants import calibration, composition, events, pld, rdp, zcdp
+from dpgnn.accountants import calibration, composition, events, gdp, pld, rdp, zcdp
 from dpgnn.accountants.events import compose, compose_all
-from dpgnn.accountants.loss import DiscreteLoss
+from dpgnn.accountants.loss import EXACT_RUNS, TAIL_MASS, DiscreteLoss
 
 DELTA = 1e-5
 
@@ -77,3 +77,22 @@ def test_what_the_profile_has_left_at_the_end_of_the_grid_is_infinite():
     rho = 70 * 2 * 5.0**2 / 8
     assert zcdp.delta(700.0, rho) <= loss.infinity_mass <= zcdp.delta(690.0, rho)
     assert loss.delta(1e4) == loss.infinity_mass
+
+
+@pytest.mark.parametrize(
+    ("mu", "count"), [(0.01, 12_000), (0.01, 30_000), (0.003, 100_000), (0.002, 1_000_000)]
+)
+def test_long_compositions_are_not_below_their_closed_form(poisson, mu, count):
+    # a rate of almost one: the Gaussian, composed by Fourier transforms
+    curve = composition.curve(compose(poisson(1 / mu, 1 - 1e-12, 1, 0), count))
+    whole = mu * math.sqrt(count)
+    for delta in (1e-5, 1e-8, 1e-10, 1e-12):
+        assert curve.epsilon(delta) >= gdp.epsilon(whole, delta)
+    assert curve.epsilon(1e-5) == pytest.approx(gdp.epsilon(whole, 1e-5), rel=1e-3)
+
+
+def test_short_compositions_carry_no_allowance_for_rounding():
+    loss = pld.gaussian_loss(0.02, 1e-4)
+    once = loss.infinity_mass
+    assert loss.self_compose(EXACT_RUNS).infinity_mass <= EXACT_RUNS * once + 2 * TAIL_MASS
+    assert loss.self_compose(3 * EXACT_RUNS).infinity_mass > 2 * EXACT_RUNS * 2.0**-53
