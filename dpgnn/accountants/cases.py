@@ -244,8 +244,15 @@ def caribou(
     relation: Relation,
     degree_bound: int | None = None,
     training: Event[Any] | None = None,
+    proved_training: Event[Any] | None = None,
 ) -> Case:
-    """CARIBOU: Theorems 3 and 6; sound: the same K_eff, converted exactly, composed with the training."""
+    """CARIBOU: Theorems 3 and 6; sound: the same K_eff, converted exactly, composed with the training.
+
+    Args:
+        training: DP-SGD as the publication counts it; None where it is not counted.
+        proved_training: the same as it is proved; `training` when None.
+    """
+    proved = training if proved_training is None else proved_training
     notion = Notion(privacy_unit=unit, relation=relation, degree_bound=degree_bound)
 
     def hops(noise_stddev: float, num_hops: int) -> ContractiveIteration[Any]:
@@ -271,10 +278,10 @@ def caribou(
         reference_sensitivity=sensitivity,
         published_epsilon=stated_epsilon,
         stated=Stated(notion=notion, accountant="caribou theorem 3 or 6", caveats=tuple(caveats)),
-        event=lambda noise, num_hops: _with(hops(noise, num_hops), training),
+        event=lambda noise, num_hops: _with(hops(noise, num_hops), proved),
         notion=notion,
-        assumed_public=("sensitivity of one hop", "number of nodes", "all options"),
-        released=_released(unit, training),
+        assumed_public=_public("hop", sensitivity, proved),
+        released=_released(unit, proved),
         details={"contraction": contraction, "sensitivity": sensitivity},
     )
 
@@ -287,9 +294,20 @@ def aggregation(
     relation: Relation,
     degree_bound: int | None = None,
     training: Event[Any] | None = None,
+    proved_training: Event[Any] | None = None,
+    whole: bool = True,
 ) -> Case:
-    """GAP (`num_steps` hops) and DPDGC (one release): RDP as published; sound: one composed curve."""
+    """GAP (`num_steps` hops) and DPDGC (one release): RDP as published; sound: one composed curve.
+
+    Args:
+        training, proved_training: as for `caribou`; of DPDGC's embedding (and head, at node level).
+        whole: whether the training that is given is all that reads private records.
+    """
     checks.one_of("method", method, ("gap", "dpdgc"))
+    proved = training if proved_training is None else proved_training
+    # the embedding is trained on the edges themselves
+    untrained = method == "dpdgc" and proved is None
+    released = "noisy-state" if untrained else _released(unit, proved if whole else None)
     notion = Notion(privacy_unit=unit, relation=relation, degree_bound=degree_bound)
 
     def stated_epsilon(noise: float, releases: int, delta: float) -> float:
@@ -316,20 +334,26 @@ def aggregation(
         published_epsilon=stated_epsilon,
         stated=Stated(notion=notion, accountant="sum of RDP", caveats=caveats),
         event=lambda noise, releases: _with(
-            compose(_release(noise, sensitivity, relation), releases), training
+            compose(_release(noise, sensitivity, relation), releases), proved
         ),
         notion=notion,
-        assumed_public=("sensitivity of one release", "number of nodes", "all options"),
+        assumed_public=_public("release", sensitivity, proved),
         # weights trained with a counted head pay nothing for the node's own row (methods/_perturb_node.py);
         # the rows themselves, released, would: sqrt(D + D^2) in place of sqrt(D)
-        caveats=() if _released(unit, training) == "weights" else ("own-row-uncounted",),
-        released=_released(unit, training),
+        caveats=() if unit == "edge" or released == "weights" else ("own-row-uncounted",),
+        released=released,
         details={"sensitivity": sensitivity},
     )
 
 
 def _with(event: Event[Any], training: Event[Any] | None) -> Event[Any]:
     return event if training is None else compose_all(event, training)
+
+
+def _public(what: str, sensitivity: float, training: Event[Any] | None) -> tuple[str, ...]:
+    """What the proof of a noisy aggregation takes as public."""
+    nodes = "number of nodes" if training is None else "number of nodes and of training nodes"
+    return (f"sensitivity of one {what} = {sensitivity:.8g}", nodes, "all options")
 
 
 def _released(unit: PrivacyUnit, training: Event[Any] | None) -> Released:

@@ -108,7 +108,8 @@ def dpar(
         notion=notion,
         assumed_public=("number of nodes", "positions of the vectors", "all options"),
         outer_rate=subsample_rate,
-        num_units=num_train_nodes,
+        # delta is about the nodes before the subsample, rounded down
+        num_units=math.floor(num_train_nodes / subsample_rate + 1e-9),
         details={"changed_roots": changed, "sampling_probability": rate},
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal, get_args
 
 from dpgnn import checks
@@ -163,13 +164,17 @@ def mark_large_delta(claims: tuple[Claim, ...], delta: float, num_units: int) ->
 
 
 def in_words(claim: Claim) -> str:
-    """The claim as sentences for a reader who knows no notation but (epsilon, delta)."""
+    """The claim as sentences for a reader who knows no notation but (epsilon, delta).
+
+    epsilon is shown with 4 digits and delta with 3, both rounded up: what is shown holds.
+    """
     protects = _PROTECTS[claim.privacy_unit].format(degree_bound=claim.degree_bound)
     unbounded = math.isinf(claim.epsilon)
     if unbounded:
-        opening = f"No finite epsilon at delta {claim.delta:.3g}"
+        opening = f"No finite epsilon at delta {_rounded_up(claim.delta, 3)}"
     else:
-        opening = f"({claim.epsilon:.4g}, {claim.delta:.3g})-differential privacy"
+        epsilon, delta = _rounded_up(claim.epsilon, 4), _rounded_up(claim.delta, 3)
+        opening = f"({epsilon}, {delta})-differential privacy"
     if unbounded and claim.status == "proved":
         status = "Nothing is proved for what was run."
     elif claim.status == "proved":
@@ -190,3 +195,12 @@ def in_words(claim: Claim) -> str:
         listed = "; ".join(f"{CAVEATS[name].title} ({name})" for name in claim.caveats)
         lines.append(f"Caveats: {listed}.")
     return " ".join(lines)
+
+
+def _rounded_up(value: float, digits: int) -> str:
+    """The value with so many significant digits, never below it as Python writes it."""
+    exact = Decimal(repr(float(value)))
+    if exact == 0:
+        return "0"
+    last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    return f"{float(exact.quantize(last, rounding=ROUND_CEILING)):.{digits}g}"

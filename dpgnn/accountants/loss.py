@@ -3,7 +3,8 @@
 A pair (P, Q) is kept as the law of its privacy loss log dP/dQ under P on the grid step * integers, plus
 a mass at infinity. Every approximation here only raises the hockey-stick divergence: cells are spread to
 their grid points keeping both masses (connect-the-dots: Doroshenko et al. 2022, Algorithm 1), cut tails go
-to infinity. What remains is rounding in floating point (the caveat `float-arithmetic`).
+to infinity, and so does an allowance for the rounding of long compositions. What remains is other rounding
+in floating point (the caveat `float-arithmetic`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ Floats = NDArray[np.floating[Any]]
 
 # Mass that composition may cut from each tail; it is added to the mass at infinity.
 TAIL_MASS = 1e-15
+# Rounding of the power in `self_compose`: each run beyond EXACT_RUNS adds ROUNDING to the mass at infinity.
+# Measured at 1e3..1e6 runs, what rounding takes from a delta is below a tenth of ROUNDING for each run. Up to
+# EXACT_RUNS that is below 1e-13, and nothing is added.
+EXACT_RUNS = 10_000
+ROUNDING = 2.0**-53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,12 +40,23 @@ class DiscreteLoss:
         lower: index of the first grid point; point i lies at (lower + i) * step.
         mass: float64 (num_points,), mass under P; >= 0.
         infinity_mass: mass under P where Q has none.
+
+    Raises:
+        ValueError: a mass is negative or not finite; no epsilon may come out of such a loss.
     """
 
     step: float
     lower: int
     mass: Floats
     infinity_mass: float
+
+    def __post_init__(self) -> None:
+        # comparisons with NaN are false
+        usable = self.mass.min() >= 0 and self.mass.max() < math.inf
+        checks.require(bool(usable), "mass", "be finite and >= 0 everywhere", "a mass that is not")
+        rule = "be finite and >= 0"
+        finite = 0 <= self.infinity_mass < math.inf
+        checks.require(finite, "infinity_mass", rule, self.infinity_mass)
 
     @property
     def losses(self) -> Floats:
@@ -111,6 +128,7 @@ class DiscreteLoss:
         # Position 0 of the circular sum stands for count * lower; turn the window to its front.
         mass = np.roll(mass, -((low - count * self.lower) % size))[: high - low + 1]
         infinity = -math.expm1(count * math.log1p(-self.infinity_mass)) + TAIL_MASS
+        infinity += max(0, count - EXACT_RUNS) * ROUNDING
         return DiscreteLoss(step=self.step, lower=low, mass=mass, infinity_mass=min(1.0, infinity))
 
     def compose(self, other: DiscreteLoss) -> DiscreteLoss:

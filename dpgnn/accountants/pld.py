@@ -34,6 +34,9 @@ from dpgnn.accountants.mixtures import (
 
 Floats = NDArray[np.floating[Any]]
 
+# exp() of losses up to here, and products of two such numbers' differences, stay finite in float64
+MAX_PROFILE_LOSS = 700.0
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossPair:
@@ -155,8 +158,8 @@ def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:
     low, high = ends[:-1], ends[1:]
     # Pr_P[loss <= e] = exp((e - top)/2)/2 on [-top, top).
     p = 0.5 * np.exp((low - top) / 2) * np.expm1((high - low) / 2)
-    q = 0.5 * np.exp((-high - top) / 2) * np.expm1((high - low) / 2)
-    losses = np.concatenate(([-top], np.log(p) - np.log(q), [top]))
+    # log(p/q) of a cell; p and q themselves may be too small for floating point
+    losses = np.concatenate(([-top], (low + high) / 2, [top]))
     masses = np.concatenate(([0.5 * math.exp(-top)], p, [0.5]))
     # A merged cell must be spread over its whole grid cell, which is what from_atoms does.
     return from_atoms(losses, masses, step=step)
@@ -180,15 +183,19 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
     """A loss whose profile is at least the zCDP profile of `count` adaptive selections of K.
 
     The profile bounds a convex function, so its lower convex hull in exp(epsilon) bounds it too, and a
-    convex profile is that of a pair (Zhu, Dong, Wang 2022, Proposition 9 as recalled).
+    convex profile is that of a pair (Zhu, Dong, Wang 2022, Proposition 9 as recalled). The grid ends at
+    MAX_PROFILE_LOSS; what the profile has left there goes to infinity.
     """
     rho = count * zcdp.event_rho(event)
     if rho == 0:
         return nothing(step)
     pure = count * zcdp.pure_epsilon(event)
-    top = min(pure, rho + 2 * math.sqrt(rho * -math.log(1e-20)))
+    if not (math.isfinite(rho) and math.isfinite(pure) and math.isfinite(step)):
+        return everything(step)
+    top = min(pure, rho + 2 * math.sqrt(rho * -math.log(1e-20)), MAX_PROFILE_LOSS)
     stride = max(1, math.ceil(top / step / 8192))  # a coarser grid still bounds
     grid = np.arange(math.ceil(top / step / stride) + 1) * (stride * step)
+    grid = grid[grid <= MAX_PROFILE_LOSS]
     profile = np.where(grid < pure, zcdp.profile(grid, rho), 0.0)
     return from_profile(grid, profile, step)
 
@@ -197,7 +204,7 @@ def from_profile(grid: Floats, profile: Floats, step: float) -> DiscreteLoss:
     """The loss with the largest convex profile below `profile` in both directions.
 
     Args:
-        grid: float64 (n,), epsilons 0 = grid[0] < grid[1] < ..., multiples of step.
+        grid: float64 (n,), epsilons 0 = grid[0] < grid[1] < ... <= MAX_PROFILE_LOSS, multiples of step.
         profile: float64 (n,), upper bounds on delta at each; used for both directions.
         step: grid step in nats.
     """

@@ -117,48 +117,25 @@ def case_of(args: argparse.Namespace) -> Case:
         return cases.gaussian(
             sensitivity=args.sensitivity, unit=args.privacy_unit, relation=args.relation
         )
-    common = {
-        "sensitivity": args.sensitivity,
-        "unit": args.privacy_unit,
-        "relation": args.relation,
-        "degree_bound": args.degree_bound,
-        "training": training_event(args),
-    }
-    if method == "caribou":
-        return cases.caribou(contraction=args.contraction, **common)
-    return cases.aggregation(method=method, **common)
+    from dpgnn.cli.account_perturb import perturb_case
 
-
-def training_event(args: argparse.Namespace) -> Any:
-    """The DP-SGD of encoder and head that is composed with the aggregation, or None when not given."""
-    from dpgnn import checks
-    from dpgnn.accountants.events import PoissonRoots, compose
-
-    given = {
-        "--training-noise": args.training_noise,
-        "--training-steps": args.training_steps,
-        "--training-rate": args.training_rate,
-    }
-    missing = [name for name, value in given.items() if value is None]
-    if len(missing) == len(given):
-        return None
-    if missing:
-        checks.fail("training", "be given whole", missing, f"add {', '.join(missing)}")
-    changed = (1, 0) if args.relation == "add-remove" else (1, 1)
-    step: PoissonRoots[Any] = PoissonRoots(
-        relation=args.relation,
-        noise_stddev=args.training_noise,
-        clipping_norm=1.0,
-        sampling_probability=args.training_rate,
-        d_plus=changed[0],
-        d_minus=changed[1],
-    )
-    return compose(step, args.training_steps)
+    return perturb_case(args)
 
 
 def step_counts(num_steps: int, points: int = 12) -> list[int]:
     """Up to `points` counts from 1 to num_steps, evenly spaced, the last included."""
     return sorted({max(1, round(num_steps * i / points)) for i in range(1, points + 1)})
+
+
+def units_words(case: Case) -> str:
+    """Which units delta is compared with; more of them would allow less."""
+    if case.method == "dpar":
+        return f"{case.num_units} (nodes before the subsample)"
+    if case.method in _ROOT_METHODS:
+        return (
+            f"{case.num_units} (only training nodes were counted; a graph with more asks for less)"
+        )
+    return "not counted (no number of nodes was asked); delta should be below 1/(10 units)"
 
 
 def as_dict(
@@ -180,6 +157,7 @@ def as_dict(
         "epsilon": found.epsilon,
         "delta": args.delta,
         "target_epsilon": args.target_epsilon,
+        "delta_units": units_words(case),
         "details": dict(case.details),
         "claims": [claim.to_dict() for claim in found.claims],
         "in_words": [in_words(claim) for claim in found.claims],
@@ -205,6 +183,7 @@ def as_text(
         (case.counted, str(found.num_steps)),
         ("epsilon", f"{found.epsilon:.6g}"),
         ("delta", f"{args.delta:.6g}"),
+        ("delta's units", units_words(case)),
         *((name.replace("_", " "), f"{value}") for name, value in case.details.items()),
     ]
     if found.steps_within_target is not None:
@@ -302,15 +281,26 @@ def _add_method(parser: argparse.ArgumentParser, method: str) -> None:
         add("--ranking-share", type=float, default=0.5, help="share of the budget for the vectors")
         add("--column-cap", type=int, default=2, help="s, entries kept per column (sound)")
     else:
-        add("--sensitivity", type=float, default=1.0, help="L2 change of one release")
+        default = 1.0 if method == "gaussian" else None
+        told = "" if method == "gaussian" else "; 1 in published mode, to be given in sound mode"
+        add("--sensitivity", type=float, default=default, help=f"L2 change of one release{told}")
         unit, relation = ("node", "replace-one") if method == "gaussian" else ("edge", "add-remove")
         _add_notion(parser, UNITS, unit, relation)
         if method != "gaussian":
-            add("--training-noise", type=float, help="noise multiplier of encoder and head")
-            add("--training-steps", type=int, help="their steps")
-            add("--training-rate", type=float, help="their Poisson rate")
+            what = "the embedding" if method == "dpdgc" else "encoder and head"
+            _add_training(parser, "training", what)
+    if method == "dpdgc":
+        _add_training(parser, "head", "the head, at node level")
     if method == "caribou":
         add("--contraction", type=float, required=True, help="c in [0, 1]")
+
+
+def _add_training(parser: argparse.ArgumentParser, name: str, what: str) -> None:
+    """The flags of one private training that is composed with the releases."""
+    noise = f"noise of {what} over its sensitivity C (d+ + d-), as a plan's noise_multiplier"
+    parser.add_argument(f"--{name}-noise", type=float, help=noise)
+    parser.add_argument(f"--{name}-steps", type=int, help="its steps")
+    parser.add_argument(f"--{name}-rate", type=float, help="its Poisson rate")
 
 
 def _add_notion(

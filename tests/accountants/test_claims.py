@@ -45,6 +45,27 @@ def test_every_unit_relation_status_and_selection_has_words():
             assert ("at most 20" in words) == (unit == "node-bounded")
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "shown"),
+    [
+        (1.00049, 1.004e-5, "(1.001, 1.01e-05)"),
+        (7.9999999999, 1e-5, "(8, 1e-05)"),  # calibrated to its target from below
+        (8.0, 1.1e-6, "(8, 1.1e-06)"),
+        (8.000001, 1.0996096e-06, "(8.001, 1.1e-06)"),
+        (0.0012341, 0.0, "(0.001235, 0)"),
+        (9999.1, 9.991e-5, "(1e+04, 0.0001)"),
+        (0.0, 0.1, "(0, 0.1)"),
+        (12, 0.002, "(12, 0.002)"),
+    ],
+)
+def test_what_is_shown_is_rounded_up(epsilon, delta, shown):
+    words = in_words(replace(CLAIM, epsilon=epsilon, delta=delta))
+    assert words.startswith(shown + "-differential privacy")
+    numbers = [float(part) for part in shown.strip("()").split(",")]
+    assert numbers[0] >= epsilon
+    assert numbers[1] >= delta
+
+
 def test_an_infinite_epsilon_is_an_answer():
     words = in_words(replace(CLAIM, epsilon=math.inf))
     assert words.startswith("No finite epsilon at delta 1.1e-06")

@@ -64,10 +64,11 @@ OTHERS = {
     "--num-steps 20",
     "dpar": "--num-train-nodes 2000 --batch-size 60 --subsample-rate 0.09 --num-steps 100 "
     "--target-epsilon 2",
-    "caribou": "--contraction 0.9 --num-steps 4 --target-epsilon 4",
-    "gap": "--num-steps 2 --target-epsilon 4 --privacy-unit node-bounded --relation null-one "
-    "--degree-bound 20 --training-noise 3 --training-steps 40 --training-rate 0.1",
-    "dpdgc": "--num-steps 1 --target-epsilon 4",
+    "caribou": "--contraction 0.9 --num-steps 4 --target-epsilon 4 --sensitivity 1.2728",
+    "gap": "--sensitivity 4.4722 --num-steps 2 --target-epsilon 4 --privacy-unit node-bounded "
+    "--relation null-one --degree-bound 20 --training-noise 3 --training-steps 40 --training-rate 0.1",
+    "dpdgc": "--sensitivity 1.4143 --num-steps 1 --target-epsilon 4 --training-noise 2 "
+    "--training-steps 40 --training-rate 0.1",
     "gaussian": "--num-steps 3 --noise-multiplier 2",
 }
 
@@ -121,3 +122,18 @@ def test_a_delta_that_is_too_large_is_said_of_the_claims(capsys):
             assert all(("delta-too-large" in c["caveats"]) == said for c in values["claims"])
     words = ["account", "gaussian", "--num-steps", "1", "--noise-multiplier", "2", "--json"]
     assert "delta-too-large" in run(capsys, *words, "--delta", "0.5", "--mode", "sound")
+
+
+def test_the_output_says_which_units_delta_is_compared_with(capsys):
+    words = ["--num-train-nodes", "2000", "--batch-size", "60", "--num-steps", "10"]
+    words += ["--noise-multiplier", "20"]
+    for rate, units in (("0.09", 22222), ("1.0", 2000)):
+        dpar = ["account", "dpar", *words, "--subsample-rate", rate, "--json"]
+        for delta, said in ((0.9 / (10 * units), False), (1.1 / (10 * units), True)):
+            values = json.loads(run(capsys, *dpar, "--delta", repr(delta)))
+            assert ("delta-too-large" in values["claims"][0]["caveats"]) == said
+        assert values["delta_units"] == f"{units} (nodes before the subsample)"
+    text = run(capsys, "account", "dp_mlp", *words, "--delta", "1e-5")
+    assert "2000 (only training nodes were counted" in text
+    text = run(capsys, "account", "gaussian", *words[4:], "--delta", "1e-5")
+    assert "not counted (no number of nodes was asked)" in text
