@@ -78,7 +78,15 @@ def test_a_run_of_the_reference_is_made_again(
     made = folder / "results" / "studies" / study / "runs" / run / "record.json"
     record = json.loads(made.read_text(encoding="utf-8"))
     assert record["config_sha256"] == kept["config_sha256"]
-    assert record["inputs"] == kept["inputs"]
+    compared = set(kept["inputs"])
+    if (
+        "minimum_degree" in kept["facts"]["depends_on_structure"]
+        and kept["entry"]["mode"] == "sound"
+    ):
+        # the sample's file held the smallest degree when the record was made; sound runs measure none now
+        compared.remove("prepared_sha256")
+    for name in compared:
+        assert record["inputs"][name] == kept["inputs"][name], name
     assert rounded(record["plan"]) == rounded(kept["plan"])
     for part in ("val", "test"):
         if part in kept["metrics"]:
