@@ -275,6 +275,6 @@ def _noise(differences: Sequence[Difference]) -> list[str]:
     words = [item.verdict for item in differences]
     clear, unclear = words.count("larger than the noise"), words.count("unclear")
     return [
-        f"Of {count(total, 'paired comparison')}, {clear} are larger than the noise after Holm's "
-        f"correction, {unclear} are unclear and {total - clear - unclear} are inside the noise."
+        f"Of {count(total, 'paired comparison')}, after Holm's correction: {clear} larger than the noise, "
+        f"{unclear} unclear and {total - clear - unclear} inside the noise."
     ]
