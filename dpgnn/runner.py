@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 # what else decides a record besides the method's own code
 RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
 # the record is last: where it stands, the others do too
-INPUTS = "inputs.json"
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
+# beside a kept copy, and written after it: what configuration, code and inputs it is of
+FINGERPRINT = "fingerprint.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +141,13 @@ def run_one(
         source=method.source,
         config_sha256=sha256_json(config),
         code_sha256=code,
-        # a hash tells neighbouring graphs apart, so a release shows none
-        inputs=inputs.hashes if inputs.randomness == "study" else {},
+        inputs=recorded_inputs(inputs),
         budget=_budget(inputs.epsilon, delta, None),
         randomness=streams.recorded(),
         num_threads=inputs.performance.num_threads,
         versions=versions(),
     )
-    kept = _kept(finished, base, inputs.hashes)
+    kept = _kept(finished, fingerprint)
     if finished is not None and kept is not None:
         _copy(finished, out)
         return kept
@@ -158,7 +158,7 @@ def run_one(
     except ValueError as error:
         record = dataclasses.replace(base, status="failed", reason=f"plan: {error}")
         _write(out, record, None, {}, _resources(started, clock, inputs.performance))
-        _copy(out, finished, inputs.hashes)
+        _keep(out, finished, fingerprint)
         return record
     edge_caveats = inputs.edge_caveats if method.uses_edges else ()
     # here, so that no method can forget it
@@ -194,7 +194,7 @@ def run_one(
     )
     resources = _resources(started, clock, inputs.performance) | {"train_seconds": trained}
     _write(out, record, fitted, {"released": method.name}, resources)
-    _copy(out, finished, inputs.hashes)
+    _keep(out, finished, fingerprint)
     context.store.clear()
     return record
 
@@ -208,21 +208,30 @@ def _may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
     return randomness == "study" or len(plan.mechanisms) <= 1 or method.restartable
 
 
-def _kept(folder: Path | None, base: Record, hashes: Mapping[str, Any]) -> Record | None:
+def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
+    """Hashes of the inputs as the record holds them; none in a release, where they tell graphs apart."""
+    return dict(inputs.hashes) if inputs.randomness == "study" else {}
+
+
+def _kept(folder: Path | None, fingerprint: str) -> Record | None:
     """The record of a kept run when it is of the same configuration, code and inputs."""
-    if folder is None or not (folder / RUN_FILES[-1]).exists():
+    if folder is None or not (folder / FINGERPRINT).exists():
         return None
-    record = read_record(folder / RUN_FILES[-1])
-    same = (record.config_sha256, record.code_sha256, read_json(folder / INPUTS))
-    return record if same == (base.config_sha256, base.code_sha256, dict(hashes)) else None
+    same = read_json(folder / FINGERPRINT) == fingerprint
+    return read_record(folder / RUN_FILES[-1]) if same else None
 
 
-def _copy(source: Path, target: Path | None, hashes: Mapping[str, Any] | None = None) -> None:
-    """Copy a run's files, the record last; `hashes` of the inputs stay in the scratch folder."""
-    if target is None:
+def _keep(out: Path, folder: Path | None, fingerprint: str) -> None:
+    """Keep a copy of a run's files; the fingerprint, which may read private inputs, stays with the copy."""
+    if folder is None:
         return
-    if hashes is not None:
-        write_json(target / INPUTS, hashes)
+    (folder / FINGERPRINT).unlink(missing_ok=True)
+    _copy(out, folder)
+    write_json(folder / FINGERPRINT, fingerprint)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a run's files, the record last."""
     for name in RUN_FILES:
         with atomic_write(target / name) as file:
             file.write((source / name).read_bytes())
@@ -273,6 +282,7 @@ def _entry_of(entry: Entry, title: str) -> dict[str, Any]:
 
 
 def config_of(inputs: RunInputs) -> dict[str, Any]:
+    """What of a run's inputs is configuration: the record states its hash."""
     return {
         "key": dict(inputs.key),
         "entry": dataclasses.asdict(inputs.entry),

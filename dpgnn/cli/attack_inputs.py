@@ -125,7 +125,7 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
     now = {
         "options": sha256_json(runner.config_of(inputs)),
         "code": code_sha256(methods.TABLE[inputs.entry.method], *runner.RUNNER_MODULES),
-        "inputs": dict(inputs.hashes),
+        "inputs": runner.recorded_inputs(inputs),
     }
     then = {
         "options": record.config_sha256,

@@ -123,17 +123,22 @@ def test_noise_that_is_repeated_cancels_and_no_claim_covers_that() -> None:
     assert (found["claim_covers_answers"], found["exceeds_claim"]) == (False, False)
 
 
-def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
+def gap_request(sets: tuple[Any, ...]) -> AttackRequest:
+    """A small request about GAP at edge level."""
     target = fitted(
         "gap", mode="sound", unit="edge", relation="add-remove",
         options={"num_hops": 1, "head": SHORT},
     )  # fmt: skip
-    request = AttackRequest(
+    return AttackRequest(
         entry=target.entry, budget=_budget(), graph=target.graph, full_graph=target.graph,
         split=target.split, prepared=None, state=target.state,
         axes={"dataset": "two", "setting": "s", "entry": "gap", "epsilon": "4", "repeat": 0},
-        sizes=Sizes(sets=("unbalanced", "high", "held-out"), num_nodes=20, num_pairs=40, num_fresh_pairs=6),
+        sizes=Sizes(sets=sets, num_nodes=20, num_pairs=40, num_fresh_pairs=6),
     )  # fmt: skip
+
+
+def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
+    request = gap_request(("unbalanced", "high", "held-out"))
     found = run_linkteller(request)
     kinds = [(r["pair_set"], r["direction"], r["noise"], r["status"]) for r in found]
     assert kinds == [
@@ -150,16 +155,7 @@ def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
 
 
 def test_one_failure_keeps_what_else_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = fitted(
-        "gap", mode="sound", unit="edge", relation="add-remove",
-        options={"num_hops": 1, "head": SHORT},
-    )  # fmt: skip
-    request = AttackRequest(
-        entry=target.entry, budget=_budget(), graph=target.graph, full_graph=target.graph,
-        split=target.split, prepared=None, state=target.state,
-        axes={"dataset": "two", "setting": "s", "entry": "gap", "epsilon": "4", "repeat": 0},
-        sizes=Sizes(sets=("unbalanced",), num_nodes=20, num_pairs=40, num_fresh_pairs=6),
-    )  # fmt: skip
+    request = gap_request(("unbalanced",))
     real = linkteller.pair_scores
 
     def failing(*args: object, **named: object) -> np.ndarray:

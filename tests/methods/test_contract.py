@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -222,6 +223,24 @@ def test_a_release_shows_no_metric_no_loss_and_no_seed(
     assert columns <= {"step", "epsilon"}
     first, second = (load_file(tmp_path / x / "model.safetensors") for x in "ab")
     assert any(not np.array_equal(first[key], second[key]) for key in first), "noise was repeated"
+
+
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_a_kept_run_is_used_for_the_same_inputs_only(tmp_path: Path, randomness: Any) -> None:
+    support = Support(privacy_unit="node", relation="add-remove")
+    inputs = inputs_of(entry_of("dp_mlp", "sound", support), randomness=randomness)
+    other = dataclasses.replace(inputs, hashes={"graph_sha256": "another"})
+    made = []
+    for given in (inputs, inputs, other):
+        run_one(given, tmp_path / "out", work=None, finished=tmp_path / "kept")
+        made.append((tmp_path / "out" / "model.safetensors").read_bytes())
+        resources = json.loads((tmp_path / "out" / "resources.json").read_text())
+        made.append(resources["started"] + str(resources["seconds"]))
+    # the second is the first, also in a release, where a second training would be a second release
+    assert made[:2] == made[2:4]
+    assert made[5] != made[3]
+    (tmp_path / "kept" / "fingerprint.json").unlink()
+    run_one(other, tmp_path / "out", work=None, finished=tmp_path / "kept")
 
 
 @pytest.mark.parametrize("name", [n for n in methods.TABLE if methods.get(n).prepare is not None])
