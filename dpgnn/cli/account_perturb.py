@@ -128,7 +128,7 @@ def _training(args: argparse.Namespace) -> tuple[Event[Any] | None, dict[str, An
         if _given(args, "head"):
             checks.fail("training", "be given with the head's", None, "add the --training-* flags")
         return None, {}
-    changed = (1, 0) if args.relation == "add-remove" else (1, 1)
+    changed = _own_roots(args)
     event = _steps(args, "training", changed, args.training_noise)
     if _given(args, "head"):
         event = compose_all(event, _steps(args, "head", changed, args.head_noise))

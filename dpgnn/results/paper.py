@@ -72,15 +72,16 @@ def verdict_of(
 ) -> str:
     """Whether ours lies within the spread of the paper's value.
 
-    Within: |difference| <= 2 sqrt(s_ours^2 + s_paper^2) + r + t with the standard deviations of single runs
-    (a missing one is taken to be as large as the other), r the most that the paper's value was rounded by
-    and t one test node, the smallest step of our score: two runs that agree may hide a spread below it.
+    Within: |difference| <= max(2 sqrt(s_ours^2 + s_paper^2), t) + r with the standard deviations of single
+    runs (a missing one is taken to be as large as the other), t one test node, the smallest step of our
+    score (runs that agree may hide a spread below it), and r the most that the paper's value was rounded by.
     """
     known = [std for std in (ours_std, paper_std) if std is not None]
     if not known:
         return "no spread known"
     ours, paper = (known * 2)[:2]
-    within = abs(difference) <= 2 * math.hypot(ours, paper) + rounding + resolution + 1e-12
+    spread = max(2 * math.hypot(ours, paper), resolution)
+    within = abs(difference) <= spread + rounding + 1e-12
     return "within spread" if within else "outside"
 
 
@@ -206,7 +207,8 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             f"Values in percent; {mapping.stated_as} beside ours, difference in points (ours minus "
             f"{mapping.stated_as}). {listed} of {len(rows)} values. Within spread: the difference is at most "
             "twice the two standard deviations of single runs added in quadrature (a missing one is taken to "
-            "be as large as the other), what the stated value was rounded by and one test node of ours. No "
+            "be as large as the other) but no less than one test node of ours, and what the stated value was "
+            "rounded by. No "
             "spread known: one repeat of ours, and none is stated."
         ),
         columns=(

@@ -115,7 +115,9 @@ def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
     assert all(result["exceeds_claim"] and result["auc"] > 0.99 for result in leaking)
     frozen = chosen(found, attack="linkteller", dataset="cora", noise="frozen", direction="mix")
     repeating = [r for r in frozen if r["key"]["entry"] in ("caribou", "gap")]
-    assert all(result["auc"] > 0.98 and not result.get("exceeds_claim") for result in repeating)
+    for result in repeating:
+        assert result["auc"] > (0.98 if result["key"]["epsilon"] == "32" else 0.99)
+        assert not result.get("exceeds_claim")
     assert all(round(r["auc"], 3) == 1.0 for r in repeating if r["key"]["epsilon"] == "1")
 
 

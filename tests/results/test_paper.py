@@ -284,6 +284,8 @@ def test_a_value_that_was_rounded_to_ours_is_not_outside(runs: list[Run], info: 
     # one test node of ours may be all that separates two values without spread
     assert verdict_of(0.005, 0.0, 0.0, resolution=0.005) == "within spread"
     assert verdict_of(0.0056, 0.0, 0.0, rounding=0.0005, resolution=0.005) == "outside"
+    # a spread that is known and larger is not widened by it
+    assert verdict_of(0.05, 0.02, 0.0, resolution=0.02) == "outside"
     # of a table's values, the one with most decimals says how they were rounded
     first, second = (table.rows[0] for table in make(MAP, runs, info))
     assert (first["rounding"], second["rounding"]) == (pytest.approx(5e-4), pytest.approx(5e-4))
