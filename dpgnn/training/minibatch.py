@@ -68,7 +68,8 @@ def train(
         gradients: made with `clipping=None`.
         initial: flat parameters.
         evaluate: named parameters -> metrics for the history.
-        metric: the key that "best_validation" maximises.
+        metric: the key that "best_validation" maximises; where `evaluate` gives none (no validation
+            nodes) the last weights are kept.
         before_step: told each step's number first, as in `dp_sgd.train`.
 
     Returns:
@@ -100,9 +101,14 @@ def train(
             raise ValueError(f"weights must be finite, got NaN at step {step}; lower lr")
         weights = state.result()
         values: Row = dict(evaluate(network.named(weights))) if evaluate is not None else {}
-        if run.selection == "best_validation" and values[metric] > state.extra["best_score"]:
-            state.extra["best"].copy_(weights)
-            state.extra["best_score"].fill_(values[metric])
+        if run.selection == "best_validation":
+            # without validation nodes there is nothing to select on: keep the last weights
+            score = values.get(metric)
+            if score is None:
+                state.extra["best"].copy_(weights)
+            elif score > state.extra["best_score"]:
+                state.extra["best"].copy_(weights)
+                state.extra["best_score"].fill_(score)
         return values
 
     shows = streams.randomness == "study" and hasattr(type(gradients), "mean_loss")

@@ -67,13 +67,13 @@ def entry_of(name: str, mode: Any, support: Support | None) -> Entry:
 
 def inputs_of(entry: Entry, randomness: str = "study", **changes: Any) -> RunInputs:
     """One run on the toy graph."""
-    method = methods.get(entry.method)
+    method, split = methods.get(entry.method), changes.get("split", SPLIT)
     spec = method.sampler(entry)
     prepared = None
     if spec is not None:
         assert method.prepare is not None
         rng = seeds.child(0, "sampler", sampler=spec.label)
-        prepared = method.prepare(GRAPH, SPLIT, spec, rng)
+        prepared = method.prepare(GRAPH, split, spec, rng)
     private = entry.mode != "nonprivate"
     values: dict[str, Any] = {
         "key": {
@@ -241,6 +241,18 @@ def test_a_kept_run_is_used_for_the_same_inputs_only(tmp_path: Path, randomness:
     assert made[5] != made[3]
     (tmp_path / "kept" / "fingerprint.json").unlink()
     run_one(other, tmp_path / "out", work=None, finished=tmp_path / "kept")
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), CASES)
+def test_a_split_without_validation_nodes_is_trained_on(
+    tmp_path: Path, name: str, mode: Any, support: Support | None
+) -> None:
+    entry, rest = entry_of(name, mode, support), np.concatenate([SPLIT.val_idx, SPLIT.test_idx])
+    split = dataclasses.replace(SPLIT, val_idx=np.zeros(0, dtype=np.int64), test_idx=np.sort(rest))
+    record = run(tmp_path, entry, split=split)
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["test"]["num_nodes"] == len(rest)
+    assert "val" not in record["metrics"]
 
 
 @pytest.mark.parametrize("name", [n for n in methods.TABLE if methods.get(n).prepare is not None])

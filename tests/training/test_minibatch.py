@@ -84,6 +84,15 @@ def test_the_best_validated_weights_are_kept_also_across_a_restart(
     assert torch.equal(resumed, whole)
 
 
+def test_without_scores_to_select_on_the_last_weights_are_kept(make_problem, streams, quiet):
+    problem, batches = make_problem(0), fixed_size_batches(9, 3)
+    last, _ = go(problem, PlainRun(num_steps=8, batches=batches), streams, quiet)
+    run = PlainRun(num_steps=8, batches=batches, selection="best_validation", num_rows=4)
+    unselected, history = go(problem, run, streams, quiet, evaluate=lambda weights: {})
+    assert torch.equal(unselected, last)
+    assert len(history) == 4
+
+
 def test_an_empty_batch_changes_nothing(make_problem, streams, quiet):
     problem = make_problem(0)
     run = PlainRun(num_steps=3, batches=poisson_batches(9, 0.0))
