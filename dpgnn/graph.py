@@ -27,7 +27,8 @@ class Graph:
 
     Attributes:
         name: the data set's name; appears in messages and paths.
-        x: float32, shape (num_nodes, num_features), a dense array or a scipy CSR array; finite.
+        x: float32, shape (num_nodes, num_features), a dense array or a scipy CSR array; finite. CSR
+            entries that stand twice are summed into one, because norms of rows are taken entry by entry.
         edge_index: int64, shape (2, num_edges); row 0 sources, row 1 targets; messages go source to
             target. An undirected edge is stored as both directions.
         y: int64, shape (num_nodes,), -1 where unlabelled; or uint8, shape (num_nodes, num_labels),
@@ -55,6 +56,10 @@ class Graph:
 
     def __post_init__(self) -> None:
         one_of("task", self.task, TASKS)
+        if _is_csr(self.x) and not self.x.has_canonical_format:
+            once = self.x.copy()
+            once.sum_duplicates()
+            object.__setattr__(self, "x", once)
         _check_features(self.name, self.x)
         at_least(f"graph {self.name}: num_nodes", self.num_nodes, 1)
         at_least(f"graph {self.name}: num_classes", self.num_classes, 1)
@@ -122,6 +127,8 @@ def _arrays(x: Features) -> tuple[np.ndarray, ...]:
 
 
 def _is_csr(x: Any) -> bool:
+    if isinstance(x, np.ndarray):
+        return False
     import scipy.sparse as sp
 
     return sp.issparse(x) and x.format == "csr"

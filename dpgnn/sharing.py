@@ -7,6 +7,7 @@ Records, models, tables and figures are results and travel.
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -54,6 +55,26 @@ def ignore_text() -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
+def own_remembered(root: Path) -> set[str]:
+    """Names of a user's own data sets that Snakemake's memory has checksums of.
+
+    Whoever holds two candidates of a private graph could tell by a checksum which of them was used.
+    """
+    memory, found = root / ".snakemake" / "metadata", set()
+    for path in memory.rglob("*") if memory.is_dir() else ():
+        if path.is_dir():
+            continue
+        # Snakemake names a file by its output's path in base64, cut into folders "@..." where it is long
+        text = "".join(part.removeprefix("@") for part in path.relative_to(memory).parts)
+        try:
+            parts = Path(base64.urlsafe_b64decode(text).decode()).parts
+        except ValueError:
+            continue
+        if len(parts) > 2 and parts[:2] == ("results", "graphs"):
+            found.add(parts[2])
+    return found - set(read_sources())
+
+
 def share(
     study: Study,
     path: Path,
@@ -76,6 +97,9 @@ def share(
     Returns:
         what was done, in one line.
 
+    Guarantee: nothing made of a data set that may not leave is versioned or sent, nor Snakemake's memory
+    where it holds checksums of an own graph; records, models and pages are, and stand on their claims.
+
     Raises:
         ValueError: the study is not finished, or git or DVC is not set up here.
         RuntimeError: DVC holds a data set that may not leave; nothing was committed or pushed.
@@ -86,7 +110,9 @@ def share(
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         targets = ["graphs", "splits", "prepared"]
-        targets += [f"runs@{study.name}", f"report@{study.name}", "memory"]
+        targets += [f"runs@{study.name}", f"report@{study.name}"]
+        own = sorted(own_remembered(root))
+        targets += [] if own else ["memory"]
         _dvc(root, "commit", "-f", "-q", *targets)
         kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
         wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
@@ -107,6 +133,8 @@ def share(
         words.append("commits pushed")
     if kept_back:
         words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
+    if own:
+        words.append(f"so does Snakemake's memory, which holds checksums of {', '.join(own)}")
     return ", ".join(words)
 
 

@@ -41,6 +41,16 @@ def test_sparse_and_dense_features_are_equal():
     )
 
 
+def test_sparse_entries_that_stand_twice_are_summed_and_the_callers_array_is_left():
+    parts = (np.array([1, 2, 3], np.float32), np.array([2, 0, 2]), np.array([0, 3, 3, 3]))
+    x = sp.csr_array(parts, shape=(3, 3))
+    graph = toy(x=x)
+    assert graph.x.has_canonical_format
+    np.testing.assert_array_equal(graph.x.toarray(), [[2, 0, 4], [0, 0, 0], [0, 0, 0]])
+    assert x.nnz == 3
+    assert graph.x.data.tolist() == [2, 4]
+
+
 BAD = {
     "x of another dtype": ({"x": np.eye(3)}, "x must be float32"),
     "x that is a list": ({"x": [[1.0]]}, "x must be a numpy array or a scipy CSR array"),

@@ -92,7 +92,8 @@ def clip_factors(
     exact sum of a_t fl(factor g_t)^T has norm <= bound, for every part. Proof: let S = sum_t |a_t||g_t|.
     `squared` is at least the exact squared norm (its kernels add gamma S^2, gamma the number of added
     terms times the accumulator's unit). Rounding the factor and fl(factor g_t) moves the sum by at most
-    2 unit S factor, which the term 4 unit S below covers. Where fl(factor g_t) underflows, an entry is
+    2 unit S factor, which the term 4 unit S below covers; a factor too small for a normal number of the
+    rows' dtype has no such relative error and becomes 0. Where fl(factor g_t) underflows, an entry is
     wrong by at most 2^-150 (float32); rows with |a_t| > LARGEST_ROW = 1e20 count as non-finite, so this
     moves the sum by less than 2^-150 1e20 sqrt(num_entries) num_rows, far below the 2^-30 of the bound
     that is kept back, for every bound >= 1e-9 and up to 1e12 entries and rows.
@@ -120,4 +121,6 @@ def clip_factors(
         kept_back = bounds[:, None] * (1.0 - unit / 64.0)
         factors = np.minimum(1.0, kept_back / norm)
     factors[:, bad] = 0.0
+    smallest = np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny
+    factors[factors < smallest] = 0.0
     return factors[part_of], bad

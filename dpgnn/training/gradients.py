@@ -21,6 +21,8 @@ from dpgnn.training.clipping import Clipping, Per, uniform_clipping
 Path = Literal["auto", "compiled", "autograd", "torch"]
 # rows of trees at once when norms are measured; fixed, so that they do not depend on the path
 NORM_ROWS = 4096
+# and with dropout, whose masks are drawn chunk by chunk, so that they depend on neither device nor memory
+DROPOUT_ROWS = 2560
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,8 @@ class Execution:
     Attributes:
         device: "cpu", "cuda", "cuda:1".
         dtype: "float32" or "float64"; half precision is refused, its norms would not be bounds.
-        chunk_rows: rows of trees handled at once; None chooses from the device and its free memory.
+        chunk_rows: rows of trees handled at once; None chooses from the device and its free memory. Dropout
+            draws its masks chunk by chunk, so with it chunks always have `DROPOUT_ROWS` rows.
         path: compiled (CPU loops), autograd (any network on the CPU, compiled norms), torch (torch alone,
             any device), auto (the first of these that can).
     """
@@ -92,9 +95,8 @@ class RootGradients:
         self.dropout = dropout
         self.path = _choose_path(network, execution, with_dropout=dropout is not None)
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
-        self.chunk_rows = execution.chunk_rows or _default_chunk_rows(
-            self.path, network, self.device
-        )
+        chosen = execution.chunk_rows if dropout is None else DROPOUT_ROWS
+        self.chunk_rows = chosen or _default_chunk_rows(self.path, network, self.device)
         self.track_loss, self._count = False, 0
         dtype = execution.torch_dtype
         self._sum = torch.zeros(network.num_parameters, dtype=dtype, device=self.device)
@@ -248,7 +250,7 @@ def _choose_path(network: Network, execution: Execution, *, with_dropout: bool) 
 def _default_chunk_rows(path: str, network: Network, device: torch.device) -> int:
     """About what stays in cache on a CPU; a fifth of the free memory on a GPU."""
     if device.type != "cuda":
-        return 4096 if path == "compiled" else 2560
+        return 4096 if path == "compiled" else DROPOUT_ROWS
     free, _ = torch.cuda.mem_get_info(device)
     widths = sum(op.num_in + op.num_out for op in network.linears)
     # float32 values and gradients, their float64 copies for norms, and autograd's own
@@ -260,11 +262,12 @@ def _dense(x: Any) -> np.ndarray:
 
 
 def _sorted(x: Any) -> Any:
-    """CSR with sorted indices and 64-bit pointers, as the kernels expect."""
+    """CSR with sorted indices, each once, and 64-bit pointers, as the kernels expect."""
     import scipy.sparse as sp
 
     x = sp.csr_array(x)
-    if not x.has_sorted_indices:
-        x = x.sorted_indices()
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
     parts = (x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64))
     return sp.csr_array(parts, shape=x.shape)

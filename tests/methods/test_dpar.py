@@ -309,6 +309,23 @@ def test_dropout_keeps_each_clipped_gradient_within_the_norm() -> None:
     assert max(lengths) > 0.99 * norm
 
 
+def test_with_dropout_a_sum_does_not_depend_on_the_chunks_asked_for() -> None:
+    config = resolved(entry_of("published", num_vectors=None))
+    network = network_of(config, GRAPH, hop=True)
+    rows = weighted_rows(sp.csr_array(np.eye(60)), GRAPH.y.copy())
+    flat, sums = network.initial(rng=np.random.default_rng(0)), []
+    for chunk_rows in (None, 8, 1000):
+        dropout = Dropout(0.1, Streams(root_seed=0, axes={"repeat": 0}))
+        gradients = RootGradients(
+            network, GRAPH.x, rows, clipping=global_clipping(1.0), dropout=dropout,
+            execution=Execution(chunk_rows=chunk_rows),
+        )  # fmt: skip
+        dropout.before_step(1)
+        sums.append(gradients(flat, np.arange(60)).clone())
+    assert torch.equal(sums[0], sums[1])
+    assert torch.equal(sums[0], sums[2])
+
+
 def test_one_node_moves_the_sum_by_no_more_than_the_plan_says() -> None:
     """Every node, random features and labels: at most s + 1 roots of 2C each, with the rows released."""
     rng = np.random.default_rng(3)

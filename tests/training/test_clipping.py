@@ -97,6 +97,21 @@ def test_rows_that_underflow_stay_within_the_bound():
         assert exact_squared(a, np.float32(factors[0, 0]) * g) <= Fraction(1e-9) ** 2
 
 
+@pytest.mark.parametrize(
+    ("length", "bound"), [(7.07e8, 1.0), (1.3e9, 1.0), (1e8, 1e-7), (10.0, 1.0)]
+)
+def test_a_factor_too_small_to_round_well_clips_to_nothing(length, bound):
+    a, g = np.array([[length]], np.float32), np.array([[1e36]], np.float32)
+    for squared, spread in all_norms(a, g):
+        factors, bad = clip_factors(
+            np.array([[squared]]), np.array([[spread]]), np.array([0]), np.array([bound]), UNIT
+        )
+        assert not bad.any()
+        assert exact_squared(a, np.float32(factors[0, 0]) * g) <= Fraction(bound) ** 2
+        normal = length * 1e36 < bound / float(np.finfo(np.float32).tiny)
+        assert (factors > 0).all() == normal
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e20])
 def test_rows_that_are_not_finite_or_too_long_make_the_root_bad(value):
     for where in ("a", "g"):

@@ -215,6 +215,20 @@ def test_adversarial_features_move_the_sum_by_at_most_the_bound(
 
 
 @pytest.mark.parametrize("path", PATHS)
+def test_sparse_entries_that_stand_twice_count_as_their_sum(make_problem, path):
+    problem = make_problem(5, num_hops=0)
+    clipping = uniform_clipping(problem.network, "global", 0.01)
+    whole = sp.csr_array(problem.x)
+    halves = sp.csr_array(
+        (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), whole.indptr * 2),
+        shape=whole.shape,
+    )
+    assert not halves.has_canonical_format
+    once, twice = (run(problem, clipping, path, "float32", x=x).clone() for x in (whole, halves))
+    torch.testing.assert_close(twice, once)
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_a_root_that_is_not_finite_is_left_out_whole(make_problem, path):
     problem = make_problem(5, num_hops=0)
     problem.roots = np.array([0, 1])

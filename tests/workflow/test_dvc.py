@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,15 @@ def test_what_may_not_be_redistributed_never_leaves(
             sharing.share(study, Path("config.yaml"), root=repository_of_toy)
     assert not remote.exists()
 
-    sharing.share(study, Path("config.yaml"), root=repository_of_toy, push=False)
+    # Snakemake remembers checksums of every file, of an own graph too (long names lie in folders)
+    name = base64.urlsafe_b64encode(b"results/graphs/friends/nodes.parquet").decode()
+    memory = repository_of_toy / ".snakemake" / "metadata"
+    assert sharing.own_remembered(repository_of_toy) == set()
+    (memory / f"@{name[:20]}").mkdir()
+    (memory / f"@{name[:20]}" / name[20:]).write_text(SECRET)
+    assert sharing.own_remembered(repository_of_toy) == {"friends"}
+    said = sharing.share(study, Path("config.yaml"), root=repository_of_toy, push=False)
+    assert said.endswith("so does Snakemake's memory, which holds checksums of friends")
     # also by DVC's own command, without ours
     run_tool(repository_of_toy, "dvc", "push", "-q")
     sent = [path.read_bytes() for path in remote.rglob("*") if path.is_file()]
