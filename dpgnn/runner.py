@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.splits import Split
 
-# what else decides a record besides the method's own code
-RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation")
+# what else decides a record besides the method's own code; a split says which edges are left
+RUNNER_MODULES = ("dpgnn.runner", "dpgnn.evaluation", "dpgnn.splits")
 # the record is last: where it stands, the others do too
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
 # beside a kept copy, and written after it: what configuration, code and inputs it is of

@@ -163,6 +163,10 @@ class Study:
                 return delta
         return self.config.delta
 
+    def split_seed(self, setting: str) -> int:
+        """The root seed where a split is drawn; 0 for a published one, so that all studies share its file."""
+        return 0 if self.config.settings[setting].kind == "public" else self.config.root_seed
+
     def run_params(self, key: RunKey) -> dict[str, Any]:
         """Everything configured that decides the result of `key`, and nothing else."""
         entry = self.entries[key.entry].for_dataset(key.dataset)

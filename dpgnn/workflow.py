@@ -200,11 +200,17 @@ class Workflow:
         return self.study.config.root_seed if is_stand_in(dataset) else 0
 
     def graph_code(self, dataset: str) -> str:
-        """Hash of the loader's code, and of the files of a user's own graph."""
+        """Hash of the loader's code, of what the table says of the data set, and of a user's own files."""
         from dpgnn.datasets import entry_of, own_fingerprint
 
-        module = f"dpgnn.datasets.{entry_of(dataset).module}"
-        return code_sha256(module, "dpgnn.datasets.graph_files") + own_fingerprint(dataset)
+        entry = entry_of(dataset)
+        code = code_sha256(f"dpgnn.datasets.{entry.module}", "dpgnn.datasets.graph_files")
+        stated = sha256_json([entry.caveats, entry.edge_caveats])
+        return f"{code} {stated} {own_fingerprint(dataset)}".rstrip()
+
+    def split_seed(self, setting: str) -> int:
+        """The root seed where a split is drawn, else 0."""
+        return self.study.split_seed(setting)
 
     @cached_property
     def split_code(self) -> str:
@@ -228,10 +234,10 @@ class Workflow:
         return self._samplers[label][1]
 
     def sampler_code(self, label: str) -> str:
-        """Hash of the code that prepares."""
+        """Hash of the code that prepares, with that which says which edges a split leaves."""
         method = methods.get(self._samplers[label][1])
         assert method.prepare is not None
-        return code_sha256(method.prepare.__module__)
+        return code_sha256(method.prepare.__module__, "dpgnn.splits")
 
     def run_json(self, dataset: str, setting: str, entry: str) -> str:
         """Everything configured that decides a run, as canonical JSON."""

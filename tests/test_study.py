@@ -278,6 +278,8 @@ def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(reposit
         for dataset, options in raw["datasets"].items():
             for setting in options["settings"]:
                 recipe = raw["settings"][setting]
+                # one file for all studies, made with seed 0
                 seed = None if recipe["kind"] == "public" else raw["root_seed"]
+                assert load_study(path).split_seed(setting) == (seed or 0)
                 known = recipes.setdefault((dataset, setting), (recipe, seed))
                 assert known == (recipe, seed), (path.name, dataset, setting)

@@ -164,6 +164,7 @@ def inputs_of(
     graph = _graph(folder, meta["content_sha256"])
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
+    _check_split(study, key, split_path, meta["content_sha256"])
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     prepared, prepared_sha256 = read_prepared(
         entry, key, paths, draw=None if draw is None else lambda: draw(entry, graph, split)
@@ -194,6 +195,24 @@ def inputs_of(
             num_processes=study.config.num_processes,
         ),
     )
+
+
+def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:
+    """Refuse a split that another study, recipe or graph left in its place.
+
+    Runs on it would look paired with the study's others, and would not be.
+    """
+    from dpgnn.checks import fail
+    from dpgnn.storage import parquet_metadata
+
+    stated, setting = parquet_metadata(path), study.config.settings[key.setting]
+    wanted: dict[str, Any] = {"config": setting.stated, "graph_sha256": graph_sha256}
+    if setting.kind != "public":
+        wanted["root_seed"] = study.config.root_seed
+    for name, value in wanted.items():
+        if stated.get(name, value) != value:
+            remedy = f"`dpgnn run {study.name} --target splits` makes it again"
+            fail(f"{name} of {path}", f"be {value}, as in study {study.name}", stated[name], remedy)
 
 
 @functools.lru_cache(maxsize=1)

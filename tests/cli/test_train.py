@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,3 +75,41 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_read(
     with pytest.raises(SystemExit):
         main([*words, "--device", "gpu"])
     assert "choose from" in capsys.readouterr().err
+
+
+def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = TOY | {
+        "datasets": {"chains-s": {"settings": ["half"]}},
+        "settings": {"half": {"kind": "random", "train_fraction": 0.5, "val_fraction": 0.25}},
+    }
+    write_study(tmp_path, study)
+    results, run = tmp_path / "results", "chains-s.half/dp_mlp/eps=8/0"
+    graph, split = results / "graphs" / "chains-s", results / "splits" / "chains-s.half.0.parquet"
+    words = ["--graph", str(graph), "--dataset", "chains-s", "--setting", "half", "--repeat", "0"]
+
+    def split_with(seed: int, train_fraction: float = 0.5) -> None:
+        recipe = {**study["settings"]["half"], "train_fraction": train_fraction}
+        flags = ["--root-seed", str(seed), "--setting-json", json.dumps(recipe)]
+        assert main(["split", *words, *flags, "--out", str(split)]) == 0
+
+    def trained() -> str:
+        paths = ["--work", str(tmp_path / "work"), "--results", str(results)]
+        code = main(["train", "--study", str(tmp_path / "config.yaml"), "--run", run, *paths])
+        error = capsys.readouterr().err.strip()
+        return "" if code == 0 else error
+
+    assert main(["data", "prepare", "chains-s", "--out", str(graph), "--root-seed", "0"]) == 0
+    split_with(TOY["root_seed"])
+    assert trained() == ""
+    split_with(TOY["root_seed"] + 1)
+    wrong = f"root_seed of {split} must be 1, as in study quick, got 2"
+    assert wrong in trained()
+    split_with(TOY["root_seed"], 0.6)
+    assert f"config of {split} must be" in trained()
+    split_with(TOY["root_seed"])
+    meta = json.loads((graph / "graph.json").read_text())
+    (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
+    assert f"graph_sha256 of {split} must be" in trained()
+    assert "`dpgnn run quick --target splits` makes it again" in trained()

@@ -18,7 +18,7 @@ rule split:
         runtime=30,
     params:
         setting=lambda w: WORKFLOW.setting_json(w.setting),
-        seed=WORKFLOW.study.config.root_seed,
+        seed=lambda w: WORKFLOW.split_seed(w.setting),
         code=WORKFLOW.split_code,
     shell:
         "python -m dpgnn split --graph results/graphs/{wildcards.dataset}"
