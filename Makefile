@@ -71,5 +71,5 @@ bench: setup  ## the benchmarks (minutes; machine should be quiet)
 env-files: setup  ## conda and GPU files from the one lock
 	$(BIN)/python envs/generate.py
 
-clean:  ## remove what rules made (raw data and .venv stay)
+clean:  ## remove what rules made (raw data, releases and .venv stay)
 	rm -rf results work logs .snakemake

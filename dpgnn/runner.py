@@ -18,6 +18,7 @@ import numpy as np
 from dpgnn import evaluation, methods
 from dpgnn.accountants.claims import mark_large_delta
 from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.checks import fail
 from dpgnn.code_hash import code_sha256
 from dpgnn.methods.base import (
     Context,
@@ -115,13 +116,16 @@ def run_one(
         out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
         work: where checkpoints live; None keeps none.
         finished: a copy of the run's files is kept here, and used instead of running when it is of this very
-            run; for processes that make many runs.
+            run; for processes that make many runs, and for releases.
 
     Returns:
         the record; its status is "failed" when the plan cannot be made (the reason says why).
 
+    Guarantee: a private run of a release that was made and kept is not made a second time, which would be
+    another release of the same data, whose epsilon adds up with the first's.
+
     Raises:
-        ValueError, LedgerError: training went wrong; no record is written.
+        ValueError, LedgerError: training went wrong, or the run was released before; no record is written.
     """
     started, clock = time.time(), time.monotonic()
     _set_threads(inputs.performance.num_threads)
@@ -151,6 +155,8 @@ def run_one(
     if finished is not None and kept is not None:
         _copy(finished, out)
         return kept
+    if inputs.randomness == "release" and inputs.entry.mode != "nonprivate":
+        _check_first(finished)
     facts = facts_of(inputs.graph, inputs.split, inputs.prepared)
     try:
         budget = Budget(epsilon=inputs.epsilon, delta=delta)
@@ -219,6 +225,21 @@ def _kept(folder: Path | None, fingerprint: str) -> Record | None:
         return None
     same = read_json(folder / FINGERPRINT) == fingerprint
     return read_record(folder / RUN_FILES[-1]) if same else None
+
+
+def _check_first(folder: Path | None) -> None:
+    """Refuse what was released before, of another configuration, code or graph."""
+    path = None if folder is None else folder / RUN_FILES[-1]
+    if path is None or not path.exists():
+        return
+    earlier = read_record(path)
+    if earlier.status == "ok":
+        day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
+        fail(
+            "a private run", "be released once",
+            f"a release of {day} with epsilon {earlier.budget['spent_epsilon']:.4g} in {folder}",
+            "take that one; another adds its epsilon to it (move the folder away to make it all the same)",
+        )  # fmt: skip
 
 
 def _keep(out: Path, folder: Path | None, fingerprint: str) -> None:

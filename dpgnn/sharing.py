@@ -106,13 +106,18 @@ def share(
         BusyError: a workflow is at work in the folder.
     """
     _check_ready(study, root)
+    require(
+        study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
+        study.config.randomness,
+        "hand on record.json and model.safetensors of its run: times, memory and checksums are no part of it",
+    )  # fmt: skip
     with locks.exclusive(progress.workflow_lock(root)):
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         targets = ["graphs", "splits", "prepared"]
         targets += [f"runs@{study.name}", f"report@{study.name}"]
-        own = sorted(own_remembered(root))
-        targets += [] if own else ["memory"]
+        reasons = _not_for_others(study, root)
+        targets += [] if reasons else ["memory"]
         _dvc(root, "commit", "-f", "-q", *targets)
         kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
         wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
@@ -133,9 +138,24 @@ def share(
         words.append("commits pushed")
     if kept_back:
         words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
-    if own:
-        words.append(f"so does Snakemake's memory, which holds checksums of {', '.join(own)}")
+    if reasons:
+        words.append(
+            f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
+        )
     return ", ".join(words)
+
+
+def _not_for_others(study: Study, root: Path) -> list[str]:
+    """What the joined page and Snakemake's memory hold besides studies that are shared."""
+    import yaml
+
+    text = (root / SHARED).read_text(encoding="utf-8")
+    shared = set(yaml.safe_load(text)["studies"]) | {study.name}
+    folder = root / "results" / "studies"
+    others = sorted({path.name for path in folder.iterdir() if path.is_dir()} - shared)
+    own = sorted(own_remembered(root))
+    found = [f"study {name}, which is not shared" for name in others]
+    return found + ([f"checksums of {', '.join(own)}"] if own else [])
 
 
 def _check_ready(study: Study, root: Path) -> None:

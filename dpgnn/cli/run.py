@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ def main(args: argparse.Namespace) -> int:
     keys = [key for cell in args.cell for key in runs_of(study, cell)] or study.keys
     cells = [record_of(study, key) for key in keys] if args.cell else []
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
+    for line in released_budgets(study, keys):
+        print(line, file=sys.stderr)
     code = driver.run_snakemake(
         path,
         tier=study.tier,
@@ -69,6 +72,21 @@ def main(args: argparse.Namespace) -> int:
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
     return code
+
+
+def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
+    """What a release's private runs have together: a line for each data set; none in a study."""
+    if study.config.randomness != "release":
+        return []
+    budgets: dict[str, list[float]] = {}
+    for key in keys:
+        if key.epsilon != "inf":
+            budgets.setdefault(key.dataset, []).append(float(key.epsilon))
+    return [
+        f"release: {len(spent)} private runs on {dataset}; who gets them all has epsilon {sum(spent):g}"
+        for dataset, spent in budgets.items()
+        if len(spent) > 1
+    ]
 
 
 def check_datasets(study: Study) -> None:

@@ -32,6 +32,10 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument("--work", type=Path, default=Path("work"), help="where checkpoints lie")
+    parser.add_argument(
+        "--releases", type=Path, default=Path("releases"),
+        help="where private runs of a release are kept, so that none is made twice",
+    )  # fmt: skip
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
     parser.set_defaults(func=main)
 
@@ -68,8 +72,11 @@ def _make(args: argparse.Namespace) -> int:
         except ValueError as error:
             raise ValueError(f"--run {key.folder}: {error}") from None
     check_device(args.device)
-    # of many runs in one process, finished ones are kept until all are
+    # of many runs in one process, finished ones are kept until all are; of a release, for good
     finished = args.work / "finished" / study.name if len(keys) > 1 else None
+    released = study.config.randomness == "release"
+    if released:
+        finished = args.releases / study.name
     failed: list[str] = []
     for key in keys:
         kept = None if finished is None else finished / key.folder
@@ -88,7 +95,7 @@ def _make(args: argparse.Namespace) -> int:
         print(f"{key.folder}: {record.status}{score} {record.reason}".rstrip(), file=sys.stderr)
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(keys)} runs failed, the first: {failed[0]}")
-    if finished is not None:
+    if finished is not None and not released:
         for key in keys:
             shutil.rmtree(finished / key.folder, ignore_errors=True)
     return 0

@@ -13,6 +13,8 @@ from helpers import TOY, write_study
 from dpgnn import locks, progress
 from dpgnn.__main__ import main
 from dpgnn.cli import train
+from dpgnn.cli.run import released_budgets
+from dpgnn.study import load_study
 
 RUNS = [f"chains-s.public/dp_mlp/eps={epsilon}/0" for epsilon in (1, 8)]
 
@@ -113,3 +115,45 @@ def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
     (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
     assert f"graph_sha256 of {split} must be" in trained()
     assert "`dpgnn run quick --target splits` makes it again" in trained()
+
+
+def test_a_release_is_kept_and_not_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, TOY | {"randomness": "release"})
+    graph, name = "results/graphs/chains-s", "chains-s.public"
+    words = ["--graph", graph, "--dataset", "chains-s", "--setting", "public", "--repeat", "0"]
+    assert main(["data", "prepare", "chains-s", "--out", graph, "--root-seed", "0"]) == 0
+    recipe = ["--root-seed", "0", "--setting-json", json.dumps({"kind": "public"})]
+    assert main(["split", *words, *recipe, "--out", f"results/splits/{name}.0.parquet"]) == 0
+    run, flags = f"{name}/dp_mlp/eps=8/0", ["--study", "config.yaml"]
+    out = Path("results/studies/quick/runs") / run
+    models = []
+    for _ in range(2):
+        assert main(["train", *flags, "--run", run]) == 0
+        models.append((out / "model.safetensors").read_bytes())
+        # as Snakemake does before a job
+        for path in out.iterdir():
+            path.unlink()
+    assert models[0] == models[1]
+    entries = TOY["entries"]
+    wider = entries["dp_mlp"] | {"options": entries["dp_mlp"]["options"] | {"width": 5}}
+    write_study(tmp_path, TOY | {"randomness": "release", "entries": entries | {"dp_mlp": wider}})
+    assert main(["train", *flags, "--run", run]) == 1
+    assert f"in releases/quick/{run}'; take that one" in capsys.readouterr().err
+    assert (Path("releases/quick") / run / "model.safetensors").read_bytes() == models[0]
+
+
+def test_what_releases_have_together_is_said(tmp_path: Path) -> None:
+    write_study(tmp_path, TOY | {"randomness": "release", "repeats": 2, "epsilons": ["1", "8"]})
+    study = load_study(tmp_path / "config.yaml")
+    private = [key for key in study.keys if key.epsilon != "inf"]
+    total = sum(float(key.epsilon) for key in private)
+    (line,) = released_budgets(study, study.keys)
+    wanted = (
+        f"release: {len(private)} private runs on chains-s; who gets them all has epsilon {total:g}"
+    )
+    assert line == wanted
+    write_study(tmp_path, TOY)
+    assert released_budgets(load_study(tmp_path / "config.yaml"), study.keys) == []

@@ -129,7 +129,8 @@ def test_what_may_not_be_redistributed_never_leaves(
     (memory / f"@{name[:20]}" / name[20:]).write_text(SECRET)
     assert sharing.own_remembered(repository_of_toy) == {"friends"}
     said = sharing.share(study, Path("config.yaml"), root=repository_of_toy, push=False)
-    assert said.endswith("so does Snakemake's memory, which holds checksums of friends")
+    left = "Snakemake's memory and the joined page stay here: they hold checksums of friends"
+    assert said.endswith(left)
     # also by DVC's own command, without ours
     run_tool(repository_of_toy, "dvc", "push", "-q")
     sent = [path.read_bytes() for path in remote.rglob("*") if path.is_file()]
@@ -146,6 +147,19 @@ def test_an_unfinished_study_is_not_shared(repository_of_toy: Path) -> None:
     with pytest.raises(
         ValueError, match=r"must be finished .*1 of 3 records missing.*dpgnn run quick"
     ):
+        sharing.share(study, Path("config.yaml"), root=repository_of_toy)
+
+
+def test_a_release_and_what_was_not_shared_stay(
+    repository_of_toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository_of_toy / "results" / "studies" / "hush").mkdir()
+    study = load_study(repository_of_toy / "config.yaml")
+    reasons = sharing._not_for_others(study, repository_of_toy)
+    assert reasons == ["study hush, which is not shared"]
+    write_study(repository_of_toy, TOY | {"randomness": "release"})
+    study = load_study(repository_of_toy / "config.yaml")
+    with pytest.raises(ValueError, match=r"study quick must be no release to be shared"):
         sharing.share(study, Path("config.yaml"), root=repository_of_toy)
 
 
