@@ -15,7 +15,7 @@ rule graph:
     threads: 1
     resources:
         mem_mb=lambda w, attempt: 4000 * attempt,
-        runtime=60,
+        runtime=lambda w, attempt: 60 * attempt,
     params:
         folder=lambda w: f"results/graphs/{w.dataset}",
         seed=lambda w: WORKFLOW.graph_seed(w.dataset),

@@ -18,7 +18,7 @@ rule prepare:
     threads: 1
     resources:
         mem_mb=lambda w, attempt: 4000 * attempt,
-        runtime=60,
+        runtime=lambda w, attempt: 60 * attempt,
     params:
         sampler=lambda w: WORKFLOW.sampler_json(w.label),
         name=lambda w: WORKFLOW.sampler_name(w.label),

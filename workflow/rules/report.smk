@@ -19,8 +19,8 @@ rule report:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=lambda w, attempt: 2000 * attempt,
+        runtime=lambda w, attempt: 30 * attempt,
     params:
         study=WORKFLOW.study_file,
         tier=WORKFLOW.study.tier,
@@ -50,8 +50,8 @@ rule joined_report:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=lambda w, attempt: 2000 * attempt,
+        runtime=lambda w, attempt: 30 * attempt,
     params:
         code=WORKFLOW.report_code,
     shell:

@@ -15,7 +15,7 @@ rule split:
     threads: 1
     resources:
         mem_mb=lambda w, attempt: 2000 * attempt,
-        runtime=30,
+        runtime=lambda w, attempt: 30 * attempt,
     params:
         setting=lambda w: WORKFLOW.setting_json(w.setting),
         seed=lambda w: WORKFLOW.split_seed(w.setting),
