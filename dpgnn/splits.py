@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["public", "random", "per_class", "clustered", "caribou", "membership"]
 KINDS = ("public", "random", "per_class", "clustered", "caribou", "membership")
+LOOKING_KINDS = ("clustered", "per_class", "membership")  # at edges, or at the class of each node
 REMEDIES: Mapping[Kind, str] = {
     "public": "name nodes of each part in the column `split`, or use kind random",
     "random": "change train_fraction and val_fraction, or give it a column `split` and use kind public",
@@ -46,7 +47,9 @@ class SplitConfig:
         kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "per_class"
             (`num_per_class` training nodes a class, then `num_val` and `num_test`), "clustered" (whole
             communities packed into the fractions, as DP-GNN's ogbn-arxiv-clustered), "caribou"
-            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's).
+            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's). "clustered" looks
+            at private edges, "per_class" and "membership" at private labels: claims carry the caveat
+            `preprocessing`.
         inductive: True drops every edge whose ends lie in different parts (the disjoint setting);
             False trains and evaluates on the whole graph (transductive).
         train_fraction, val_fraction: of the labelled nodes, for "random" and "clustered"; the rest is
@@ -59,7 +62,8 @@ class SplitConfig:
         drop_isolated: nodes without an edge leave the graph after the split is drawn.
         max_degree: edges are cut down to this many a node by a fixed public rule (`datasets.truncation`),
             so that a declared degree bound is true; 0 keeps all. Claims then speak of the graph after the
-            cut and carry the caveat `preprocessing`.
+            cut and carry the caveat `preprocessing`. Undirected graphs only: the rule takes an edge for
+            both directions.
     """
 
     kind: Kind = "random"
@@ -104,7 +108,7 @@ class SplitConfig:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Caveat ids that claims on such a split carry: recipes that look at private labels or edges."""
-        looks = self.kind == "clustered" or self.min_class_size > 0 or self.drop_isolated
+        looks = self.kind in LOOKING_KINDS or self.min_class_size > 0 or self.drop_isolated
         looks = looks or self.max_degree > 0
         return ("preprocessing",) if looks else ()
 
@@ -193,8 +197,11 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
             nothing from it, so their repeats share one split.
 
     Raises:
-        ValueError: the graph has no public split, or a class has too few labelled nodes.
+        ValueError: the graph has no public split, a class has too few labelled nodes, or a directed graph
+            shall be cut to a largest degree.
     """
+    if config.max_degree:
+        _refuse_directed(graph, config.max_degree)
     if config.kind == "public":
         if "public" not in graph.splits:
             fail(f"split of {graph.name}", "be a kind it has", "public", "use random or per_class")
@@ -240,7 +247,12 @@ def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
 
     Returns:
         int64, shape (2, num_kept); node ids are the graph's.
+
+    Raises:
+        ValueError: a directed graph shall be cut to a largest degree.
     """
+    if split.max_degree:
+        _refuse_directed(graph, split.max_degree)
     edges = graph.edge_index
     if split.inductive or len(split.dropped_idx):
         part = split.part_of(graph.num_nodes)
@@ -304,6 +316,12 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
         dropped_idx=dropped,
         max_degree=int(metadata.get("max_degree", 0)),
     )
+
+
+def _refuse_directed(graph: Graph, max_degree: int) -> None:
+    """The cut gives both directions of what it keeps, so a directed graph would gain edges."""
+    rule, remedy = "be 0 for a directed graph", "bound its degrees in the method's options instead"
+    require(not graph.directed, f"split of {graph.name}: max_degree", rule, max_degree, remedy)
 
 
 def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from dpgnn import datasets, seeds
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.graph import Graph
 from dpgnn.splits import (
+    KINDS,
     PAPER_SETTINGS,
     Split,
     SplitConfig,
@@ -219,7 +222,24 @@ def test_the_dpar_split_has_no_validation_and_drops_edges_between_parts():
 def test_recipes_that_look_at_private_values_carry_the_preprocessing_caveat():
     assert PAPER_SETTINGS["dpgnn-clustered"].caveats == ("preprocessing",)
     assert PAPER_SETTINGS["caribou"].caveats == ("preprocessing",)
+    assert PAPER_SETTINGS["gmia-cora"].caveats == ("preprocessing",)
+    assert SplitConfig(kind="per_class").caveats == ("preprocessing",)
     assert PAPER_SETTINGS["dpar"].caveats == ()
+    assert SplitConfig(kind="public").caveats == ()
+
+
+def test_kinds_without_the_caveat_draw_the_same_nodes_whatever_class_they_have():
+    graph = graph_of(public=True)
+    shuffled = graph.y.copy()
+    labelled = labelled_nodes(graph)
+    shuffled[labelled] = np.roll(shuffled[labelled], 1)
+    other = dataclasses.replace(graph, y=shuffled)
+    for kind in KINDS:
+        config = SplitConfig(kind=kind, num_per_class=4, num_val=10, num_test=15)
+        one, two = (make_split(g, config, rng=np.random.default_rng(0)) for g in (graph, other))
+        same = np.array_equal(one.train_idx, two.train_idx)
+        assert same or config.caveats == ("preprocessing",), kind
+        assert same == (kind not in ("per_class", "membership"))
 
 
 # majority class in the test set, per cent, from the logs of CARIBOU's authors; nodes that remain
@@ -285,6 +305,25 @@ def test_a_cut_setting_bounds_degrees_and_survives_the_file(tmp_path):
     assert np.bincount(kept[0], minlength=graph.num_nodes).max() <= 2
     assert kept.shape[1] < graph.edge_index.shape[1]
     assert "preprocessing" in SplitConfig(max_degree=2).caveats
+
+
+def test_a_directed_graph_is_not_cut_since_the_cut_would_add_reverse_edges():
+    """No node of the path 0 -> 1 -> 2 has more than two edges, and still it would have four after the cut."""
+    graph = Graph(
+        name="path",
+        x=np.ones((3, 1), np.float32),
+        edge_index=np.array([[0, 1], [1, 2]]),
+        y=np.array([0, 1, 0]),
+        num_classes=2,
+        directed=True,
+    )
+    recipe = {"train_fraction": 0.4, "val_fraction": 0.3}
+    with pytest.raises(ValueError, match=r"path: max_degree must be 0 for a directed graph, got 2"):
+        draw(graph, max_degree=2, **recipe)
+    split = dataclasses.replace(draw(graph, **recipe), max_degree=2)
+    with pytest.raises(ValueError, match="max_degree must be 0 for a directed graph"):
+        edges_in_setting(graph, split)
+    assert edges_in_setting(graph, draw(graph, **recipe)) is graph.edge_index
 
 
 def test_a_setting_that_cuts_nothing_is_stated_as_before_the_option():

@@ -20,7 +20,8 @@ def truncate(edge_index: np.ndarray, num_nodes: int, max_degree: int) -> np.ndar
     graphs after the cut: one node of the graph before it can change the edges of each of its neighbours.
 
     Args:
-        edge_index: int64, shape (2, num_arcs); direction is ignored, self-loops are dropped.
+        edge_index: int64, shape (2, num_arcs), of an undirected graph: direction is ignored, self-loops are
+            dropped. `splits` refuses directed graphs.
         num_nodes: of the graph.
         max_degree: D, at least 1, in undirected edges.
 
