@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -14,9 +13,8 @@ from pathlib import Path
 
 from dpgnn import locks, progress
 from dpgnn.checks import fail
+from dpgnn.storage import UNFINISHED
 
-# what `storage.atomic_write` and `save_graph` write before they rename
-UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}")
 _claimed = ExitStack()
 
 

@@ -1,11 +1,14 @@
-"""Kernel locks on files: they end with the process that holds them, however that dies."""
+"""Kernel locks on files and folders: they end with the process that holds them, however that dies."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
+import re
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +68,74 @@ def holder(path: Path) -> int | None:
         return None
     number, _, machine = path.read_text(encoding="utf-8").partition(" on ")
     return int(number) if machine == socket.gethostname() and number.isdigit() else None
+
+
+@contextmanager
+def held_folder(root: Path, prefix: str) -> Iterator[Path]:
+    """A new folder ROOT/PREFIX.xxxxxxxx of this process's own, removed at the end.
+
+    Those of the same prefix that killed processes left are removed first. A lock on the folder itself tells
+    whose process still works; where the file system has no such locks, none is removed.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    for folder, descriptor in _left(root, prefix):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+    folder, held = _new_folder(root, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def left_folders(root: Path, prefix: str) -> list[Path]:
+    """Folders of `held_folder` whose processes were killed."""
+    found = []
+    for folder, descriptor in _left(root, prefix):
+        os.close(descriptor)
+        found.append(folder)
+    return found
+
+
+def _left(root: Path, prefix: str) -> Iterator[tuple[Path, int]]:
+    """Folders that no process holds, each with a descriptor that holds its lock until it is closed."""
+    name = re.compile(re.escape(prefix) + r"\.[a-z0-9_]{8}")
+    for folder in sorted(root.iterdir()):
+        if name.fullmatch(folder.name) and folder.is_dir():
+            try:
+                descriptor = os.open(folder, os.O_RDONLY)
+            except OSError:  # removed meanwhile, or not ours
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                continue
+            yield folder, descriptor
+
+
+def _new_folder(root: Path, prefix: str) -> tuple[Path, int | None]:
+    """A new folder and the descriptor that holds its lock; another process may take it before we lock it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}.", dir=root))
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # taken for one that was left
+            os.close(descriptor)
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        except OSError:  # no locks on folders here, so nobody removes it either
+            os.close(descriptor)
+            return folder, None
+        if _is_at(descriptor, folder):
+            return folder, descriptor
+        os.close(descriptor)
 
 
 def _open_locked(path: Path, what: str) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,10 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+# temporary names, of `atomic_write` and of `locks.held_folder`: a killed process leaves them behind
+UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}")
 
 
 class DamagedFileError(ValueError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -64,3 +65,41 @@ def test_the_lock_lives_as_long_as_any_child_of_a_killed_holder(tmp_path: Path) 
             time.sleep(0.05)
     else:
         pytest.fail("the lock outlived its last holder")
+
+
+def test_a_held_folder_is_removed_at_the_end_and_those_of_killed_processes_before(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from dpgnn import locks\n"
+        f"with locks.held_folder(Path({str(tmp_path)!r}), 'a') as folder:\n"
+        "    (folder / 'half').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (left,) = tmp_path.iterdir()
+    others = {"a.b.abcdefgh", "b.abcdefgh", "a.abc"}
+    for name in others:
+        (tmp_path / name).mkdir()
+    assert locks.left_folders(tmp_path, "a") == [left]
+    with locks.held_folder(tmp_path, "a") as first:
+        assert {path.name for path in tmp_path.iterdir()} == others | {first.name}
+        with locks.held_folder(tmp_path, "a") as second:  # a process at work keeps its own
+            assert {path.name for path in tmp_path.iterdir()} == others | {first.name, second.name}
+            assert locks.left_folders(tmp_path, "a") == []
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+def test_where_folders_have_no_locks_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(descriptor: int, kind: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    (tmp_path / "a.abcdefgh").mkdir()
+    with locks.held_folder(tmp_path, "a") as folder:
+        assert folder.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.abcdefgh"]

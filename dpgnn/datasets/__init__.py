@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.checks import fail
-from dpgnn.datasets.graph_files import read_graph, save_graph
+from dpgnn.datasets.graph_files import FILES, read_graph, save_graph, was_cut_short
+from dpgnn.storage import UNFINISHED
 
 if TYPE_CHECKING:
     from dpgnn.datasets.raw_files import RawFiles
@@ -115,15 +116,15 @@ def check_out(out: Path, source: Path) -> None:
         source: the folder of a user's own graph of that name; it need not exist.
 
     Raises:
-        ValueError: `out` is the source, or holds files and no graph.json.
+        ValueError: `out` is the source, or holds files and no graph.json; what a killed write left does not
+            count, the next one removes it.
     """
     remedy = "say a folder of its own, such as results/graphs/NAME"
     if out.resolve() == source.resolve():
         fail("--out", "not be the folder of the graph's own files", str(out), remedy)
-    # what begins with a dot was left by a write that was killed
     held = (path.name for path in out.iterdir()) if out.is_dir() else iter(())
-    kept = sorted(name for name in held if not name.startswith(".new."))
-    if kept and "graph.json" not in kept:
+    kept = sorted(name for name in held if not UNFINISHED.fullmatch(name))
+    if kept and "graph.json" not in kept and not (set(kept) <= set(FILES) and was_cut_short(out)):
         shown = f"{str(out)!r} with {kept[0]}"
         raise ValueError(f"--out must be a new or empty folder or a graph's, got {shown}; {remedy}")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpgnn import locks
 from dpgnn.checks import require
 from dpgnn.datasets.content import PART_CODES, content_hash, part_codes
 from dpgnn.graph import Features, Graph
@@ -32,6 +33,7 @@ MAX_SPARSE_DENSITY = 0.25
 # whole files up to this size are hashed on reading; larger ones rely on their pages' checksums
 MAX_HASHED_BYTES = 256 << 20
 FILES = ("nodes.parquet", "edges.parquet")
+HIDDEN = ".new"  # beginning of the name of the folder where files wait until all are whole
 
 
 def save_graph(
@@ -54,10 +56,7 @@ def save_graph(
     layout = feature_layout(graph.x)
     parts = {name: part_codes(graph, name) for name in graph.splits}
     multilabel = graph.task == "multilabel"
-    with explain_os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new.", dir=folder) as place:
-        new = Path(place)
+    with unfinished(folder) as new:
         nodes = node_table(graph.x, graph.y, parts, layout=layout, multilabel=multilabel)
         write_parquet(new / "nodes.parquet", nodes)
         write_parquet(new / "edges.parquet", _edge_table(graph))
@@ -70,11 +69,40 @@ def save_graph(
             "files": {name: file_facts(new / name) for name in FILES},
         }
         write_json(new / "graph.json", meta)
-        # all three are whole; while they are moved there is no graph.json, so no reader sees a mixture
-        (folder / "graph.json").unlink(missing_ok=True)
-        for name in (*FILES, "graph.json"):
-            os.replace(new / name, folder / name)
+        put_in_place(new, folder)
     return meta
+
+
+@contextmanager
+def unfinished(folder: Path) -> Iterator[Path]:
+    """A hidden folder inside a graph's folder where its files are written; `put_in_place` moves them out.
+
+    What killed processes left in `folder` is removed first.
+    """
+    with explain_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if was_cut_short(folder):
+            for name in FILES:
+                (folder / name).unlink(missing_ok=True)
+        with locks.held_folder(folder, HIDDEN) as new:
+            yield new
+
+
+def put_in_place(new: Path, folder: Path) -> None:
+    """Move the three whole files; graph.json comes last and goes first, so no reader sees a mixture."""
+    (folder / "graph.json").unlink(missing_ok=True)
+    for name in (*FILES, "graph.json"):
+        os.replace(new / name, folder / name)
+
+
+def was_cut_short(folder: Path) -> bool:
+    """Whether a process was killed while it put a graph's files in place, so that those there are its own.
+
+    graph.json then still lies in the hidden folder, where it is written last.
+    """
+    return not (folder / "graph.json").exists() and any(
+        (left / "graph.json").exists() for left in locks.left_folders(folder, HIDDEN)
+    )
 
 
 def read_graph(

@@ -7,9 +7,7 @@ bounded by a budget and not by the graph. The folder is the same, byte for byte 
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -22,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpgnn import locks
 from dpgnn.checks import at_least, fail, require
 from dpgnn.datasets import graph_files
 from dpgnn.datasets.content import ContentHash, hashed_head
@@ -93,23 +92,21 @@ class GraphWriter:
         self.folder, self.header = Path(folder), header
         self._hash = ContentHash()
         self._rows = 0
-        self._finished = False
         # sorting needs the keys, their copy and the two columns made of them
         per_bucket = max(1, memory_bytes // (6 * 8))
         self._num_buckets = max(1, -(-header.expected_edges // per_bucket))
         self._width = -(-header.num_nodes // self._num_buckets)
         self._scratch_root = scratch
-        self._stack = ExitStack()
         self._progress = _Progress(header, quiet)
 
     def __enter__(self) -> GraphWriter:
-        self._scratch_root.mkdir(parents=True, exist_ok=True)
-        self._scratch = Path(
-            tempfile.mkdtemp(prefix=f"{self.header.name}.", dir=self._scratch_root)
-        )
-        self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+        with ExitStack() as stack:
+            held = locks.held_folder(self._scratch_root, self.header.name)
+            self._scratch = stack.enter_context(held)
+            self._new = stack.enter_context(graph_files.unfinished(self.folder))
+            self._stack = stack.pop_all()
         self._spills: dict[int, IO[bytes]] = {}
-        self._files = ExitStack()  # the two Parquet files: renamed into place by `finish` only
+        self._files = ExitStack()  # the two Parquet files
         self._nodes: pq.ParquetWriter | None = None
         return self
 
@@ -121,8 +118,6 @@ class GraphWriter:
     ) -> None:
         for file in self._spills.values():
             file.close()
-        if kind is None and not self._finished:  # an error, so that no file is put in place
-            kind, error = RuntimeError, RuntimeError("GraphWriter was left without finish()")
         self._files.__exit__(kind, error, trace)
         self._stack.close()
 
@@ -186,9 +181,8 @@ class GraphWriter:
         assert self._nodes is not None
         self._nodes.close()
         num_edges = self._write_edges()
-        (self.folder / "graph.json").unlink(missing_ok=True)
         self._files.close()
-        facts = {name: graph_files.file_facts(self.folder / name) for name in graph_files.FILES}
+        facts = {name: graph_files.file_facts(self._new / name) for name in graph_files.FILES}
         meta = {
             **graph_files.described(header, num_edges=num_edges, provenance=provenance),
             "splits": sorted(header.splits),
@@ -197,13 +191,13 @@ class GraphWriter:
             "content_sha256": self._hash.hexdigest(hashed_head(header)),
             "files": facts,
         }
-        write_json(self.folder / "graph.json", meta)
-        self._finished = True
+        write_json(self._new / "graph.json", meta)
+        graph_files.put_in_place(self._new, self.folder)
         self._progress.done(num_edges)
         return meta
 
     def _open(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
-        file = self._files.enter_context(atomic_write(self.folder / name))
+        file = self._files.enter_context(atomic_write(self._new / name))
         writer = pq.ParquetWriter(
             file, schema, compression="zstd", compression_level=3, write_page_checksum=True
         )

@@ -108,6 +108,24 @@ def test_raw_data_is_not_written_over(tmp_path, monkeypatch):
         assert run("data", "prepare", "mine", "--out", "results/graphs/mine") == 0
 
 
+def test_tables_are_not_written_over_because_something_hidden_lies_beside_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    own, out = tmp_path / "data" / "own" / "mine", tmp_path / "out"
+    own.mkdir(parents=True)
+    out.mkdir()
+    for name in (".nodes.parquet.k3j2h1ab", ".edges.parquet._0z1y2x3"):
+        (out / name).write_text("left by a killed write")
+    assert run("data", "prepare", "chains-s", "--out", "out") == 0
+    for name in ("nodes.parquet", "edges.parquet"):
+        (own / name).write_text("a table of its owner")
+    (own / ".new.abcdefgh").mkdir()
+    with pytest.raises(ValueError, match="must be a new or empty folder or a graph's"):
+        run("data", "prepare", "chains-s", "--out", own)
+    assert (own / "nodes.parquet").read_text() == "a table of its owner"
+
+
 def test_an_own_graph_cannot_have_a_name_of_the_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "own" / "chains-s").mkdir(parents=True)

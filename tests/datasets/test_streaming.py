@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgnn import datasets
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.datasets.graph_files import read_graph, save_graph
 from dpgnn.datasets.streaming import GraphWriter, Header
@@ -121,6 +123,54 @@ def test_missing_rows_are_refused(tmp_path):
     with pytest.raises(ValueError, match="rows must be 3, as its header says, got 1"):
         write_too_few()
     assert not (tmp_path / "a" / "nodes.parquet").exists()
+
+
+# the call after which the process is killed, and how often it is called before
+KILLED = {
+    "while rows are written": ("streaming.GraphWriter", "add_nodes", 2),
+    "while the files are hashed": ("graph_files", "file_facts", 2),
+    # three files are renamed when they are whole, and two of them are then put in place
+    "while they are put in place": ("os", "replace", 3 + 2),
+}
+KILL = """
+import os, signal
+from pathlib import Path
+import numpy as np
+from dpgnn.datasets import graph_files, pieces, streaming
+
+before, calls = {owner}.{call}, []
+def counted(*args, **more):
+    found = before(*args, **more)
+    calls.append(1)
+    if len(calls) == {number}:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return found
+{owner}.{call} = counted
+header = streaming.Header(name="toy", num_nodes=4, num_features=1, num_classes=2, expected_edges=4)
+rows = lambda: ((np.ones((2, 1), np.float32), np.array([0, 1]), dict()) for _ in range(2))
+ends = lambda: iter([(np.array([0, 1]), np.array([1, 2]))])
+pieces.write(pieces.Pieces(header=header, nodes=rows, edges=ends), Path("out"))
+"""
+
+
+@pytest.mark.parametrize("moment", KILLED)
+def test_a_killed_write_can_be_repeated_and_what_it_left_is_removed(tmp_path, moment):
+    owner, call, number = KILLED[moment]
+
+    def write(number):
+        code = KILL.format(owner=owner, call=call, number=number)
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode
+
+    assert write(number) == -signal.SIGTERM
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left
+    assert "graph.json" not in left
+    datasets.check_out(tmp_path / "out", tmp_path / "own")
+    assert write(0) == 0
+    found = {path.name for path in (tmp_path / "out").iterdir()}
+    assert found == {"graph.json", "nodes.parquet", "edges.parquet"}
+    assert list((tmp_path / "work" / "streaming").iterdir()) == []
+    assert read_graph(tmp_path / "out", full_check=True).num_edges == 4
 
 
 @pytest.mark.slow
