@@ -14,9 +14,14 @@ from dpgnn.datasets.raw_arrays import csr_from, read_npz
 from dpgnn.datasets.raw_graph import Problems, RawGraph
 
 if TYPE_CHECKING:
+    import torch
+
     from dpgnn.datasets.custom import Options
 
 PARTS = {"train": 0, "val": 1, "test": 2}
+SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
+READ = ("x", *SPARSE, "y", "edge_index", *(f"{part}_mask" for part in PARTS))
+MAX_INT = 2**63 - 1
 
 
 def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph:
@@ -37,14 +42,15 @@ def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph
                 "Python objects, which are not read",
                 remedy,
             )
-    return _from_arrays(path, arrays, options)
+    return _from_arrays(path, arrays, options, present=sorted(arrays))
 
 
 def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
     """Read graph.pt: a PyG `Data` or a dictionary of tensors, without running what it may hold.
 
     Raises:
-        ValueError: it holds anything but tensors and PyG's own containers.
+        ValueError: it holds anything but tensors and PyG's own containers, or a tensor that is read is not
+            dense.
     """
     import torch
     from torch_geometric.data import Data
@@ -61,21 +67,40 @@ def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
     values = found.to_dict() if hasattr(found, "to_dict") else found
     if not isinstance(values, Mapping):
         fail(str(path), "hold a PyG Data or a dictionary", type(values).__name__)
-    arrays = {str(k): v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
-    return _from_arrays(path, arrays, options)
+    tensors = {str(k): v for k, v in values.items() if isinstance(v, torch.Tensor)}
+    # what else a graph carries, such as a sparse copy of its edges, is left alone
+    arrays = {k: _array_of(f"{path}: {k}", v) for k, v in tensors.items() if k in READ}
+    return _from_arrays(path, arrays, options, present=sorted(tensors))
 
 
-def _from_arrays(path: Path, arrays: dict[str, np.ndarray], options: Options) -> RawGraph:
+def _array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
+    """A dense tensor's values; bfloat16, which numpy does not know, as float32."""
+    import torch
+
+    plain = tensor.detach()
+    try:
+        return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    except (TypeError, RuntimeError):
+        kind = f"{tensor.layout}, {tensor.dtype}".replace("torch.", "")
+        fail(where, "be a dense tensor of numbers", kind, "save it as `tensor.to_dense()`")
+
+
+def _from_arrays(
+    path: Path, arrays: dict[str, np.ndarray], options: Options, *, present: list[str]
+) -> RawGraph:
     wanted = ["y", "edge_index", *([] if "x_data" in arrays else ["x"])]
     for name in wanted:
         if name not in arrays:
-            fail(f"{path}: array {name}", "be there", ", ".join(sorted(arrays)) or "no arrays")
+            fail(f"{path}: array {name}", "be there", ", ".join(present) or "no arrays")
     x: Any = csr_from(arrays, "x", str(path)) if "x_data" in arrays else arrays["x"]
     require(x.ndim == 2, f"{path}: x", "have two dimensions", x.shape)
     require(x.dtype.kind in "biuf", f"{path}: x", "hold numbers", str(x.dtype))
     num_nodes, y, edges = x.shape[0], arrays["y"], arrays["edge_index"]
     require(num_nodes > 0, f"{path}: x", "have a row for each node", x.shape)
+    require(x.shape[1] > 0, f"{path}: features", "be one column or more", "none")
     require(y.dtype.kind in "biu", f"{path}: y", "hold whole numbers", str(y.dtype))
+    if y.dtype.kind == "u" and y.size:
+        require(int(y.max()) <= MAX_INT, f"{path}: y", f"be <= {MAX_INT}", int(y.max()))
     multilabel = options.task == "multilabel"
     shape = f"({num_nodes}, number of labels)" if multilabel else f"({num_nodes},)"
     right = y.ndim == (2 if multilabel else 1) and len(y) == num_nodes
@@ -84,7 +109,10 @@ def _from_arrays(path: Path, arrays: dict[str, np.ndarray], options: Options) ->
     require(right, f"{path}: edge_index", "have shape (2, num_edges)", edges.shape)
     require(edges.dtype.kind in "iu", f"{path}: edge_index", "hold integers", str(edges.dtype))
     if multilabel:
-        require(bool(((y == 0) | (y == 1)).all()), f"{path}: y", "hold 0 and 1 only", int(y.max()))
+        require(y.shape[1] > 0, f"{path}: y", "have a column for each label", y.shape)
+        other = y[(y != 0) & (y != 1)]
+        if len(other):
+            fail(f"{path}: y", "hold 0 and 1 only", int(other[0]))
     return RawGraph(
         where=str(path),
         where_edges=f"{path}: edge_index",

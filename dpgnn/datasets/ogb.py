@@ -16,13 +16,13 @@ import io
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn.checks import fail, require
 from dpgnn.datasets.pieces import Pieces, Rows
+from dpgnn.datasets.raw_arrays import DAMAGED
 from dpgnn.datasets.streaming import Header
 
 if TYPE_CHECKING:
@@ -109,18 +109,17 @@ class Tables:
 
     def __init__(self, layout: Layout, files: RawFiles) -> None:
         self._layout = layout
-        self._folder: Path | None = None
         for place in (files.folder, *files.mirrors):
             if (place / f"ogbn_{layout.archive}" / "raw").is_dir():
-                self._folder = place / f"ogbn_{layout.archive}"
+                self._place = place / f"ogbn_{layout.archive}"
                 return
-        self._archive = files.path(f"{layout.archive}.zip")
+        self._place = files.path(f"{layout.archive}.zip")
 
     def blocks(self, table: str, num_columns: int, *, real: bool) -> Iterator[pl.DataFrame]:
         """Frames of about 32 MB of text; all columns float32 or int64.
 
         Raises:
-            ValueError: the table is missing, or a line is not `num_columns` numbers.
+            ValueError: the table is missing or damaged, or a line is not `num_columns` numbers.
         """
         import polars as pl
 
@@ -131,8 +130,9 @@ class Tables:
             while True:
                 try:
                     more = text.read(BLOCK_BYTES)
-                except (OSError, EOFError) as error:
-                    fail(f"{table}", "be a whole gzip file", str(error), "fetch it again")
+                except DAMAGED as error:
+                    where = f"{self._place}: {table}"
+                    fail(where, "be a whole gzip file", str(error), "fetch it again")
                 block, _, rest = (rest + more).rpartition(b"\n") if more else (rest, b"", b"")
                 if block.strip():
                     width = block.split(b"\n", 1)[0].count(b",") + 1
@@ -151,13 +151,13 @@ class Tables:
 
     def _open(self, table: str) -> IO[bytes]:
         try:
-            if self._folder is not None:
-                return open(self._folder / table, "rb")
+            if self._place.is_dir():
+                return open(self._place / table, "rb")
             # the archive stays open as long as its member does
-            return zipfile.ZipFile(self._archive).open(f"{self._layout.archive}/{table}")
-        except (KeyError, FileNotFoundError, zipfile.BadZipFile) as error:
-            where = self._folder or self._archive
-            fail(f"{where}: {table}", "be there", str(error), "fetch the archive again")
+            return zipfile.ZipFile(self._place).open(f"{self._layout.archive}/{table}")
+        except (KeyError, *DAMAGED) as error:
+            where = f"{self._place}: {table}"
+            fail(where, "be there and whole", str(error), "fetch the archive again")
 
 
 def _labels(tables: Tables, table: str, num_nodes: int, num_classes: int) -> np.ndarray:

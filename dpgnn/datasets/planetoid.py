@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from dpgnn.datasets.raw_files import RawFiles
 
-PICKLES = ("x", "tx", "allx", "y", "ty", "ally", "graph")
+MATRICES, ARRAYS = ("x", "tx", "allx"), ("y", "ty", "ally")
 NUM_VAL = 500
+MAX_DIGITS = 9  # of a node's position
 
 
 def load(name: str, files: RawFiles, root_seed: int) -> Graph:
@@ -36,9 +37,12 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     are made symmetric, each kept once, self-loops dropped. The 15 isolated CiteSeer nodes that the
     files leave out get zero features and, as in every published loader, class 0; they stand in no
     part of the public split.
+
+    Raises:
+        ValueError: a file is damaged, holds something else, or has other rows than its companions.
     """
-    raw: dict[str, Any] = {part: load_pickle(files.path(f"ind.{name}.{part}")) for part in PICKLES}
     test_idx = _read_index(files.path(f"ind.{name}.test.index"))
+    raw = _read_pickles(name, files, len(test_idx))
     first = raw["allx"].shape[0]
     require(
         test_idx.min() >= first,
@@ -51,7 +55,7 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     labels = np.zeros((num_nodes, num_classes), dtype=np.int64)
     labels[:first], labels[test_idx] = raw["ally"], raw["ty"]
     num_train = raw["y"].shape[0]
-    source, target = _read_adjacency(name, raw["graph"], num_nodes)
+    source, target = _read_adjacency(files.path(f"ind.{name}.graph"), num_nodes)
     return Graph(
         name=name,
         x=_place_rows(raw["allx"], raw["tx"], test_idx, num_nodes),
@@ -66,6 +70,25 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
             }
         },
     )
+
+
+def _read_pickles(name: str, files: RawFiles, num_test: int) -> dict[str, Any]:
+    """Features and labels, their kinds and shapes checked."""
+    raw: dict[str, Any] = {}
+    for part in (*MATRICES, *ARRAYS):
+        path = files.path(f"ind.{name}.{part}")
+        found = raw[part] = load_pickle(path)
+        matrix = part in MATRICES
+        right = sp.issparse(found) if matrix else isinstance(found, np.ndarray) and found.ndim == 2
+        rule = "hold a CSR matrix" if matrix else "hold an array of two dimensions"
+        require(right, str(path), rule, type(found).__name__, "fetch it again")
+    rows = {"y": raw["x"].shape[0], "ally": raw["allx"].shape[0], "ty": num_test, "tx": num_test}
+    shapes = {part: (size, raw["ally"].shape[1]) for part, size in rows.items()}
+    shapes["tx"] = (num_test, raw["allx"].shape[1])
+    for part, shape in shapes.items():
+        path = files.path(f"ind.{name}.{part}")
+        require(raw[part].shape == shape, str(path), f"have shape {shape}", raw[part].shape)
+    return raw
 
 
 def _place_rows(
@@ -83,20 +106,23 @@ def _place_rows(
 
 def _read_index(path: Path) -> np.ndarray:
     """One node position a line."""
-    lines = path.read_text(encoding="ascii").split()
-    if not lines or not all(line.isdigit() for line in lines):
+    lines = path.read_bytes().split()
+    if not lines or not all(line.isdigit() and len(line) < MAX_DIGITS for line in lines):
         fail(str(path), "hold one node position a line", lines[:3], "fetch it again")
     return np.array([int(line) for line in lines], dtype=np.int64)
 
 
-def _read_adjacency(name: str, lists: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_adjacency(path: Path, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """{node: [neighbours]} -> sources and targets."""
-    require(isinstance(lists, dict), f"{name}: graph", "be a dictionary of lists", type(lists))
-    source = np.repeat(
-        np.fromiter(lists, dtype=np.int64, count=len(lists)), [len(item) for item in lists.values()]
+    lists = load_pickle(path)
+    right = isinstance(lists, dict) and all(
+        isinstance(node, int) and isinstance(near, list) and all(isinstance(v, int) for v in near)
+        for node, near in lists.items()
     )
-    target = np.array([node for item in lists.values() for node in item], dtype=np.int64)
-    for ids in (source, target):
-        inside = len(ids) > 0 and ids.min() >= 0 and ids.max() < num_nodes
-        require(bool(inside), f"{name}: graph", f"name nodes 0..{num_nodes - 1}", "a node outside")
+    rule = "hold a dictionary of lists of node positions"
+    require(right, str(path), rule, type(lists).__name__, "fetch it again")
+    ends = [(node, other) for node, near in lists.items() for other in near]
+    inside = ends and all(0 <= node < num_nodes for pair in ends for node in pair)
+    require(bool(inside), f"{path}: graph", f"name nodes 0..{num_nodes - 1}", "a node outside")
+    source, target = np.array(ends, dtype=np.int64).T
     return source, target

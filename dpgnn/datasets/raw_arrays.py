@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,9 +16,13 @@ import scipy.sparse as sp
 from dpgnn.checks import fail, require
 from dpgnn.datasets.safe_pickle import NUMERIC_KINDS, checked_csr
 
-# Real files of the field expand 1 to 12 times as a whole; a bomb expands a thousand times.
+# A bomb expands a thousand times, and so does an array of zeros: what it may take is bounded, not how well it
+# shrinks. Larger files of the field expand 1 to 12 times as a whole.
+HARMLESS_BYTES = 1 << 30
 MAX_EXPANSION = 200
 MAX_ARRAY_BYTES = 64 << 30
+# what zipfile and gzip raise for damaged, encrypted and unknown members
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
 def read_npz(
@@ -33,7 +39,7 @@ def read_npz(
         name -> array.
 
     Raises:
-        ValueError: not a zip file, damaged, it would expand beyond 200 times its size, a wanted
+        ValueError: not a zip file, damaged, it would expand beyond 1 GiB and 200 times its size, a wanted
             array is missing or not numeric.
     """
     try:
@@ -57,7 +63,7 @@ def read_npz(
                 if array is not None:
                     found[name] = array
             return found
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except DAMAGED as error:
         if isinstance(error, FileNotFoundError):
             raise
         fail(str(path), "be a whole .npz file", str(error), "fetch it again")
@@ -87,13 +93,14 @@ def csr_from(arrays: dict[str, np.ndarray], prefix: str, where: str) -> sp.csr_a
 
 def _refuse_bomb(path: Path, archive: zipfile.ZipFile) -> None:
     total = sum(item.file_size for item in archive.infolist())
-    limit = min(MAX_ARRAY_BYTES, max(1 << 20, MAX_EXPANSION * path.stat().st_size))
+    limit = min(MAX_ARRAY_BYTES, max(HARMLESS_BYTES, MAX_EXPANSION * path.stat().st_size))
     require(
         total <= limit,
         f"{path}: size after unpacking",
         f"be <= {limit} bytes",
         total,
-        "this is no graph file of the field; do not unpack it",
+        f"beyond {HARMLESS_BYTES >> 20} MiB, {MAX_EXPANSION} times the size of the file is the most: do not "
+        "unpack it, or if you made it save it without compression, features as a sparse matrix",
     )
 
 

@@ -190,7 +190,10 @@ def checked_csr(
     Raises:
         ValueError: lengths disagree, indptr falls, or an index lies outside the shape.
     """
-    num_rows, num_columns = (int(size) for size in shape)
+    sizes = np.asarray(shape)
+    right = sizes.shape == (2,) and sizes.dtype.kind in "iuf" and bool((sizes >= 0).all())
+    require(right, f"{where}: shape", "be two sizes", shape)
+    num_rows, num_columns = (int(size) for size in sizes)
     for part, array in (("data", data), ("indices", indices), ("indptr", indptr)):
         ok = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in NUMERIC_KINDS
         require(ok, f"{where}: {part}", "be a flat numeric array", getattr(array, "shape", array))

@@ -60,7 +60,37 @@ def own_npz(**change: object) -> Callable[[], None]:
 def zip_bomb() -> None:
     OWN.mkdir(parents=True)
     with zipfile.ZipFile(OWN / "graph.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", bytes(80 << 20))
+        archive.writestr("x.npy", bytes(1 << 20))
+        archive.infolist()[0].file_size = 3 << 30  # what the directory says is what is compared
+
+
+def packed_npz() -> None:
+    own_npz()()
+    arrays = dict(np.load(OWN / "graph.npz"))
+    rng = np.random.default_rng(0)
+    np.savez_compressed(OWN / "graph.npz", **arrays | {"x": rng.random((4, 100))})
+
+
+def broken_stream(content: bytes) -> bytes:
+    """Bytes in the middle of the first compressed array, so that zlib fails and no checksum is compared."""
+    return content[:100] + bytes(10) + content[110:]
+
+
+def own_pt(**change: object) -> Callable[[], None]:
+    """A dictionary of tensors; a value is made by a function of torch, so that torch is loaded late."""
+
+    def make() -> None:
+        import torch
+
+        OWN.mkdir(parents=True)
+        tensors = {
+            "x": torch.ones(4, 2),
+            "y": torch.tensor([0, 1, 1, 0]),
+            "edge_index": torch.tensor([[0, 1], [1, 2]]),
+        }
+        torch.save(tensors | {k: v(torch) for k, v in change.items()}, OWN / "graph.pt")  # type: ignore[operator]
+
+    return make
 
 
 def hostile_pt() -> None:
@@ -173,6 +203,17 @@ CASES = {
     ),
     "npz truncated": Case(
         file_after(own_npz(), OWN / "graph.npz", half), PREPARE, ("graph.npz must be a whole .npz file", "fetch it again")
+    ),
+    "npz with a broken stream": Case(
+        file_after(packed_npz, OWN / "graph.npz", broken_stream), PREPARE, ("graph.npz must be a whole .npz file", "fetch it again")
+    ),
+    "npz without a feature": Case(own_npz(x=np.ones((4, 0))), PREPARE, ("graph.npz: features must be one column or more, got 'none'",)),
+    "npz with labels that are too large": Case(
+        own_npz(y=np.array([0, 1, 2**64 - 1, 0], np.uint64)), PREPARE, ("y must be <= 9223372036854775807, got 18446744073709551615",)
+    ),
+    "PyG file with sparse features": Case(
+        own_pt(x=lambda torch: torch.eye(4).to_sparse()), PREPARE,
+        ("graph.pt: x must be a dense tensor of numbers, got 'sparse_coo, float32'; save it as `tensor.to_dense()`",),
     ),
     "npz that would run code": Case(
         own_npz(y=np.array([Hostile()] * 4, dtype=object)), PREPARE, ("graph.npz: array y must hold numbers, got 'Python objects, which are not read'",)

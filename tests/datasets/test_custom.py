@@ -83,6 +83,16 @@ def test_every_format_gives_the_same_graph(tmp_path, write):
     assert problems_of(tmp_path) == []
 
 
+def test_other_tensors_of_a_saved_graph_are_left_alone_and_wanted_ones_need_not_be_plain(tmp_path):
+    weights = torch.nn.Parameter(torch.from_numpy(X))  # requires a gradient
+    values = {"x": weights, "y": torch.from_numpy(Y), "edge_index": torch.from_numpy(EDGES)}
+    values |= {"adj_t": torch.eye(4).to_sparse(), "emb": torch.ones(4, 2).bfloat16()}
+    torch.save(Data(**values), tmp_path / "graph.pt")
+    np.testing.assert_array_equal(custom.load_folder(tmp_path, "mine").dense_x(), X)
+    torch.save(values | {"x": torch.from_numpy(X).bfloat16()}, tmp_path / "graph.pt")
+    np.testing.assert_array_equal(custom.load_folder(tmp_path, "mine").dense_x(), X)
+
+
 def test_options_are_read(tmp_path):
     write_csv(tmp_path)
     (tmp_path / "graph.yaml").write_text("{directed: true, num_classes: 5}")

@@ -119,6 +119,35 @@ def test_a_missing_table_or_a_cut_one_is_named(tmp_path):
         pieces.collect(ogb.pieces("ogbn-arxiv", files, 0))
 
 
+@pytest.mark.parametrize("place", [20, 300, -4])
+def test_a_changed_byte_of_a_table_or_its_archive_is_named(tmp_path, place):
+    content, *_ = tables("ogbn-arxiv", np.random.default_rng(0))
+    files = files_of("ogbn-arxiv", tmp_path, content)
+    table = ogb.Tables(ogb.LAYOUTS["ogbn-arxiv"], files)
+
+    def rows():
+        return sum(len(frame) for frame in table.blocks("raw/node-feat.csv.gz", 4, real=True))
+
+    assert rows() == NUM_NODES
+    archive = tmp_path / "ogbn_arxiv" / "arxiv.zip"
+    packed = gzip.compress(content["raw/node-feat.csv.gz"])
+    whole = bytearray(archive.read_bytes())
+    start = whole.find(packed[10:30]) - 10
+    whole[start + place % len(packed)] ^= 0x55
+    archive.write_bytes(whole)
+    message = r"arxiv\.zip: raw/node-feat\.csv\.gz must be a whole gzip file.*fetch it again"
+    with pytest.raises(ValueError, match=message):
+        rows()
+    # the same bytes in an unpacked folder, where no archive's checksum tells of them first
+    unpacked = tmp_path / "ogbn_arxiv" / "raw" / "node-feat.csv.gz"
+    unpacked.parent.mkdir()
+    unpacked.write_bytes(whole[start : start + len(packed)])
+    table = ogb.Tables(ogb.LAYOUTS["ogbn-arxiv"], files)
+    message = r"ogbn_arxiv: raw/node-feat\.csv\.gz must be a whole gzip file"
+    with pytest.raises(ValueError, match=message):
+        rows()
+
+
 def test_the_layout_agrees_with_the_metadata_of_the_ogb_package():
     """Read as a file: importing the package starts a look-up on the network."""
     found = importlib.util.find_spec("ogb")

@@ -53,7 +53,30 @@ def test_an_edge_to_an_unknown_node_is_refused(toy):
         planetoid.load("toy", Folder(toy), 0)
 
 
-def test_a_test_index_that_is_not_numbers_is_refused(toy):
-    (toy / "ind.toy.test.index").write_text("5\nthree\n")
-    with pytest.raises(ValueError, match="must hold one node position a line"):
+OTHERS = {
+    "x": {"a": [1]}, "allx": np.ones((3, 2)), "tx": [1, 2], "y": sp.csr_matrix(np.eye(3)[:2]),
+    "ally": np.ones(3, np.int32), "ty": np.ones((3, 3), np.int32), "graph": {0: 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", OTHERS)
+def test_a_pickle_of_something_else_is_named(toy, part):
+    (toy / f"ind.toy.{part}").write_bytes(pickle.dumps(OTHERS[part], protocol=2))
+    with pytest.raises(ValueError, match=rf"/ind\.toy\.{part} must (hold|have shape)"):
+        planetoid.load("toy", Folder(toy), 0)
+
+
+@pytest.mark.parametrize("lists", [[], {0: ["1"]}, {"0": [1]}, {0: [0.5]}, {}])
+def test_lists_of_something_else_are_named(toy, lists):
+    (toy / "ind.toy.graph").write_bytes(pickle.dumps(lists, protocol=2))
+    with pytest.raises(ValueError, match=r"/ind\.toy\.graph(: graph)? must (hold|name)"):
+        planetoid.load("toy", Folder(toy), 0)
+
+
+@pytest.mark.parametrize("text", ["5\nthree\n", "5\n3\u0663\n", "5\n" + "9" * 30, ""])
+def test_a_test_index_that_is_not_numbers_is_refused(toy, text):
+    (toy / "ind.toy.test.index").write_text(text)
+    with pytest.raises(
+        ValueError, match=r"/ind\.toy\.test\.index must hold one node position a line"
+    ):
         planetoid.load("toy", Folder(toy), 0)

@@ -5,6 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from dpgnn.datasets import raw_arrays
 from dpgnn.datasets.raw_arrays import csr_from, read_npz
 
 
@@ -35,7 +36,8 @@ def test_a_missing_array_is_named_with_those_that_exist(tmp_path):
         read_npz(tmp_path / "a.npz", ["adj_data"])
 
 
-def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(raw_arrays, "HARMLESS_BYTES", 32 << 20)
     path = tmp_path / "bomb.npz"
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -46,6 +48,15 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     assert path.stat().st_size < 100_000
     with pytest.raises(ValueError, match="size after unpacking must be <="):
         read_npz(path)
+
+
+def test_features_of_mostly_zeros_are_read_however_well_they_shrink(tmp_path):
+    """CiteSeer's features as dense float64 shrink to one 247th."""
+    x = np.zeros((1000, 2000))
+    x[np.arange(1000), np.arange(1000)] = 1
+    np.savez_compressed(tmp_path / "a.npz", x=x)
+    assert x.nbytes > 400 * (tmp_path / "a.npz").stat().st_size
+    np.testing.assert_array_equal(read_npz(tmp_path / "a.npz")["x"], x)
 
 
 def test_a_header_that_promises_more_than_is_there_is_refused(tmp_path):
@@ -59,20 +70,42 @@ def test_a_header_that_promises_more_than_is_there_is_refused(tmp_path):
         read_npz(path)
 
 
-@pytest.mark.parametrize("damage", ["truncate", "flip", "text"])
+def headers_changed(content, offset, value):
+    """The 16-bit field `offset` bytes after the start of a local header, and its copy in the directory."""
+    for signature, place in ((b"PK\x03\x04", offset), (b"PK\x01\x02", offset + 2)):
+        at = content.find(signature)
+        content[at + place : at + place + 2] = struct.pack("<H", value)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "text", "stream", "encrypted", "method"])
 def test_a_damaged_file_is_refused(tmp_path, damage):
     path = tmp_path / "a.npz"
-    np.savez(path, x=np.arange(1000))
+    save = np.savez_compressed if damage == "stream" else np.savez
+    save(path, x=np.random.default_rng(0).random(1000))
     content = bytearray(path.read_bytes())
     if damage == "truncate":
         content = content[: len(content) // 2]
     elif damage == "flip":
         content[2000] ^= 1
+    elif damage == "stream":  # zlib.error
+        content[100:110] = bytes(10)
+    elif damage == "encrypted":
+        headers_changed(content, 6, 1)
+    elif damage == "method":
+        headers_changed(content, 8, 97)
     else:
         content = bytearray(b"not a zip file")
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"must be a whole \.npz file"):
+    with pytest.raises(ValueError, match=r"a\.npz must be a whole \.npz file"):
         read_npz(path)
+
+
+@pytest.mark.parametrize("shape", [2, [2, 2, 1], [-1, 2], [[2, 2]]])
+def test_a_shape_of_a_sparse_matrix_is_two_sizes(tmp_path, shape):
+    parts = {"data": [2.0], "indices": [1], "indptr": [0, 1, 1], "shape": shape}
+    arrays = {f"adj_{part}": np.array(value) for part, value in parts.items()}
+    with pytest.raises(ValueError, match=r"a\.npz: adj: shape must be two sizes"):
+        csr_from(arrays, "adj", "a.npz")
 
 
 def test_csr_parts_are_joined_and_checked(tmp_path):
