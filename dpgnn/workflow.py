@@ -268,6 +268,7 @@ class Workflow:
                 "title",
                 "baseline",
                 "comparisons",
+                "tuned",
                 "paper",
                 "settings",
                 "datasets",

@@ -12,6 +12,7 @@ import yaml
 
 from dpgnn.config import ConfigError
 from dpgnn.study import RunKey, load_study, resolve, study_schema
+from dpgnn.workflow import Workflow
 
 BASE: dict[str, Any] = {
     "name": "toy",
@@ -43,6 +44,12 @@ def changed(**paths: Any) -> dict[str, Any]:
             part = part[folder]
         part[last] = value
     return mapping
+
+
+def workflow_of(folder: Path, mapping: dict[str, Any], name: str = "study.yaml") -> Workflow:
+    """A study seen by the Snakefile, from a file in a folder."""
+    (folder / name).write_text(yaml.safe_dump(mapping))
+    return Workflow(study_file=str(folder / name))
 
 
 def test_every_run_is_enumerated_once() -> None:
@@ -115,6 +122,12 @@ def test_tuned_entries_have_points() -> None:
     points["entries"]["fixed"] = {**changed()["entries"]["dp"]}
     with pytest.raises(ConfigError, match="tuned: 'fixed' must be an entry with points"):
         resolve({**points, "tuned": ["fixed"]})
+
+
+def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
+    points = changed(entries__wide={"extends": "dp", "sweep": {"options.width": [4, 16]}})
+    plain = workflow_of(tmp_path, points).presentation_json
+    assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
 
 
 def test_a_tier_changes_only_what_it_names() -> None:
