@@ -23,7 +23,7 @@ from dpgnn.entries import EntryConfig, StudyEntry, expand_entries
 from dpgnn.randomness import Randomness
 from dpgnn.results.info import Comparison
 from dpgnn.splits import SplitConfig
-from dpgnn.tiers import TierConfig, check_epsilons, check_repeats
+from dpgnn.tiers import TierConfig, check_epsilons, check_once, check_repeats
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
 Tier = Literal["S", "M", "L"]
@@ -269,12 +269,14 @@ def _check_config(config: StudyConfig) -> None:
             require(bool(dataset.settings), f"datasets.{name}.settings", "name a setting", ())
             for setting in dataset.settings:
                 one_of(f"setting of datasets.{name}", setting, config.settings)
+            check_once(f"datasets.{name}.settings", dataset.settings)
             _check_delta(f"datasets.{name}.delta", dataset.delta)
         for name, entry in config.entries.items():
             _check_delta(f"entries.{name}.delta", entry.delta)
             for dataset_name, delta in entry.delta_for.items():
                 _check_delta(f"entries.{name}.delta_for.{dataset_name}", delta)
-            check_epsilons(f"entries.{name}.epsilons", entry.epsilons or ())
+            if entry.epsilons is not None:
+                check_epsilons(f"entries.{name}.epsilons", entry.epsilons)
             for dataset_name in (*entry.datasets, *entry.options_for, *entry.delta_for):
                 one_of(f"data set of entries.{name}", dataset_name, config.datasets)
             for setting in entry.settings:
@@ -316,7 +318,7 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
                 continue
             epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
-                epsilons = change.epsilons_of(dataset, entry.epsilons, config.epsilons)
+                epsilons = change.epsilons_of(path, dataset, name, entry.epsilons, config.epsilons)
             number = min(repeats, most.get((dataset, name), repeats))
             for epsilon, repeat in itertools.product(epsilons, range(number)):
                 keys.append(

@@ -44,7 +44,8 @@ class TierConfig:
         Raises:
             ValueError: one that is wrong.
         """
-        check_epsilons(f"{path}.epsilons", self.epsilons or ())
+        if self.epsilons is not None:
+            check_epsilons(f"{path}.epsilons", self.epsilons)
         if self.repeats is not None:
             check_repeats(f"{path}.repeats", self.repeats)
         for dataset in (*self.datasets, *self.repeats_for, *self.entries_for, *self.epsilons_for):
@@ -94,11 +95,28 @@ class TierConfig:
         return most
 
     def epsilons_of(
-        self, dataset: str, own: tuple[str, ...] | None, stated: tuple[str, ...]
+        self,
+        path: str,
+        dataset: str,
+        entry: str,
+        own: tuple[str, ...] | None,
+        stated: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Budgets of an entry on a data set: its own, else the tier's, else the study's; in this order."""
+        """Budgets of an entry on a data set: its own, else the tier's, else the study's; in this order.
+
+        Raises:
+            ConfigError: `epsilons_for` leaves it none.
+        """
         found = own or self.epsilons or stated
-        return tuple(text for text in found if text in self.epsilons_for.get(dataset, found))
+        only = self.epsilons_for.get(dataset, found)
+        kept = tuple(text for text in found if text in only)
+        if not kept:
+            raise ConfigError(
+                f"{path}.epsilons_for.{dataset} must hold a budget of entry {entry} "
+                f"({', '.join(found)}), got {', '.join(only)}; add one, or leave the entry out with "
+                f"{path}.entries_for.{dataset}"
+            )
+        return kept
 
 
 def check_repeats(path: str, repeats: int) -> None:
@@ -117,11 +135,14 @@ def epsilon_value(text: str) -> float:
 
 
 def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
-    """Check that texts are budgets of private runs in their shortest form.
+    """Check that texts are budgets of private runs in their shortest form, each of them once.
 
     Raises:
-        ValueError: one is no positive number, is infinite, or is written another way.
+        ValueError: there is none, or one is no positive number, is infinite, is written another way or
+            stands twice.
     """
+    remedy = "drop the key where it shall change nothing; entries without privacy need no budget"
+    require(bool(epsilons), path, "hold a budget", (), remedy)
     for text in epsilons:
         try:
             value = epsilon_value(text)
@@ -133,6 +154,17 @@ def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
         remedy = f"write {value:.10g}, so that one budget has one path"
         rule = "write each number in its shortest form"
         require(text == f"{value:.10g}", path, rule, text, remedy)
+    check_once(path, epsilons)
+
+
+def check_once(path: str, names: tuple[str, ...]) -> None:
+    """Check that no name of a list stands twice: its runs would be counted twice.
+
+    Raises:
+        ValueError: one does.
+    """
+    for name in names:
+        require(names.count(name) == 1, path, "hold each value once", name, "drop one")
 
 
 def _chosen(path: str, patterns: tuple[str, ...], entries: Iterable[str]) -> set[str]:

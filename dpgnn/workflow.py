@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dpgnn import methods
 from dpgnn.code_hash import PACKAGE, code_sha256
+from dpgnn.config import ConfigError
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.paths import Paths
 from dpgnn.runner import RUN_FILES, RUNNER_MODULES
@@ -72,6 +73,21 @@ def run_logs(study: Study) -> dict[RunKey, Path]:
     return {key: Path("logs/train") / f"{stem}.log" for stem, keys in groups for key in keys}
 
 
+def check_datasets(study: Study) -> None:
+    """Check that each data set of the study's tier exists, before the first job is planned.
+
+    Raises:
+        ConfigError: one does not; names the key's path and what exists.
+    """
+    from dpgnn.datasets import check_known
+
+    for name in dict.fromkeys(key.dataset for key in study.keys):
+        try:
+            check_known(name)
+        except ValueError as error:
+            raise ConfigError(f"datasets.{name}: {error}") from None
+
+
 class Workflow:
     """A study seen by the Snakefile.
 
@@ -85,6 +101,7 @@ class Workflow:
         self.study_file = study_file
         self.device = device
         self.study: Study = load_study(study_file, tier)
+        check_datasets(self.study)
         self.paths = Paths(results=Path("results"))
 
     @cached_property

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from dpgnn.config import ConfigError
+from dpgnn.datasets import check_known
 from dpgnn.study import RunKey, load_study, resolve, study_schema
 from dpgnn.workflow import Workflow
 
@@ -204,6 +205,22 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (changed(epsilons=["1.0"]), r"^epsilons must write each number in its shortest form"),
     (changed(epsilons=[1]), r"^epsilons\[0\] must be a text, got 1 \(int\); put it in quotes"),
     (changed(epsilons=["one"]), r"^epsilons must hold numbers > 0"),
+    (changed(epsilons=[]), r"^epsilons must hold a budget, got \(\); drop the key"),
+    (changed(entries__dp__epsilons=[]), r"^entries\.dp\.epsilons must hold a budget"),
+    (changed(tiers={"S": {"epsilons": []}}), r"^tiers\.S\.epsilons must hold a budget"),
+    (
+        changed(tiers={"S": {"epsilons_for": {"digits": []}}}),
+        r"^tiers\.S\.epsilons_for\.digits must hold a budget",
+    ),
+    (
+        changed(tiers={"S": {"epsilons_for": {"digits": ["3"]}}}),
+        r"^tiers\.S\.epsilons_for\.digits must hold a budget of entry dp \(1, 8\), got 3; add one,",
+    ),
+    (changed(epsilons=["1", "1"]), r"^epsilons must hold each value once, got '1'; drop one"),
+    (
+        changed(datasets__digits={"settings": ["random", "random"]}),
+        r"^datasets\.digits\.settings must hold each value once, got 'random'",
+    ),
     (changed(delta=1.0), r"^delta must be in \(0, 1\)"),
     (changed(delta=0), r"^delta must be in \(0, 1\)"),
     (changed(datasets__digits={"settings": ["rnd"]}), r"unknown setting of datasets\.digits 'rnd'"),
@@ -254,6 +271,38 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (changed(settings__random={"train_fraction": 1.5}), r"^settings\.random: "),
     ([], r"^configuration must be a mapping"),  # type: ignore[list-item]
 ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "digit",
+            r"^datasets\.digit: data set must be one of .*digits.*, got 'digit'; or a folder",
+        ),
+        ("synthetic-arixv", r"^datasets\.synthetic-arixv: unknown stand-in .*synthetic-arxiv"),
+        (
+            "facebook-Nowhere",
+            r"^datasets\.facebook-Nowhere: unknown school .*'Nowhere'; .*Rutgers89",
+        ),
+    ],
+)
+def test_a_data_set_that_does_not_exist_stops_the_workflow(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        workflow_of(tmp_path, changed(tiers={}, datasets={name: {"settings": ["public"]}}))
+
+
+def test_every_preset_and_school_exists() -> None:
+    for name in (
+        "synthetic-arxiv",
+        "synthetic-ppi",
+        "facebook-Rutgers89",
+        "facebook-Yale4",
+        "cora",
+    ):
+        check_known(name)
 
 
 @pytest.mark.parametrize(("mapping", "message"), BAD)

@@ -43,6 +43,7 @@ def main(args: argparse.Namespace) -> int:
     """Show an estimate or the status, or run Snakemake and return its exit status."""
     from dpgnn import driver, progress
     from dpgnn.study import load_study
+    from dpgnn.workflow import check_datasets
 
     path = driver.study_file(args.study, root=Path())
     if args.file:
@@ -87,22 +88,6 @@ def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
         for dataset, spent in budgets.items()
         if len(spent) > 1
     ]
-
-
-def check_datasets(study: Study) -> None:
-    """Check that each data set of the study's tier is known, before the first job is planned.
-
-    Raises:
-        ConfigError: one is not; names the key's path and what exists.
-    """
-    from dpgnn.config import ConfigError
-    from dpgnn.datasets import entry_of
-
-    for name in dict.fromkeys(key.dataset for key in study.keys):
-        try:
-            entry_of(name)
-        except ValueError as error:
-            raise ConfigError(f"datasets.{name}: {error}") from None
 
 
 def runs_of(study: Study, cell: str) -> list[RunKey]:

@@ -108,6 +108,24 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     fail("data set", f"be one of {', '.join(known)}", name, remedy)
 
 
+def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
+    """Check that a data set exists, also where the table has its family only (facebook-*, synthetic-*).
+
+    Raises:
+        ValueError: it does not; lists what does.
+    """
+    from dpgnn.checks import one_of
+    from dpgnn.datasets.schools import SCHOOLS
+    from dpgnn.datasets.sources import read_sources
+
+    entry_of(name, own_folder=own_folder)
+    family, _, member = name.partition("-")
+    if is_stand_in(name):
+        one_of("stand-in", name, (known for known in read_sources() if is_stand_in(known)))
+    elif name not in TABLE and family == "facebook":
+        one_of("school of facebook-*", member, SCHOOLS)
+
+
 def check_out(out: Path, source: Path) -> None:
     """Refuse to write a graph where something else would be lost.
 
