@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from helpers import TOY, planned, records, run_tool, write_study
 
 
@@ -68,6 +70,17 @@ def test_a_changed_study_reruns_what_uses_the_value(
         assert planned(toy) == jobs
     finally:
         write_study(toy, TOY)
+
+
+def test_a_study_file_may_have_a_space_in_its_name(fresh_toy: Path) -> None:
+    study = TOY | {"audits": True, "attacks": True}
+    (fresh_toy / "my study.yaml").write_text(yaml.safe_dump(study))
+    arguments = ("-n", "-p", "--config", "study=my study.yaml")
+    text = run_tool(fresh_toy, "snakemake", *arguments).stdout
+    commands = set(re.findall(r"python -m dpgnn (\w+) --study (.*\.yaml'?) ", text))
+    assert commands == {
+        (name, "'my study.yaml'") for name in ("train", "audit", "attack", "report")
+    }
 
 
 def test_editing_the_clipping_code_reruns_private_runs_only(fresh_toy: Path) -> None:

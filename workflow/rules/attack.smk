@@ -30,6 +30,6 @@ rule attack:
         run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
         code=lambda w: WORKFLOW.attack_code(w.entry),
     shell:
-        "python -m dpgnn attack --study {params.study} --tier {params.tier} --attacks {wildcards.attack}"
+        "python -m dpgnn attack --study {params.study:q} --tier {params.tier} --attacks {wildcards.attack}"
         " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
         " > {log} 2>&1"

@@ -24,6 +24,6 @@ rule audit:
         run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
         code=lambda w: WORKFLOW.audit_code(w.entry),
     shell:
-        "python -m dpgnn audit --study {params.study} --entry {wildcards.entry}"
+        "python -m dpgnn audit --study {params.study:q} --entry {wildcards.entry}"
         " --dataset {wildcards.dataset} --setting {wildcards.setting} --epsilon {wildcards.epsilon}"
         " --processes {threads} --exit-zero --out {output} > {log} 2>&1"

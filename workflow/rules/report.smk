@@ -27,7 +27,7 @@ rule report:
         presentation=WORKFLOW.presentation_json,
         code=WORKFLOW.report_code,
     shell:
-        "python -m dpgnn report --study {params.study} --tier {params.tier}"
+        "python -m dpgnn report --study {params.study:q} --tier {params.tier}"
         " --results results --out results/studies/{wildcards.study} > {log} 2>&1"
 
 

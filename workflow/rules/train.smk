@@ -29,7 +29,7 @@ rule train:
         code=lambda w: WORKFLOW.method_code(w.entry),
         device=WORKFLOW.device_flag,
     shell:
-        "python -m dpgnn train --study {params.study}"
+        "python -m dpgnn train --study {params.study:q}"
         " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
         "{params.device} > {log} 2>&1"
 
@@ -64,7 +64,7 @@ for chunk in WORKFLOW.chunks:
             runs=chunk.run_flags,
             device=WORKFLOW.device_flag,
         shell:
-            "python -m dpgnn train --study {params.study} {params.runs}"
+            "python -m dpgnn train --study {params.study:q} {params.runs}"
             "{params.device} > {log} 2>&1"
 
 
