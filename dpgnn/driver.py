@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dpgnn import locks, progress
 from dpgnn.checks import fail
+from dpgnn.paths import in_project
 from dpgnn.storage import UNFINISHED
 
 _claimed = ExitStack()
@@ -30,7 +31,7 @@ def study_file(name: str, *, root: Path) -> Path:
     if (root / path).exists():
         return path
     if (root / name).is_file():
-        return Path(name)
+        return in_project(name, root)
     known = sorted(p.stem for p in (root / "workflow" / "studies").glob("*.yaml"))
     fail("study", f"be a YAML file or one of {', '.join(['quick', *known])}", name)
 

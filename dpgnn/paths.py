@@ -39,6 +39,17 @@ class Paths:
         return self.study(study) / "runs" / folder
 
 
+def in_project(path: str | Path, root: Path = Path()) -> Path:
+    """A file's path relative to the project's folder `root` where it lies inside it, else as it is given.
+
+    So that one file has one path: another would be another value of the jobs that it is given to.
+    """
+    place = Path(root, path)
+    whole = place.parent.resolve() / place.name
+    home = root.resolve()
+    return whole.relative_to(home) if whole.is_relative_to(home) else Path(path)
+
+
 def parse_run(folder: str, *, name: str = "run") -> dict[str, str | int]:
     """dataset, setting, entry, epsilon and repeat of DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
 

@@ -17,7 +17,7 @@ from dpgnn import methods
 from dpgnn.code_hash import PACKAGE, code_sha256
 from dpgnn.config import ConfigError
 from dpgnn.methods.base import SamplerSpec
-from dpgnn.paths import Paths
+from dpgnn.paths import Paths, in_project
 from dpgnn.runner import RUN_FILES, RUNNER_MODULES
 from dpgnn.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.study import RunKey, Study, load_study
@@ -92,13 +92,13 @@ class Workflow:
     """A study seen by the Snakefile.
 
     Args:
-        study_file: path of the study's YAML file, relative to the working folder.
+        study_file: path of the study's YAML file, relative to the working folder or absolute.
         tier: S, M or L; None for the study's own.
         device: cpu or cuda.
     """
 
     def __init__(self, *, study_file: str, tier: str | None = None, device: str = "cpu") -> None:
-        self.study_file = study_file
+        self.study_file = str(in_project(study_file))
         self.device = device
         self.study: Study = load_study(study_file, tier)
         check_datasets(self.study)

@@ -10,11 +10,16 @@ import pytest
 from dpgnn import driver, locks, progress
 
 
-def test_a_study_is_found_by_name_or_file(repository: Path) -> None:
+def test_a_study_is_found_by_name_or_file(repository: Path, tmp_path: Path) -> None:
     assert driver.study_file("quick", root=repository) == Path("config.yaml")
     found = driver.study_file("baselines", root=repository)
     assert found == Path("workflow/studies/baselines.yaml")
     assert driver.study_file("config.yaml", root=repository) == Path("config.yaml")
+    for name in (repository / "config.yaml", "./config.yaml", "docs/../config.yaml"):
+        assert driver.study_file(str(name), root=repository) == Path("config.yaml")
+    outside = tmp_path / "study.yaml"
+    outside.touch()
+    assert driver.study_file(str(outside), root=repository) == outside
     with pytest.raises(ValueError, match=r"study must be a YAML file or one of quick, .*baselines"):
         driver.study_file("nope", root=repository)
 

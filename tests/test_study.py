@@ -131,6 +131,15 @@ def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None
     assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
 
 
+def test_a_study_file_has_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert workflow_of(tmp_path, BASE).study_file == "study.yaml"
+    assert workflow_of(Path(), BASE).study_file == "study.yaml"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert workflow_of(tmp_path, BASE).study_file == str(tmp_path / "study.yaml")
+
+
 def test_a_tier_changes_only_what_it_names() -> None:
     study = resolve(BASE, "M")
     assert {key.dataset for key in study.keys} == {"digits"}
