@@ -67,6 +67,13 @@ def run_groups(study: Study) -> dict[str, list[RunKey]]:
     }
 
 
+def rule_name(stem: str) -> str:
+    """The name of the rule that makes a group of runs; of another stem it is another name."""
+    name = re.sub(r"\W", "_", stem)
+    # dp_mlp and dp-mlp are two entries
+    return f"train_{name}" + (f"_{sha256_json(stem)[:8]}" if name != stem else "")
+
+
 def run_logs(study: Study) -> dict[RunKey, Path]:
     """The log of each run's process."""
     groups = run_groups(study).items()
@@ -318,7 +325,7 @@ class Workflow:
             path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)
         }
         return Chunk(
-            rule="train_" + re.sub(r"\W", "_", stem),
+            rule=rule_name(stem),
             dataset=first.dataset,
             setting=first.setting,
             entry=first.entry,

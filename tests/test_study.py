@@ -131,6 +131,15 @@ def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None
     assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
 
 
+def test_entries_whose_names_differ_in_a_sign_have_rules_of_their_own(tmp_path: Path) -> None:
+    study = changed(runs_per_job=9)
+    for name in ("dp-mlp", "dp_mlp", "dp+mlp"):
+        study["entries"][name] = study["entries"]["dp"]
+    rules = [chunk.rule for chunk in workflow_of(tmp_path, study).chunks]
+    assert len(rules) == len(set(rules)) == 2 * 5
+    assert all(rule.isidentifier() for rule in rules)
+
+
 def test_a_study_file_has_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert workflow_of(tmp_path, BASE).study_file == "study.yaml"
