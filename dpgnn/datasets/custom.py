@@ -15,9 +15,16 @@ import numpy as np
 from dpgnn import config
 from dpgnn.checks import at_least, fail, one_of, require
 from dpgnn.datasets import custom_arrays, custom_tables
+from dpgnn.datasets.custom_checks import (
+    check_edges,
+    check_features,
+    check_labels,
+    check_parts,
+    check_unlabelled,
+)
 from dpgnn.datasets.edges import clean_edges
 from dpgnn.datasets.raw_graph import Problems, RawGraph
-from dpgnn.graph import Features, Graph, Task
+from dpgnn.graph import Graph, Task
 
 SHOWN_PROBLEMS = 20
 MAX_CLASSES = 1_000_000  # a model has a column of weights for each
@@ -31,7 +38,8 @@ class Options:
         task: multiclass, or multilabel with 0/1 columns label_0, label_1, ...
         num_classes: number of classes; counted from the labels when it is not stated, which looks
             at private data: claims then carry the caveat `preprocessing`.
-        classes: names of the classes in order, when labels are texts.
+        classes: names of the classes in order, when labels are texts; needed where `num_classes` is stated,
+            because names that are numbered as they are found depend on every node's.
         directed: edges run from source to target only; otherwise reverse edges are added.
         drop_self_loops: leave self-loops out instead of refusing them.
         drop_duplicates: keep the first of equal edges instead of refusing them.
@@ -50,6 +58,9 @@ class Options:
             at_least("num_classes", self.num_classes, 2)
             rule = f"be <= {MAX_CLASSES}"
             require(self.num_classes <= MAX_CLASSES, "num_classes", rule, self.num_classes)
+        rule, remedy = "have different names", "name each class once"
+        distinct = len(set(self.classes)) == len(self.classes)
+        require(distinct, "classes", rule, list(self.classes), remedy)
         if self.classes and self.num_classes is not None:
             rule = f"be {len(self.classes)}, the number of `classes`"
             require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)
@@ -133,12 +144,14 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
     """Check labels, edges and splits; then make the Graph."""
     num_classes = 0
     if raw.x is not None:
-        _check_features(raw, raw.x, problems)
+        check_features(raw, raw.x, problems)
     if raw.y is not None:
-        num_classes = _check_labels(raw, raw.y, options, problems)
-        _check_parts(raw, raw.y, problems)
+        num_classes = check_labels(raw, raw.y, options, problems)
+        check_unlabelled(raw, raw.y, problems)
+    if raw.codes is not None:
+        check_parts(raw.where, set(raw.codes.tolist()), problems)
     if raw.source is not None and raw.target is not None:
-        _check_edges(raw, raw.source, raw.target, options, problems)
+        check_edges(raw, raw.source, raw.target, options, problems)
     if problems.texts:
         return None
     assert raw.source is not None
@@ -159,93 +172,3 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
         directed=options.directed,
         splits=splits,
     )
-
-
-def _check_features(raw: RawGraph, x: Features, problems: Problems) -> None:
-    values = x.data if hasattr(x, "indptr") else x
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return
-    where = np.argwhere(bad)[0]
-    if values.ndim == 1:
-        node = int(np.searchsorted(x.indptr, where[0], side="right")) - 1
-        shown = f"node {raw.name_of(node)}"
-    else:
-        node = int(where[0])
-        shown = f"node {raw.name_of(node)}, column {raw.column_name(int(where[1]))}"
-    value = float(values[tuple(where)])
-    count = f"{value}, and {int(bad.sum()) - 1} more" if bad.sum() > 1 else value
-    problems.add(f"{raw.where}: feature of {shown}", "be finite", count, "replace or drop it")
-
-
-def _check_labels(raw: RawGraph, y: np.ndarray, options: Options, problems: Problems) -> int:
-    where = f"{raw.where}: label"
-    if options.task == "multilabel":
-        bad = y > 1
-        if bad.any():
-            node = int(np.argwhere(bad)[0][0])
-            problems.add(f"{where} of node {raw.name_of(node)}", "be 0 or 1", int(y[bad][0]))
-        stated = options.stated_classes
-        if stated not in (None, y.shape[1]):
-            problems.add(f"{where}s", f"be {stated} columns, as graph.yaml says", y.shape[1])
-        return y.shape[1]
-    labelled = y[y >= 0]
-    num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
-    if num_classes > len(labelled) and options.stated_classes is None and len(labelled):
-        # a class that nobody has is more likely an id in the wrong column, and costs memory for each
-        rule = f"be below the number of labelled nodes, {len(labelled)}, where no number is stated"
-        remedy = "state num_classes in graph.yaml, or number the classes 0, 1, 2, ..."
-        shown = f"{num_classes - 1} at node {raw.name_of(int(np.argmax(y)))}"
-        problems.add(f"{where}s", rule, shown, remedy)
-        return num_classes
-    bad = (y < -1) | (y >= max(num_classes, 1))
-    if bad.any():
-        node = int(np.argmax(bad))
-        rule = f"be a class in 0..{num_classes - 1}, or empty where unlabelled"
-        problems.add(f"{where} of node {raw.name_of(node)}", rule, int(y[node]))
-    distinct = len(np.unique(labelled))
-    if distinct < 2:
-        problems.add(f"{where}s", "name two classes or more", f"{distinct} class")
-    return num_classes
-
-
-def _check_edges(
-    raw: RawGraph, source: np.ndarray, target: np.ndarray, options: Options, problems: Problems
-) -> None:
-    where, n = f"{raw.where_edges}: edge", raw.num_nodes
-    outside = (source < 0) | (source >= n) | (target < 0) | (target >= n)
-    if outside.any():
-        row = int(np.argmax(outside))
-        shown = f"{source[row]} -> {target[row]}"
-        problems.add(
-            f"{where} {row + 1}", f"join nodes 0..{n - 1}", shown, "add the node or drop it"
-        )
-        return
-    loops = source == target
-    if loops.any() and not options.drop_self_loops:
-        node = raw.name_of(int(source[np.argmax(loops)]))
-        remedy = "drop them or set drop_self_loops in graph.yaml"
-        shown = f"{node} -> {node}, and {int(loops.sum()) - 1} more"
-        problems.add(f"{where} {int(np.argmax(loops)) + 1}", "be no self-loop", shown, remedy)
-    keys = source.astype(np.int64) * n + target
-    _, first, count = np.unique(keys, return_index=True, return_counts=True)
-    if (count > 1).any() and not options.drop_duplicates:
-        row = int(first[np.argmax(count > 1)])
-        pair = f"{raw.name_of(int(source[row]))} -> {raw.name_of(int(target[row]))}"
-        remedy = "drop duplicates or set drop_duplicates in graph.yaml"
-        shown = f"{pair} again, {int((count - 1).sum())} duplicates in all"
-        problems.add(f"{where} {row + 1}", "stand once", shown, remedy)
-
-
-def _check_parts(raw: RawGraph, y: np.ndarray, problems: Problems) -> None:
-    if raw.codes is None:
-        return
-    for part, code in (("train", 0), ("test", 2)):
-        if not (raw.codes == code).any():
-            problems.add(
-                f"{raw.where}: split", f"have {part} nodes", "none", "drop the column split"
-            )
-    unlabelled = (raw.codes >= 0) & (y < 0) if y.ndim == 1 else np.zeros(1, dtype=bool)
-    if unlabelled.any():
-        node = raw.name_of(int(np.argmax(unlabelled)))
-        problems.add(f"{raw.where}: split of node {node}", "be empty: it has no label", "a part")

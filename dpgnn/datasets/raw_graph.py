@@ -25,6 +25,7 @@ class RawGraph:
         codes: int8 part of each node (0 train, 1 val, 2 test, -1 none), or None.
         ids: the user's names of nodes, or None when they are positions.
         columns: the user's names of features, or None.
+        first, first_edge: numbers of the first node and edge here, from 0, in a batch of a large graph.
     """
 
     where: str
@@ -37,10 +38,16 @@ class RawGraph:
     codes: np.ndarray | None = None
     ids: list[str] | None = None
     columns: list[str] | None = None
+    first: int = 0
+    first_edge: int = 0
 
     def name_of(self, node: int) -> str:
-        """The user's name of a node."""
-        return str(node) if self.ids is None else self.ids[node]
+        """The user's name of a node of this graph or batch."""
+        return str(self.first + node) if self.ids is None else self.ids[node]
+
+    def number_of(self, edge: int) -> int:
+        """Number of an edge of this graph or batch in its file, from 1."""
+        return self.first_edge + edge + 1
 
     def column_name(self, column: int) -> str:
         """The user's name of a feature."""
@@ -59,6 +66,15 @@ class Problems:
             fail(name, rule, value, remedy)
         except ValueError as error:
             self.texts.append(str(error))
+
+    def stop(self) -> None:
+        """Raise the first problem, where reading on is of no use.
+
+        Raises:
+            ValueError: there is one.
+        """
+        if self.texts:
+            raise ValueError(self.texts[0])
 
     @contextmanager
     def caught(self) -> Iterator[None]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import zipfile
 from collections.abc import Callable
 
@@ -238,6 +239,34 @@ CASES = {
         "column label must be there", "set task: multilabel in graph.yaml",
         nodes="id,h,label_0,label_1\na,1,0,1\nb,2,1,0\n", edges="source,target\na,b\n",
     ),
+    "names, and only their number stated": bad_own(
+        "label of node a must be a whole number, as graph.yaml states num_classes and no names, got 'x'; name all classes in their order",
+        nodes=NODES.replace(",0\n", ",x\n").replace(",1\n", ",y\n"), num_classes=2,
+    ),
+    "a class twice": bad_own("classes must have different names, got ['book', 'book', 'film']; name each class once", classes=["book", "book", "film"]),
+    "a number among names": bad_own(
+        "label of node a must be a whole number, as 1 is, got 'x'; leave it empty where unlabelled, or name all", nodes=NODES.replace(",0\n", ",x\n")
+    ),
+    "nan among numbers": bad_own("label of node b must be a whole number, as 0 is, got 'nan'; leave it empty", nodes=NODES.replace("2.5,1", "2.5,nan")),
+    "nan among names": bad_own(
+        "label of node b must be a whole number or a name, got 'nan'; leave it empty",
+        nodes=NODES.replace(",0\n", ",x\n").replace(",1\n", ",y\n").replace("2.5,y", "2.5,nan"),
+    ),
+    "labels that are lists": Case(own_parquet(label=[[0], [1], [1], [0]]), PREPARE, ("label must hold whole numbers or names, got 'List(Int64)'",)),
+    "labels that are dates": Case(
+        own_parquet(label=[datetime.date(2020, 1, day) for day in (1, 2, 2, 1)]), PREPARE, ("label must hold whole numbers or names, got 'Date'",)
+    ),
+    "a label column left over": bad_own(
+        "column label_1 must not be there beside label, got 'label_1, label'; drop or rename one of the two", nodes=NODES.replace("weight", "label_1")
+    ),
+    "label beside label columns": bad_own(
+        "column label must not be there beside label_1, got 'label_1, label'; drop or rename one of the two",
+        nodes=NODES.replace("weight", "label_1"), task="multilabel",
+    ),
+    "an empty end of an edge": bad_own(
+        "target of edge 4 must be an id of a node, got 'an empty cell'", nodes=NODES.replace("\nd,", "\nNone,"), edges=EDGES.replace("d", "None") + "a,\n"
+    ),
+    "a column name twice, once in quotes": bad_own("columns must have different names, got 'weight twice'", nodes=NODES.replace("height", '"weight"')),
     "a key of graph.yaml twice": Case(
         twice_stated, PREPARE, ("graph.yaml, line 2: key 'num_classes' must stand once, and it stands on line 1 too",)
     ),

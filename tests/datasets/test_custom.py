@@ -112,6 +112,63 @@ def test_named_classes_keep_the_stated_order(tmp_path):
     assert graph.num_classes == 3
 
 
+def tables(folder, nodes, edges="source,target\n", options=""):
+    (folder / "nodes.csv").write_text(nodes)
+    (folder / "edges.csv").write_text(edges)
+    (folder / "graph.yaml").write_text(options)
+
+
+def test_names_are_not_numbered_by_those_present_where_their_number_is_stated(tmp_path):
+    """One more node would give all others another class, under a claim without a caveat."""
+    nodes = "h,label\n1,book\n2,film\n3,film\n"
+    for more in ("", "4,art\n"):
+        tables(tmp_path, nodes + more, options="num_classes: 3")
+        (problem,) = problems_of(tmp_path)
+        assert "label of node 0 must be a whole number, as graph.yaml states num_classes" in problem
+        assert "`classes: [...]`" in problem
+        tables(tmp_path, nodes + more, options="classes: [book, film, art]")
+        np.testing.assert_array_equal(custom.load_folder(tmp_path, "a").y[:3], [0, 1, 1])
+        assert custom.caveats_of(tmp_path) == ()
+        tables(tmp_path, nodes + more)
+        assert custom.caveats_of(tmp_path) == ("preprocessing",)
+
+
+@pytest.mark.parametrize("options", ["", "classes: [book, film]"])
+def test_minus_one_among_names_is_unlabelled(tmp_path, options):
+    tables(tmp_path, "h,label\n1,book\n2,film\n3,-1\n4,\n", options=options)
+    graph = custom.load_folder(tmp_path, "a")
+    np.testing.assert_array_equal(graph.y, [0, 1, -1, -1])
+    assert graph.num_classes == 2
+
+
+PARQUET_LABELS = {
+    "floats with NaN": ([1.0, 0.0, float("nan"), None], [1, 0, -1, -1]),
+    "booleans": ([True, False, None, True], [1, 0, -1, 1]),
+    "categories": (pl.Series(["b", "a", None, "b"], dtype=pl.Categorical), [1, 0, -1, 1]),
+}
+
+
+@pytest.mark.parametrize("kind", PARQUET_LABELS)
+def test_labels_of_a_parquet_table_are_read_by_their_type(tmp_path, kind):
+    label, wanted = PARQUET_LABELS[kind]
+    pl.DataFrame({"h": [1.0] * 4, "label": label}).write_parquet(tmp_path / "nodes.parquet")
+    ends = {"source": [0], "target": [1]}
+    pl.DataFrame(ends).write_parquet(tmp_path / "edges.parquet")
+    graph = custom.load_folder(tmp_path, "a")
+    np.testing.assert_array_equal(graph.y, wanted)
+    assert graph.num_classes == 2
+
+
+def test_whole_numbers_may_be_written_as_pandas_does_beside_empty_cells(tmp_path):
+    tables(tmp_path, "h,label\n1,1.0\n2,0.0\n3,\n4,-1.0\n", options="num_classes: 3")
+    np.testing.assert_array_equal(custom.load_folder(tmp_path, "a").y, [1, 0, -1, -1])
+
+
+def test_a_header_with_quotes_is_read_as_csv(tmp_path):
+    tables(tmp_path, '"a,b","a,c",label\n1,2,0\n3,4,1\n')
+    np.testing.assert_array_equal(custom.load_folder(tmp_path, "a").dense_x(), [[1, 2], [3, 4]])
+
+
 def test_label_columns_give_the_multilabel_task(tmp_path):
     (tmp_path / "nodes.csv").write_text("h,label_0,label_1,label_10\n1,1,0,1\n2,0,0,1\n")
     (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
