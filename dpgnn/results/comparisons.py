@@ -102,7 +102,7 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
             Column(key="reference_mean", header="Reference %", kind="percent"),
             Column(key="mean", header="Difference (points)", kind="points"),
             Column(
-                key="interval", header="95 % interval", kind="points", form="read",
+                key="interval", header="95 % interval", kind="points", form="read", sort="low",
                 show=lambda row: interval_text(row, points=True),
             ),
             Column(key="low", header="low", form="csv"),

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.checks import fail, require
+from dpgnn.checks import require
 from dpgnn.results import vega
 from dpgnn.results.cells import Cell
 from dpgnn.results.charts import Chart
 from dpgnn.results.comparisons import by_question
 from dpgnn.results.drawing import Picture, write_picture
 from dpgnn.results.info import StudyInfo, read_info, write_info
+from dpgnn.results.page_form import LARGEST, Form, forms
 from dpgnn.results.rerun import rerun_command, rerun_of_row
 from dpgnn.results.study_results import StudyResults, gather
-from dpgnn.results.table import Column, Row, Table, epsilon_text, to_csv, write_table
+from dpgnn.results.table import Column, Row, epsilon_text, to_csv, write_table
 from dpgnn.results.words import setting_words
 from dpgnn.storage import write_json, write_text
 
@@ -31,15 +33,25 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BYTES = 15_000_000
-# figures with the most data, the first to give up its interactive form
-LARGEST = ("training-curves", "class-accuracy")
 
 
-def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
+def to_stderr(line: str) -> None:
+    """Say a warning."""
+    print(line, file=sys.stderr)
+
+
+def write_study(
+    info: StudyInfo, results: Path, out: Path, warn: Callable[[str], None] = to_stderr
+) -> StudyResults:
     """Make a study's tables/, figures/, report.html and metrics.json below `out`.
 
+    Args:
+        info, results: the study, and the root of results.
+        out: the folder.
+        warn: is told in one line what a large study's page leaves out.
+
     Raises:
-        ValueError: no record, a damaged one, or a page above 15 MB.
+        ValueError: no record, or a damaged one.
     """
     found = gather(info, results)
     write_info(out / "tables" / "study.json", info)
@@ -51,7 +63,7 @@ def write_study(info: StudyInfo, results: Path, out: Path) -> StudyResults:
     for picture, _ in found.figures:
         write_picture(out / "figures", picture)
     write_json(out / "metrics.json", metrics_of(found.cells))
-    write_text(out / "report.html", page([found]))
+    write_text(out / "report.html", page([found], lambda line: warn(f"{out}/report.html: {line}")))
     return found
 
 
@@ -65,8 +77,10 @@ def metrics_of(cells: Sequence[Cell]) -> dict[str, Any]:
     return found
 
 
-def write_joined(results: Path, out: Path) -> list[str]:
+def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stderr) -> list[str]:
     """Make the page that joins all studies whose own report was made; returns their names.
+
+    `warn` is told in one line what a large page leaves out.
 
     Raises:
         ValueError: there is none.
@@ -75,29 +89,24 @@ def write_joined(results: Path, out: Path) -> list[str]:
     remedy = "run `dpgnn report --study CONFIG --out results/studies/STUDY` first"
     require(bool(paths), str(results / "studies"), "hold the report of a study", 0, remedy)
     found = [gather(read_info(path), results) for path in paths]
-    write_text(out, page(found))
+    write_text(out, page(found, lambda line: warn(f"{out}: {line}")))
     return [item.info.name for item in found]
 
 
-def page(studies: Sequence[StudyResults]) -> str:
+def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stderr) -> str:
     """The HTML of one study or of several joined.
 
-    When the page would exceed 15 MB, the largest interactive figures give way to their printed form; a
-    joined page then keeps only each study's summary, paper tables and accuracy figures.
-
-    Raises:
-        ValueError: it is larger even so.
+    A page that would exceed 15 MB takes the first smaller form that fits, see `page_form.forms`, and says on
+    its top and to `warn` what it leaves out. The smallest form is taken whatever its size.
     """
-    forms = [(LARGEST[:number], False) for number in range(len(LARGEST) + 1)]
-    if len(studies) > 1:
-        forms.append((LARGEST, True))
-    size = 0
-    for without, brief in forms:
-        text = _render(studies, without=without, brief=brief)
-        size = len(text.encode())
-        if size <= MAX_BYTES:
-            return text
-    fail("report", f"be at most {MAX_BYTES} bytes", size, "split the study")
+    text, form = "", Form()
+    for form in forms(joined=len(studies) > 1):
+        text = _render(studies, form)
+        if len(text.encode()) <= MAX_BYTES:
+            break
+    if form.words:
+        warn(form.words)
+    return text
 
 
 def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
@@ -108,10 +117,15 @@ def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
         for row in results.tables["differences"].rows
         if row["reference"] == baseline
     }
+    summary = {
+        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
+        for row in results.tables["summary"].rows
+    }
     rows = []
     for cell in results.cells:
-        row: dict[str, Any] = dict(_row_of(results.tables["summary"], cell))
-        found = against.get((cell.dataset, cell.setting, cell.entry, cell.epsilon), {})
+        place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
+        row: dict[str, Any] = dict(summary[place])
+        found = against.get(place, {})
         row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
         row["words"] = cell.words
         row["options"] = json.dumps(cell.runs[0].record.entry.get("options", {}), sort_keys=True)
@@ -122,31 +136,23 @@ def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
     return rows
 
 
-def _row_of(summary: Table, cell: Cell) -> Row:
-    key = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
-    return next(
-        row
-        for row in summary.rows
-        if (row["dataset"], row["setting"], row["entry"], row["epsilon"]) == key
-    )
-
-
-def _render(studies: Sequence[StudyResults], *, without: Sequence[str], brief: bool) -> str:
+def _render(studies: Sequence[StudyResults], form: Form) -> str:
     template = _environment().get_template("page.html")
     joined = len(studies) > 1
     title = "dpgnn: all studies" if joined else studies[0].info.title or studies[0].info.name
     return template.render(
         title=title,
         joined=joined,
-        brief=brief,
-        studies=[_view(item, without, brief) for item in studies],
+        brief=form.brief,
+        left_out=form.words,
+        studies=[_view(item, form, joined=joined) for item in studies],
         css=_asset("report.css"),
         script=_asset("report.js"),
         bundle=_bundle(),
     )
 
 
-def _view(results: StudyResults, without: Sequence[str], brief: bool) -> dict[str, Any]:
+def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
     shown = [
         table
         for name, table in results.tables.items()
@@ -156,13 +162,16 @@ def _view(results: StudyResults, without: Sequence[str], brief: bool) -> dict[st
         "id": results.info.name,
         "info": results.info,
         "results": results,
-        "cells": [] if brief else cell_rows(results),
+        # beside the page stand a study's files; a joined page stands above them
+        "folder": f"studies/{results.info.name}/" if joined else "",
+        "max_rows": form.max_rows,
+        "cells": [] if form.brief or not form.has_room(len(results.cells)) else cell_rows(results),
         "tables": {table.name: table for table in shown},
         "asked": by_question(results.tables["comparisons"]),
         "figures": [
-            _figure_view(results.info.name, picture, None if picture.name in without else chart)
+            _figure_view(results.info.name, picture, chart if form.is_live(picture.name) else None)
             for picture, chart in results.figures
-            if not (brief and picture.name in LARGEST)
+            if not (form.brief and picture.name in LARGEST)
         ],
         "baseline": results.info.labels.get(results.info.baseline, ""),
         "filters": {
@@ -193,7 +202,7 @@ def _script_json(value: Any) -> str:
 
 def sort_value(row: Row, column: Column) -> str:
     """What a column is sorted by: a number as such, otherwise the text in lower case."""
-    value = row.get(column.key)
+    value = row.get(column.sort or column.key)
     if value is None or value == "":
         return ""
     if column.kind == "text":

@@ -30,6 +30,7 @@ class Column:
         show: makes the text people read from the row, where `kind` is not enough.
         form: "both", "csv" (values that `show` of another column joins) or "read" (shown only).
         optional: people see it only where a row has a value.
+        sort: the value that a sorted page goes by, where it is not that of `key`.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Column:
     show: Callable[[Row], str] | None = None
     form: Literal["both", "csv", "read"] = "both"
     optional: bool = False
+    sort: str = ""
 
     def text(self, row: Row) -> str:
         """The cell as people read it."""

@@ -52,7 +52,10 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
             Column(key="metric", header="Metric", form="csv"),
             Column(key="mean", header="Mean %", kind="percent"),
             Column(key="std", header="Std", kind="percent"),
-            Column(key="interval", header="95 % interval", kind="percent", show=interval_text, form="read"),
+            Column(
+                key="interval", header="95 % interval", kind="percent", form="read", sort="low",
+                show=interval_text,
+            ),
             *INTERVAL,
             Column(key="n", header="n", kind="integer", show=_n_text),
             Column(key="planned", header="planned", form="csv"),
@@ -102,6 +105,7 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
             Column(key="behind", header="Behind (points)", kind="points"),
             Column(
                 key="behind_interval", header="95 % interval", kind="points", form="read",
+                sort="behind_low",
                 show=lambda row: interval_text(row, low="behind_low", high="behind_high", points=True),
             ),
             Column(key="behind_low", header="behind_low", form="csv"),
@@ -179,7 +183,7 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
             Column(key="mean", header="Difference (points)", kind="points"),
             Column(key="std", header="std", form="csv"),
             Column(
-                key="interval", header="95 % interval", kind="points", form="read",
+                key="interval", header="95 % interval", kind="points", form="read", sort="low",
                 show=lambda row: interval_text(row, points=True),
             ),
             *INTERVAL,

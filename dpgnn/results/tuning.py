@@ -105,7 +105,7 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
             Column(key="n", header="n", kind="integer"),
             Column(key="gain_mean", header="Gain (points)", kind="points"),
             Column(
-                key="interval", header="95 % interval", kind="points", form="read",
+                key="interval", header="95 % interval", kind="points", form="read", sort="gain_low",
                 show=lambda row: interval_text(row, low="gain_low", high="gain_high", points=True),
             ),
             Column(key="gain_low", header="gain_low", form="csv"),

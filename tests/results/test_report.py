@@ -12,6 +12,7 @@ import pytest
 from dpgnn.results import report
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo, read_info
+from dpgnn.results.page_form import Form
 from dpgnn.results.report import MAX_BYTES, sort_value, write_joined, write_study
 from dpgnn.results.rerun import rerun_command
 from dpgnn.results.study_results import StudyResults, gather
@@ -202,9 +203,44 @@ def test_a_page_that_would_be_too_large_gives_up_interactive_curves_first(
     joined = report.page([found, gather_as(found, "toy3")])
     assert "studies/toy3/report.html#toy3-cells" in joined
     assert Page(joined).tags.count("table") == 0
+
+
+def test_a_page_of_any_size_is_written_with_its_long_tables_linked(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = read_info(written / "studies" / "toy" / "tables" / "study.json")
     monkeypatch.setattr(report, "MAX_BYTES", 1000)
-    with pytest.raises(ValueError, match="report must be at most 1000 bytes"):
-        report.page([found])
+    said: list[str] = []
+    write_study(info, written, tmp_path, said.append)
+    (line,) = said
+    assert line.startswith(f"{tmp_path}/report.html: to keep the page small, figures are shown in")
+    assert "tables of more than 20 rows are linked as CSV files" in line
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "To keep the page small, figures are shown in their printed form; tables of more" in text
+    page = Page(text)
+    # 22 differences are linked, the 20 cells stand on the page; no figure is interactive
+    assert "tables/differences.csv" in page.links
+    assert 'id="toy-cells-table"' in text
+    assert "toy-class-accuracy-spec" not in text
+    for link in page.links:
+        where = link.startswith("#") and link.removeprefix("#") in page.ids
+        assert where or (tmp_path / link).exists(), link
+    assert (tmp_path / "metrics.json").exists()
+
+
+def test_all_cells_are_linked_where_they_are_too_many(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = gather(read_info(written / "studies" / "toy" / "tables" / "study.json"), written)
+    smallest = Form(printed=None, max_rows=19)
+    monkeypatch.setattr(report, "forms", lambda *, joined: [replace(smallest, brief=joined)])
+    text = report.page([found], lambda line: None)
+    assert 'id="toy-cells-table"' not in text
+    assert 'left out to keep this page small: <a href="tables/summary.csv">' in text
+    asked = replace(found.tables["differences"], name="comparisons-1")
+    several = [replace(found, papers=(asked,)), gather_as(found, "toy2")]
+    joined = Page(report.page(several, lambda line: None))
+    assert "studies/toy/tables/comparisons.csv" in joined.links
 
 
 def test_a_rerun_command_names_one_run_or_all_repeats_of_a_cell(info: StudyInfo) -> None:
@@ -223,3 +259,14 @@ def test_columns_sort_by_numbers_where_they_are_numbers() -> None:
     name = Column(key="name", header="Name")
     assert sort_value({"name": "GCN"}, name) == "gcn"
     assert sort_value({"name": None}, name) == ""
+    interval = Column(
+        key="interval", header="95 % interval", kind="points", form="read", sort="low"
+    )
+    assert sort_value({"low": -0.02, "high": 0.1}, interval) == "-0.02"
+
+
+def test_every_interval_can_be_sorted(text: str) -> None:
+    cell = r'<td data-label="95 % interval" data-sort="([^"]*)"[^>]*>(?:<strong>)?([^<]*)<'
+    found = re.findall(cell, text)
+    assert len(found) > 40
+    assert {bool(value) == (shown.strip() != "–") for value, shown in found} == {True}

@@ -194,6 +194,47 @@ def test_tables_become_cards_on_a_phone(visit: Callable[..., Any]) -> None:
     assert browser.execute_script(beyond) == 0
 
 
+@pytest.mark.parametrize(("width", "font"), [(320, 16), (390, 32)])
+def test_the_page_is_no_wider_than_the_screen_and_grows_with_the_readers_letters(
+    visit: Callable[..., Any], width: int, font: int
+) -> None:
+    browser = visit((width, 800))
+    # what a browser's setting of its letters does, but for media queries: those are met at this width
+    browser.execute_script(f"document.documentElement.style.fontSize = '{font}px'")
+    assert browser.execute_script("return getComputedStyle(document.body).fontSize") == f"{font}px"
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_on_a_phone_every_table_is_sorted_by_a_choice_and_hides_no_button(
+    visit: Callable[..., Any],
+) -> None:
+    browser = visit(NARROW)
+    hidden = (
+        "return [...document.querySelectorAll('button.sort')].filter(b => b.offsetParent).length"
+    )
+    assert browser.execute_script(hidden) == 0
+    without = (
+        "return [...document.querySelectorAll('table.sortable')].filter(t => t.tBodies.length > 1 && "
+        "!document.querySelector(`[data-sort-table='${t.id}']`).offsetParent).map(t => t.id)"
+    )
+    assert browser.execute_script(without) == []
+    id_ = "toy-rankings-table"
+    select = f"document.querySelector(\"[data-sort-table='{id_}']\")"
+    heads = list(browser.execute_script(f"return [...{select}.options].map(o => o.text)"))
+    index = heads.index("95 % interval") - 1
+    down = f"document.querySelector(\"[data-sort-down='{id_}']\")"
+    values = (
+        f"return [...document.getElementById('{id_}').tBodies].map(b => b.rows[0].cells[{index}]"
+        ".dataset.sort).filter(Boolean).map(Number)"
+    )
+    for descending in (False, True):
+        script = f"{select}.value = '{index}'; {down}.checked = {str(descending).lower()};"
+        browser.execute_script(f"{script} {select}.dispatchEvent(new Event('change'))")
+        found = list(browser.execute_script(values))
+        assert len(found) > 2
+        assert found == sorted(found, reverse=descending)
+
+
 def test_printing_shows_the_printed_figures_and_all_rows(visit: Callable[..., Any]) -> None:
     browser = visit(WIDE)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

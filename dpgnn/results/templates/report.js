@@ -26,7 +26,7 @@ function filterTable(table) {
   const words = (text?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const chosen = [...document.querySelectorAll(`[data-filter-table="${table.id}"]`)].filter((select) => select.value);
   let shown = 0;
-  const limit = table.dataset.all ? Infinity : window.innerWidth <= 680 ? 5 : 20;  // cards are long on a phone
+  const limit = table.dataset.all ? Infinity : matchMedia("(max-width: 42.5em)").matches ? 5 : 20;  // cards are long on a phone
   for (const body of table.tBodies) {
     const line = body.rows[0].textContent.toLowerCase();
     const fits = words.every((word) => line.includes(word)) &&
@@ -65,7 +65,12 @@ for (const select of document.querySelectorAll("[data-filter-table]")) {
   select.addEventListener("change", () => filterTable(document.getElementById(select.dataset.filterTable)));
 }
 for (const select of document.querySelectorAll("[data-sort-table]")) {
-  select.addEventListener("change", () => sortTable(document.getElementById(select.dataset.sortTable), Number(select.value), false));
+  const down = document.querySelector(`[data-sort-down="${select.dataset.sortTable}"]`);
+  const sort = () => {
+    if (select.value !== "") sortTable(document.getElementById(select.dataset.sortTable), Number(select.value), down.checked);
+  };
+  select.addEventListener("change", sort);
+  down.addEventListener("change", sort);
 }
 
 for (const button of document.querySelectorAll("button.more")) {
