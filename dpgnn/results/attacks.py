@@ -258,7 +258,7 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
                 axis.plot(
                     [f for f, _ in points], [t for _, t in points],
                     color=style.color if style else "#444444",
-                    linestyle=style.dash if style and result["claim"] else (0, (5, 2)),
+                    linestyle=style.line(free=not result["claim"]) if style else (0, (5, 2)),
                     label=text.replace("ε = inf", "no privacy"),
                 )  # fmt: skip
             _lines(axis, results)

@@ -6,7 +6,7 @@ the signal `hidden` (a list of entry names), budgets and columns chosen through 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ class Chart:
     Attributes:
         name: of the printed figure it belongs to.
         panels: (title, specification).
-        legend: entry, label, color, whether it is private.
+        legend: entry, label, whether it is private; colour, dashes and shape, see `Look.legend`.
         budgets: values of the signal `budget`; empty where there is no choice.
         columns: (value of the signal `column`, words); empty where there is no choice.
     """
@@ -38,36 +38,38 @@ class Chart:
 
 def accuracy_chart(figure: AccuracyFigure, info: StudyInfo) -> Chart:
     """Accuracy against epsilon, one panel per data set."""
-    look = looks(info)
     entries = {
         series.entry: (series.label, bool(series in panel.series))
         for panel in figure.panels
         for series in (*panel.levels, *panel.series)
     }
+    look = _looks_of(entries, info)
     return Chart(
         name=figure.name,
         panels=tuple((panel.title, _accuracy_spec(panel, look)) for panel in figure.panels),
-        legend=_legend(entries, info, look),
+        legend=_legend(entries, info, look, marked=True, levels=True),
     )
 
 
 def class_chart(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) -> Chart:
     """Recall by class, one panel per data set, with a choice of epsilon."""
-    look = looks(info)
     budgets = _budgets(curve.epsilon for curves in panels.values() for curve in curves)
     curves = [curve for group in panels.values() for curve in group]
+    look = _looks_of({curve.entry for curve in curves}, info)
     return Chart(
         name="class-accuracy",
         panels=tuple((title, _class_spec(group, look, budgets)) for title, group in panels.items()),
-        legend=_legend({c.entry: (c.label, c.epsilon != "inf") for c in curves}, info, look),
+        legend=_legend(
+            {c.entry: (c.label, c.epsilon != "inf") for c in curves}, info, look, marked=True
+        ),
         budgets=budgets,
     )
 
 
 def training_chart(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo) -> Chart:
     """Loss and accuracy over steps, one panel per data set, with a choice of epsilon and column."""
-    look = looks(info)
     curves = [curve for group in panels.values() for curve in group]
+    look = _looks_of({curve.entry for curve in curves}, info)
     budgets = _budgets(curve.epsilon for curve in curves)
     present = [name for name in COLUMN_NAMES if any(curve.column == name for curve in curves)]
     columns = tuple((name, COLUMN_NAMES[name]) for name in present)
@@ -98,8 +100,9 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
     level_layers = [
         vega.layer({"type": "rect", "opacity": 0.08}, y=vega.y_axis("low"), y2={"field": "high"}),
         vega.layer(
-            {"type": "rule", "strokeWidth": 2, "strokeDash": vega.NO_PRIVACY},
+            {"type": "rule", "strokeWidth": 2},
             y=y,
+            strokeDash=vega.dash(look, look),
             tooltip=vega.tooltip(("label", "entry"), *numbers),
         ),
     ]
@@ -145,7 +148,7 @@ def _class_spec(
         ("label", "entry"), ("epsilon", "ε"), ("class", "class"), ("share", "share %"),
         ("mean", "recall %"), ("interval", "95 %"),
     )  # fmt: skip
-    dash = vega.private_dash(look, {c.entry for c in curves if c.epsilon == "inf"})
+    dash = vega.dash(look, {c.entry for c in curves if c.epsilon == "inf"})
     layers = [
         vega.layer(
             {"type": "rule", "opacity": 0.3},
@@ -192,7 +195,7 @@ def _training_spec(
     x["axis"] = {"tickCount": 6, "format": "~s"}
     y = vega.y_axis("mean", None)
     tooltip = vega.tooltip(("label", "entry"), ("epsilon", "ε"), ("step", "step"), ("mean", "mean"))
-    dash = vega.private_dash(look, {c.entry for c in curves if c.epsilon == "inf"})
+    dash = vega.dash(look, {c.entry for c in curves if c.epsilon == "inf"})
     layers = [
         vega.layer(
             {"type": "area", "opacity": 0.12}, x=x, y=vega.y_axis("low"), y2={"field": "high"}
@@ -231,16 +234,25 @@ def _budgets(epsilons: Any) -> tuple[str, ...]:
     return tuple(sorted({epsilon for epsilon in epsilons if epsilon != "inf"}, key=float))
 
 
+def _looks_of(entries: Collection[str], info: StudyInfo) -> dict[str, Look]:
+    """The looks of the entries of a figure; a study may have hundreds."""
+    return {name: look for name, look in looks(info).items() if name in entries}
+
+
 def _legend(
-    entries: Mapping[str, tuple[str, bool]], info: StudyInfo, look: Mapping[str, Look]
+    entries: Mapping[str, tuple[str, bool]],
+    info: StudyInfo,
+    look: Mapping[str, Look],
+    *,
+    marked: bool = False,
+    levels: bool = False,
 ) -> tuple[Mapping[str, Any], ...]:
+    """What is switched and how it is drawn: with markers, or without privacy as levels that have none."""
     ordered = sorted(entries, key=lambda name: info.entry_order[name])
     return tuple(
-        {
-            "entry": name,
-            "label": entries[name][0],
-            "color": look[name].color,
-            "private": entries[name][1],
-        }
+        {"entry": name, "label": entries[name][0], "private": entries[name][1]}
+        | look[name].legend(
+            free=not entries[name][1], marked=marked and (entries[name][1] or not levels)
+        )
         for name in ordered
     )

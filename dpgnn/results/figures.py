@@ -30,7 +30,9 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
         canvas, axes = drawing.grid(len(figure.panels), title=f"Guarantee: {figure.guarantee}")
         for position, (panel, axis) in enumerate(zip(figure.panels, axes)):
             _accuracy_axis(axis, panel, look)
-            if position % drawing.columns_of(len(figure.panels)) == 0:
+            # a row shares its first label; a panel of another metric has its own
+            first = position - position % drawing.columns_of(len(figure.panels))
+            if position == first or panel.metric != figure.panels[first].metric:
                 axis.set_ylabel(f"test {panel.metric.replace('_', ' ')} (%)")
         drawing.legend(canvas, axes)
         png, svg = drawing.to_bytes(canvas)
@@ -117,7 +119,7 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         axis.axhline(
             100 * point.mean,
             color=style.color,
-            linestyle=(0, (5, 2)),
+            linestyle=style.line(free=True),
             label=f"{series.label} (no privacy)",
         )
         if point.low is not None and point.high is not None:
@@ -127,7 +129,7 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         x = [point.epsilon for point in series.points]
         y = [100 * point.mean for point in series.points]
         axis.plot(
-            x, y, color=style.color, marker=style.marker, linestyle=style.dash, label=series.label
+            x, y, color=style.color, marker=style.marker, linestyle=style.line(), label=series.label
         )
         bounds = [(p.epsilon, p.low, p.high) for p in series.points if p.low is not None]
         if bounds:
@@ -162,7 +164,7 @@ def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Loo
             [100 * value for value in curve.mean],
             color=style.color,
             marker=None if many else style.marker,
-            linestyle=style.dash if private else (0, (5, 2)),
+            linestyle=style.line(free=not private),
             linewidth=1.0,
             label=curve.label if private else f"{curve.label} (no privacy)",
         )
@@ -191,7 +193,7 @@ def _training_axis(
             curve.step,
             [scale * value for value in curve.mean],
             color=style.color,
-            linestyle=style.dash if private else (0, (5, 2)),
+            linestyle=style.line(free=not private),
             label=curve.label if private else f"{curve.label} (no privacy)",
         )
         low, high = ([scale * value for value in values] for values in (curve.low, curve.high))

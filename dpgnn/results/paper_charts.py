@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpgnn.results import vega
@@ -10,7 +11,7 @@ from dpgnn.results.charts import Chart
 from dpgnn.results.paper_drawing import looks_of
 from dpgnn.results.paper_figures import PaperFigure
 from dpgnn.results.paper_panels import Line, Panel, PanelPoint
-from dpgnn.results.style import PALETTE, VEGA_SHAPES, Look
+from dpgnn.results.style import Look, look_at
 
 NUMBERS = (("mean", "mean"), ("interval", "95 %"), ("n", "n"))
 
@@ -21,19 +22,23 @@ def chart(name: str, figure: PaperFigure, panels: Sequence[Panel]) -> Chart:
     if figure.kind == "embedding":
         labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
         look = {
-            label: Look(
-                color=PALETTE[position % len(PALETTE)], marker="o",
-                shape=VEGA_SHAPES[0], dash="-",
-            )
+            label: replace(look_at(position), shape=look_at(0).shape)
             for position, label in enumerate(labels)
-        }  # fmt: skip
+        }
     make = {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)
     free = {line.label: line.free for panel in panels for line in panel.lines}
+    levels = {line.label for panel in panels for line in panel.lines if line.level}
+    lined = figure.kind not in ("heat", "bars", "embedding")
     return Chart(
         name=name,
         panels=tuple((panel.title, make(panel, look)) for panel in panels),
         legend=tuple(
-            {"entry": label, "label": label, "color": look[label].color, "private": not is_free}
+            {"entry": label, "label": label, "private": not is_free}
+            | look[label].legend(
+                free=is_free,
+                marked=figure.kind == "embedding" or (lined and label not in levels),
+                lined=lined,
+            )
             for label, is_free in free.items()
         ),
     )
@@ -45,7 +50,7 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
     levels = [_row(line, point) for line in panel.lines if line.level for point in line.points]
     if levels:
         shown = vega.layer(
-            {"type": "rule", "strokeWidth": 2, "strokeDash": vega.NO_PRIVACY}, y=y,
+            {"type": "rule", "strokeWidth": 2}, y=y, strokeDash=vega.dash(look, look),
             tooltip=vega.tooltip(("entry", "series"), *NUMBERS),
         )  # fmt: skip
         groups.append(vega.group(levels, [shown], vega.color(look)))
@@ -57,7 +62,7 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
         x["axis"] = {"format": "~g"} | ({"values": values} if len(values) <= 8 else {})
         free = {line.label for line in panel.lines if line.free and not line.level}
         tooltip = vega.tooltip(("entry", "series"), ("x", panel.x_title), *NUMBERS)
-        band, dash = vega.y_axis("low"), vega.private_dash(look, free)
+        band, dash = vega.y_axis("low"), vega.dash(look, free)
         layers = [
             vega.layer({"type": "area", "opacity": 0.15}, x=x, y=band, y2={"field": "high"}),
             vega.layer({"type": "line", "strokeWidth": 2}, x=x, y=y, strokeDash=dash),

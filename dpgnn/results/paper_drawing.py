@@ -13,26 +13,16 @@ from dpgnn.results.drawing import Picture
 from dpgnn.results.figures import SIDE_BY_SIDE
 from dpgnn.results.paper_figures import PaperFigure
 from dpgnn.results.paper_panels import Panel
-from dpgnn.results.style import DASHES, MARKERS, PALETTE, VEGA_SHAPES, Look
+from dpgnn.results.style import PALETTE, Look, look_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FREE = (0, (5, 2))
-
 
 def looks_of(figure: PaperFigure) -> dict[str, Look]:
     """Series label -> look, in the order of the figure."""
-    return {
-        series.label: Look(
-            color=PALETTE[position % len(PALETTE)],
-            marker=MARKERS[position % len(MARKERS)],
-            shape=VEGA_SHAPES[position % len(VEGA_SHAPES)],
-            dash=DASHES[position // len(PALETTE) % len(DASHES)],
-        )
-        for position, series in enumerate(figure.series)
-    }
+    return {series.label: look_at(position) for position, series in enumerate(figure.series)}
 
 
 def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) -> Picture:
@@ -95,12 +85,12 @@ def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         name = f"{line.label} (no privacy)" if line.free else line.label
         if line.level:
             (point,) = line.points
-            axis.axhline(point.mean, color=style.color, linestyle=FREE, label=name)
+            axis.axhline(point.mean, color=style.color, linestyle=style.line(free=True), label=name)
             if point.low is not None and point.high is not None:
                 axis.axhspan(point.low, point.high, color=style.color, alpha=0.08, lw=0)
             continue
         x, y = [p.x for p in line.points], [p.mean for p in line.points]
-        dash = FREE if line.free else style.dash
+        dash = style.line(free=line.free)
         axis.plot(x, y, color=style.color, marker=style.marker, linestyle=dash, label=name)
         known = [(p.x, p.low, p.high) for p in line.points if p.low is not None]
         if len(known) > 1:

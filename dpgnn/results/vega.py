@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dpgnn.results.style import VEGA_DASHES, Look
+from dpgnn.results.style import Look
 
 VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
 HEIGHT = 230
-NO_PRIVACY = [6, 3]
 
 
 def layer(mark: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
@@ -50,6 +49,8 @@ def spec(groups: Sequence[Mapping[str, Any]], **signals: str) -> dict[str, Any]:
         "background": "transparent",
         "params": params,
         "layer": list(groups),
+        # levels without privacy have dashes of their own
+        "resolve": {"scale": {"strokeDash": "independent"}},
         "config": {
             "font": "system-ui, sans-serif",
             "axis": fonts | {"gridColor": "#e6e6e6"},
@@ -88,17 +89,10 @@ def shape(look: Mapping[str, Look]) -> dict[str, Any]:
     return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
 
 
-def dash(look: Mapping[str, Look]) -> dict[str, Any]:
-    """Each entry with its dash."""
-    dashes = [VEGA_DASHES[style.dash] or [1, 0] for style in look.values()]
-    scale = {"domain": list(look), "range": dashes}
-    return {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
-
-
-def private_dash(look: Mapping[str, Look], free: Collection[str]) -> dict[str, Any]:
-    """As `dash`, with the entries in `free`, which have no privacy, dashed."""
+def dash(look: Mapping[str, Look], free: Collection[str] = ()) -> dict[str, Any]:
+    """Each entry with its dashes; those in `free` have no privacy."""
     dashes = [
-        NO_PRIVACY if name in free else (VEGA_DASHES[style.dash] or [1, 0])
+        list((style.free_dash if name in free else style.dash) or (1, 0))
         for name, style in look.items()
     ]
     scale = {"domain": list(look), "range": dashes}

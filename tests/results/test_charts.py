@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from dpgnn.results import figure_data
+from dpgnn.results import figure_data, vega
 from dpgnn.results.cells import build_cells
 from dpgnn.results.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.results.frame import load_runs
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.ranking import rankings
-from dpgnn.results.style import looks
+from dpgnn.results.style import MARKERS, VEGA_SHAPES, looks
 
 
 @pytest.fixture
@@ -50,6 +51,54 @@ def test_colours_are_those_of_the_printed_figures(charts: list[Chart], info: Stu
     for chart in charts:
         for item in chart.legend:
             assert item["color"] == look[item["entry"]].color
+
+
+def test_legends_draw_what_the_panels_draw(charts: list[Chart], info: StudyInfo) -> None:
+    look = looks(info)
+    for chart in charts:
+        drawn = {(item["color"], item["dash"], item["shape"]) for item in chart.legend}
+        assert len(drawn) == len(chart.legend)
+        for item in chart.legend:
+            style = look[item["entry"]]
+            dash = style.dash if item["private"] else style.free_dash
+            assert item["dash"] == " ".join(map(str, dash))
+            level = chart.name.startswith("accuracy") and not item["private"]
+            bare = level or chart.name == "training-curves"
+            assert item["shape"] == ("" if bare else style.shape)
+
+
+def test_levels_and_lines_keep_their_own_dashes(charts: list[Chart]) -> None:
+    import vl_convert
+
+    made = vl_convert.vegalite_to_vega(json.dumps(charts[0].panels[0][1]))
+    ranges = [
+        scale["range"] for scale in made["scales"] if scale["name"].lower().endswith("strokedash")
+    ]
+    assert len(ranges) == 2
+    assert ranges[0] != ranges[1]
+
+
+def test_every_shape_has_an_area_when_it_is_filled() -> None:
+    import vl_convert
+
+    rows = [{"x": position, "shape": shape} for position, shape in enumerate(VEGA_SHAPES)]
+    spec = {
+        "$schema": vega.VEGA_LITE,
+        "data": {"values": rows},
+        "mark": vega.points(64),
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative"},
+            "shape": {"field": "shape", "type": "nominal", "scale": None},
+        },
+    }
+    text = vl_convert.vegalite_to_svg(json.dumps(spec))
+    paths = re.findall(r'<path aria-label="[^"]*" role="graphics-symbol"[^>]*? d="([^"]+)"', text)
+    assert len(paths) == len(VEGA_SHAPES) == len(MARKERS) == len(set(paths))
+    for path in paths:
+        # a circle of 64 square pixels has a radius of 4; none is a bare line
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", path)]
+        assert max(numbers) >= 3
+        assert path.endswith("Z")
 
 
 def test_choices_are_offered_where_there_is_something_to_choose(charts: list[Chart]) -> None:

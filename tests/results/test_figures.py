@@ -16,7 +16,7 @@ from dpgnn.results.figures import draw_accuracy, draw_classes
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import EntryInfo, StudyInfo
 from dpgnn.results.ranking import rankings
-from dpgnn.results.style import looks
+from dpgnn.results.style import DASHES, FREE_DASHES, looks
 
 
 def test_the_same_records_give_the_same_bytes(runs: list[Run], info: StudyInfo) -> None:
@@ -133,6 +133,35 @@ def test_an_entry_keeps_its_look_and_looks_differ(info: StudyInfo) -> None:
     found = looks(replace(info, entries=many))
     assert len({(look.color, look.marker, look.dash) for look in found.values()}) == 20
     assert found["e0"] == looks(replace(info, entries=many[:3]))["e0"]
+
+
+def test_no_two_entries_share_colour_dashes_and_marker(info: StudyInfo) -> None:
+    names = [f"e{i}" for i in range(32)]
+    # points of a sweep stand between the entries they are made of and take no look from them
+    listed = [name for e in names for name in (e, f"{e}~lr=1")]
+    many = tuple(EntryInfo(name=name, method="m", mode="sound") for name in listed)
+    found = looks(replace(info, entries=many))
+    assert found == looks(replace(info, entries=many[::2])) | {
+        name: look for name, look in found.items() if "~" in name
+    }
+    # levels without privacy have no marker
+    assert len({(found[name].color, found[name].free_dash) for name in names}) == 32
+    assert len({(found[name].color, found[name].dash) for name in names}) == 32
+    assert not set(DASHES) & set(FREE_DASHES)
+
+
+def test_a_panel_of_another_metric_has_its_own_label(runs: list[Run], info: StudyInfo) -> None:
+    changed = [
+        replace(run, record=replace(run.record, facts={**run.record.facts, "task": "multilabel"}))
+        if run.record.key["dataset"] == "beta"
+        else run
+        for run in runs
+    ]
+    for made, labels in ((runs, 1), (changed, 2)):
+        cells = build_cells(made, info)
+        picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[0], info)
+        found = re.findall(r">(test [^<]* \(%\))<", picture.svg.decode())
+        assert found == ["test accuracy (%)", "test micro f1 (%)"][:labels]
 
 
 def test_both_files_of_a_picture_are_written(
