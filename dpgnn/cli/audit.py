@@ -123,12 +123,14 @@ def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
 
 def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) -> str:
     """Claimed and proved epsilon, and one line for each mechanism with the measured one."""
-    from dpgnn.results.claims_table import proved_of
+    from dpgnn.results.claims_table import proved_elsewhere, proved_of
 
-    proved = proved_of(claims)
+    proved, other = proved_of(claims), proved_elsewhere(claims)
     words = f"claimed epsilon {claims[0].epsilon:.4g}, " + (
         "nothing proved" if proved is None else f"proved {proved:.4g}"
     )
+    if other is not None:
+        words += f" ({other.epsilon:.4g} under {other.relation})"
     rows = [("mechanism", "outcome", "epsilon >=", "detects epsilon >=", "seconds", "note")]
     for finding in findings:
         bound, seen = finding.lower_bound, finding.detectable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,28 @@ def proved_of(claims: Sequence[Claim]) -> float | None:
     return min(proved, default=None)
 
 
+def proved_elsewhere(claims: Sequence[Claim]) -> Claim | None:
+    """The smallest finite epsilon proved for the first claim's unit under another relation.
+
+    It does not answer the first claim: it says what is known all the same where nothing is proved of that.
+
+    Returns:
+        None where something is proved of the first claim itself, or nothing finite under another relation.
+    """
+    if not claims or proved_of(claims) is not None:
+        return None
+    target = claims[0]
+    found = [
+        claim
+        for claim in claims
+        if claim.status == "proved"
+        and (claim.privacy_unit, claim.degree_bound) == (target.privacy_unit, target.degree_bound)
+        and claim.delta <= target.delta
+        and math.isfinite(claim.epsilon)
+    ]
+    return min(found, key=lambda claim: claim.epsilon, default=None)
+
+
 def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence."""
     matching = [
@@ -134,7 +157,8 @@ def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
         caption=(
             "Budget: the ε asked for. Claimed: the ε stated for the run, by the paper's own formula in "
             "published mode. Proved: the smallest ε we can prove for what was run, for the same protected "
-            "element and δ (∞: no finite one). Measured: the largest lower bound an audit has shown; a claim "
+            "element, relation and δ (∞: no finite one; where there is none, what is proved under another "
+            "relation). Measured: the largest lower bound an audit has shown; a claim "
             "below it is false."
         ),
         columns=(
@@ -150,6 +174,8 @@ def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
             Column(key="status", header="Status"),
             Column(key="accountant", header="Accountant"),
             Column(key="caveats", header="Caveats", show=_caveats_text),
+            Column(key="proved_elsewhere", header="proved_elsewhere", form="csv"),
+            Column(key="proved_relation", header="proved_relation", form="csv"),
             Column(key="attack", header="attack", form="csv"),
             Column(key="confidence", header="confidence", form="csv"),
             Column(key="assumed_public", header="assumed_public", form="csv"),
@@ -177,6 +203,9 @@ def _row(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     claim = cell.claim
     if claim is not None:
         row |= {"claimed": claim.epsilon, "proved": proved_epsilon(cell), "delta": claim.delta}
+        other = proved_elsewhere(cell.claims)
+        row["proved_elsewhere"] = None if other is None else other.epsilon
+        row["proved_relation"] = None if other is None else other.relation
         row |= {"accountant": claim.accountant, "status": claim.status, "caveats": claim.caveats}
         row |= {"assumed_public": claim.assumed_public, "released": claim.released}
         row |= {"selection": claim.selection, "words": " | ".join(cell.words)}
@@ -191,7 +220,11 @@ def _caveats_text(row: Row) -> str:
 
 
 def _proved_text(row: Row) -> str:
-    return "nothing proved" if row.get("proved") is None else epsilon_text(row["proved"])
+    if row.get("proved") is not None:
+        return epsilon_text(row["proved"])
+    if row.get("proved_elsewhere") is None:
+        return "nothing proved"
+    return f"nothing; {epsilon_text(row['proved_elsewhere'])} under {row['proved_relation']}"
 
 
 def _measured_text(row: Row) -> str:

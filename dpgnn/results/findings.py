@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS, Cell
-from dpgnn.results.claims_table import proved_epsilon
+from dpgnn.results.claims_table import proved_elsewhere, proved_epsilon
 from dpgnn.results.differences import Difference, count_comparisons
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
@@ -263,7 +263,8 @@ def _claims(cells: Sequence[Cell]) -> list[str]:
         finite = sum(value is not None and math.isfinite(value) for value in known)
         found.append(
             f"{len(published)} state the ε of a paper; for {finite} of them a finite ε can be proved "
-            "for what was run."
+        elsewhere = sum(proved_elsewhere(cell.claims) is not None for cell in published)
+            f"for what was run{f', for {elsewhere} more under another relation' if elsewhere else ''}."
         )
     return found
 

@@ -157,7 +157,7 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         body.append(
             [
                 study, method, _with_bounds(unit, here), str(len(here)),
-                _range([row["claimed"] for row in here]), _range([row["proved"] for row in here]),
+                _range([row["claimed"] for row in here]), _proved(here),
                 links or "none known",
             ]
         )  # fmt: skip
@@ -261,3 +261,14 @@ def _range(values: Sequence[Any]) -> str:
     ends = dict.fromkeys((epsilon_text(known[0]), epsilon_text(known[-1])))
     missing = len(values) - len(known)
     return " to ".join(ends) + (f"; nothing in {missing}" if missing else "")
+
+
+def _proved(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is proved of the rows' claims, and under another relation where nothing is under theirs."""
+    found = _range([row["proved"] for row in rows])
+    other = [row for row in rows if row.get("proved_elsewhere") is not None]
+    for relation in dict.fromkeys(row["proved_relation"] for row in other):
+        here = [row["proved_elsewhere"] for row in other if row["proved_relation"] == relation]
+        found += f"; {_range(here)} under {relation}"
+        found += f" in {len(here)}" if len(here) < len(rows) else ""
+    return found

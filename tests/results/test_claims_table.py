@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from dpgnn.results.cells import build_cells
-from dpgnn.results.claims_table import audits_table, claims_table, proved_epsilon, read_audits
+from dpgnn.results.claims_table import (
+    audits_table,
+    claims_table,
+    proved_elsewhere,
+    proved_epsilon,
+    read_audits,
+)
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo
+from dpgnn.results.pivots import guarantee_lines
 from dpgnn.results.table import to_csv, to_markdown
 from dpgnn.storage import write_json
 
@@ -46,6 +53,31 @@ def test_a_proof_of_something_weaker_does_not_count(runs: list[Run], info: Study
     cell = next(c for c in build_cells(changed, info) if c.entry == "dp_gcn-paper")
     assert proved_epsilon(cell) is None
     assert "nothing proved" in to_markdown(claims_table([cell]))
+
+
+def test_a_proof_under_another_relation_is_shown_as_such(runs: list[Run], info: StudyInfo) -> None:
+    changed = []
+    for run in runs:
+        record = run.record
+        if record.key["entry"] == "dp_gcn-paper":
+            epsilon = {"1": 212.4, "8": 2716.0}[record.key["epsilon"]]
+            other = {**record.claims[1], "relation": "replace-one", "epsilon": epsilon}
+            record = replace(record, claims=(record.claims[0], other))
+        changed.append(replace(run, record=record))
+    cells = [c for c in build_cells(changed, info) if c.entry == "dp_gcn-paper"]
+    assert [proved_epsilon(cell) for cell in cells] == [None] * 4
+    table = claims_table(cells)
+    assert "nothing; 212.4 under replace-one" in to_markdown(table)
+    assert "212.4,replace-one" in to_csv(table)
+    rows = [{**row, "study": "toy", "method": "m", "voiding": ()} for row in table.rows]
+    lines = guarantee_lines(rows)
+    assert "| nothing; 212.4 to 2716 under replace-one |" in lines[-1]
+    none = {**rows[0], "proved_elsewhere": None}
+    assert "| nothing; 212.4 to 2716 under replace-one in 4 |" in guarantee_lines([*rows, none])[-1]
+    # a delta above the claim's, or an epsilon that is none, tells nothing
+    claims = cells[0].claims
+    assert proved_elsewhere((claims[0], replace(claims[1], delta=1e-2))) is None
+    assert proved_elsewhere((claims[0], replace(claims[1], epsilon=math.inf))) is None
 
 
 def test_entries_without_privacy_have_no_row(runs: list[Run], info: StudyInfo) -> None:
