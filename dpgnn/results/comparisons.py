@@ -10,7 +10,8 @@
         steps: [features, features-pi, em0]      # each against the one before
 
 A comparison is no ranking: where the claims of the two sides allow none, it says so and why. p values are
-corrected by Holm's method over all comparisons of one question on one data set and setting.
+corrected by Holm's method over all comparisons of one question on one data set and setting. A pair that
+several questions ask about has the largest of its p values under each, so that one pair has one verdict.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from dpgnn.accountants.implications import may_rank_together
 from dpgnn.results.cells import Cell
 from dpgnn.results.info import Comparison, StudyInfo
-from dpgnn.results.ranking import compare, why_unranked
+from dpgnn.results.ranking import compare, pair_of, why_unranked
 from dpgnn.results.statistics import PairedTest, Verdict, holm, verdict
 from dpgnn.results.table import Column, Row, Table, interval_text, signed
 from dpgnn.results.tables import ENTRY, ON_REPEATS, PLACE
@@ -73,7 +74,28 @@ def compared(cells: Sequence[Cell], info: StudyInfo) -> list[Compared]:
         pairs = [pair for asked in stated for pair in _pairs(asked, cells)]
         for place in dict.fromkeys(entry.place for entry, _ in pairs):
             found += _family(question, [pair for pair in pairs if pair[0].place == place])
-    return found
+    return _one_verdict(found)
+
+
+def _one_verdict(found: Sequence[Compared]) -> list[Compared]:
+    """The same comparisons; a pair of several questions has the most careful p value of them."""
+    worst: dict[frozenset[int], Compared] = {}
+    for item in found:
+        known = worst.setdefault(pair_of(item.entry, item.reference), item)
+        if (item.corrected_p or 0.0) > (known.corrected_p or 0.0):
+            worst[pair_of(item.entry, item.reference)] = item
+    made = []
+    for item in found:
+        other = worst[pair_of(item.entry, item.reference)]
+        made.append(
+            replace(
+                item,
+                corrected_p=other.corrected_p,
+                verdict=other.verdict,
+                family=other.family,
+            )
+        )
+    return made
 
 
 def comparisons_table(found: Sequence[Compared]) -> Table:
@@ -86,7 +108,8 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
         caption=(
             "Entry minus reference in percentage points on shared splits with a 95 % interval. "
             f"{tested} comparisons were made; p and the verdict are corrected by Holm's method over the m "
-            "comparisons of one question on one data set and setting. Ahead, behind: larger than the noise "
+            "comparisons of one question on one data set and setting; a pair that several questions ask "
+            "about has the largest of its p under each. Ahead, behind: larger than the noise "
             "after the correction (bold). Unclear: the interval leaves out zero, but among so many "
             "comparisons that is to be expected. A comparison is no ranking: the last column says where the "
             f"claims of the two sides differ. {ON_REPEATS}"
@@ -135,7 +158,10 @@ def sentences(found: Sequence[Compared], most: int = 2) -> list[str]:
                 _pair_sentence([i for i in here if (i.entry.entry, i.reference.entry) == pair])
             )
         if len(pairs) > most:
-            lines.append(f"{len(pairs) - most} more pairs stand under the comparisons.")
+            left = len(pairs) - most
+            lines.append(
+                f"{left} more {'pair stands' if left == 1 else 'pairs stand'} under the comparisons."
+            )
     return lines
 
 
@@ -154,7 +180,7 @@ def by_question(table: Table) -> list[Table]:
                 table,
                 name=f"{table.name}-{position}",
                 title=str(question),
-                caption=f"{tested} comparisons, {clear} larger than the noise."
+                caption=f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise."
                 + (f" {table.caption}" if last else ""),
                 columns=columns,
                 rows=rows,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.implications import may_rank_together
 from dpgnn.results.cells import Cell
 from dpgnn.results.info import StudyInfo
-from dpgnn.results.ranking import compare, why_unranked
+from dpgnn.results.ranking import compare, pair_of, why_unranked
 from dpgnn.results.statistics import PairedTest, Verdict, holm, verdict
+
+if TYPE_CHECKING:
+    from dpgnn.results.comparisons import Compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,8 @@ class Difference:
         test: None when refused or when no split is shared.
         corrected_p: Holm's p value within the family; None without a test or with one repeat.
         verdict: see `statistics.verdict`; None without a test.
-        family: number of comparisons of this data set and setting that the p value is corrected for.
+        family: number of comparisons that the p value is corrected for: those of this data set and setting
+            that the study does not ask for, or for one that it asks for those of its question.
     """
 
     entry: Cell
@@ -38,8 +42,13 @@ class Difference:
     family: int = 0
 
 
-def differences(cells: Sequence[Cell], info: StudyInfo) -> list[Difference]:
+def differences(
+    cells: Sequence[Cell], info: StudyInfo, asked: Sequence[Compared] = ()
+) -> list[Difference]:
     """All paired differences of a study, corrected within each data set and setting.
+
+    A pair among `asked`, the comparisons that the study asks for, keeps the verdict it has there and is no
+    part of the others' correction.
 
     Each entry is compared with the baseline at its own epsilon (or with the baseline's only level when one
     of the two is not private). A study that asks for no comparison of its own also has each sound entry
@@ -55,7 +64,7 @@ def differences(cells: Sequence[Cell], info: StudyInfo) -> list[Difference]:
         if identity not in seen:
             seen.add(identity)
             found.append(_difference(entry, reference, two_forms=identity in two_forms))
-    return _corrected(found)
+    return _corrected(found, {pair_of(item.entry, item.reference): item for item in asked})
 
 
 def count_comparisons(found: Sequence[Difference]) -> int:
@@ -164,11 +173,19 @@ def _network(cell: Cell) -> tuple[Any, ...]:
     return (cell.method, *(options.get(name) for name in ("conv", "num_hops", "num_layers")))
 
 
-def _corrected(found: Sequence[Difference]) -> list[Difference]:
+def _corrected(
+    found: Sequence[Difference], asked: Mapping[frozenset[int], Compared]
+) -> list[Difference]:
     families: dict[tuple[str, str], list[int]] = {}
-    for position, item in enumerate(found):
-        families.setdefault(item.entry.place, []).append(position)
     done = list(found)
+    for position, item in enumerate(found):
+        known = asked.get(pair_of(item.entry, item.reference))
+        if known is None:
+            families.setdefault(item.entry.place, []).append(position)
+        elif item.test is not None:
+            done[position] = replace(
+                item, corrected_p=known.corrected_p, verdict=known.verdict, family=known.family
+            )
     for positions in families.values():
         tests = [found[position].test for position in positions]
         p_values = [None if test is None else test.p for test in tests]

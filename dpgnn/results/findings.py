@@ -218,7 +218,9 @@ def _told(item: Difference) -> bool:
 def _shortened(lines: Sequence[str]) -> list[str]:
     if len(lines) <= MOST:
         return list(lines)
-    return [*lines[:MOST], f"{len(lines) - MOST} more stand in the table of differences."]
+    left = len(lines) - MOST
+    verb = "stands" if left == 1 else "stand"
+    return [*lines[:MOST], f"{left} more {verb} in the table of differences."]
 
 
 def _spread(group: Sequence[Difference]) -> str:
@@ -261,9 +263,9 @@ def _claims(cells: Sequence[Cell]) -> list[str]:
     if published:
         known = [proved_epsilon(cell) for cell in published]
         finite = sum(value is not None and math.isfinite(value) for value in known)
+        elsewhere = sum(proved_elsewhere(cell.claims) is not None for cell in published)
         found.append(
             f"{len(published)} state the ε of a paper; for {finite} of them a finite ε can be proved "
-        elsewhere = sum(proved_elsewhere(cell.claims) is not None for cell in published)
             f"for what was run{f', for {elsewhere} more under another relation' if elsewhere else ''}."
         )
     return found

@@ -36,8 +36,8 @@ def comparison_lines(table: Table) -> list[str]:
         clear = sum(row["verdict"] in CLEAR for row in rows)
         lines += [f"**{question}**", "", *markdown(head, body, numbers=len(budgets)), ""]
         lines += [
-            f"{tested} comparisons, {clear} larger than the noise after Holm's correction within each data "
-            "set and setting.",
+            f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise after Holm's "
+            "correction over the question's comparisons on each data set and setting.",
             "",
         ]
     return lines

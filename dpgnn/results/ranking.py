@@ -223,6 +223,11 @@ def compare(a: Cell, b: Cell) -> PairedTest | None:
     )
 
 
+def pair_of(entry: Cell, reference: Cell) -> frozenset[int]:
+    """What two differences share that are about one pair, whichever side is taken from which."""
+    return frozenset((id(entry), id(reference)))
+
+
 def _claim(cell: Cell) -> Claim:
     assert cell.claim is not None, "checked by why_unranked"
     return cell.claim

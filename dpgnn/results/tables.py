@@ -91,7 +91,7 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
             f"method over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: "
             "ahead of every other entry of its ranking by more than the noise; nothing else is set in bold. "
             f"{_mark_words(rows)}"
-            f"{len(found) - len(contested)} rankings with a single entry are left out."
+            f"{_single_words(len(found) - len(contested))} left out."
         ),
         columns=(
             Column(key="guarantee", header="Guarantee"),
@@ -170,7 +170,7 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
         caption=(
             "Entry minus reference in percentage points on shared splits, with a 95 % interval. "
             f"{count_comparisons(found)} comparisons were made; p and the verdict are corrected by Holm's "
-            "method within each data set and setting (m of them). Larger than "
+            f"method {_family_words(info)}. Larger than "
             "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
             "comparisons that is to be expected. Refused: the claims do not allow the comparison. Price of "
             "privacy: of a network against itself without. Price of soundness: of a sound entry against the "
@@ -225,6 +225,15 @@ def _p_text(row: Row) -> str:
     return p if row["p"] is None else f"{p} (of {row['family']})"
 
 
+def _family_words(info: StudyInfo) -> str:
+    if not info.comparisons:
+        return "within each data set and setting (m of them)"
+    return (
+        "over the m comparisons of one data set and setting that the study does not ask for; a pair it asks "
+        "for has the verdict of its question"
+    )
+
+
 def _reference_text(row: Row) -> str:
     epsilon = str(row["reference_epsilon"])
     return str(row["reference"]) + ("" if epsilon == "inf" else f" (ε = {epsilon})")
@@ -238,6 +247,10 @@ def marked(row: Row) -> str:
 def _mark_words(rows: Sequence[Row]) -> str:
     """What ° means, where it stands; it ends with a space."""
     return f"{UNCOVERED_WORDS} " if any(row["answers"] == "not covered" for row in rows) else ""
+
+
+def _single_words(number: int) -> str:
+    return f"{number} ranking{' with a single entry is' if number == 1 else 's with a single entry are'}"
 
 
 def mean_of(values: Sequence[float]) -> float | None:

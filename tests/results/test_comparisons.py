@@ -11,9 +11,17 @@ import yaml
 
 from dpgnn.config import ConfigError
 from dpgnn.results.cells import build_cells
-from dpgnn.results.comparisons import by_question, compared, comparisons_table, sentences
+from dpgnn.results.comparisons import (
+    by_question,
+    compared,
+    comparisons_table,
+    sentences,
+)
+from dpgnn.results.differences import differences
 from dpgnn.results.frame import Run
 from dpgnn.results.info import Comparison, StudyInfo
+from dpgnn.results.ranking import pair_of
+from dpgnn.results.tables import differences_table
 from dpgnn.storage import canonical_json
 from dpgnn.study import resolve
 
@@ -66,6 +74,34 @@ def test_difference_interval_and_verdict_are_those_computed_by_hand(
         "+2.0 to +2.0 points at ε = 8 over 2 data sets and settings (2 ahead).",
     ]
     assert sentences(found, most=1)[-1] == "3 more pairs stand under the comparisons."
+    assert sentences(found, most=3)[-1] == "1 more pair stands under the comparisons."
+
+
+def test_a_pair_has_one_verdict_whichever_question_or_table_asks(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    narrow = Comparison(question="Only this?", entries=("dp_gcn",), against=("mlp",))
+    turned = Comparison(question="Turned?", entries=("mlp",), against=("dp_gcn",))
+    info = asking(info, narrow, ASKED, turned)
+    found = compared(cells, info)
+    by_pair: dict[frozenset[int], set[tuple[float | None, int]]] = {}
+    for item in found:
+        by_pair.setdefault(pair_of(item.entry, item.reference), set()).add(
+            (item.corrected_p, item.family)
+        )
+    assert len(by_pair) == 16
+    assert all(len(verdicts) == 1 for verdicts in by_pair.values())
+    # of families of 2 and 8 the larger corrects more
+    assert {family for verdicts in by_pair.values() for _, family in verdicts} == {8}
+    paired = differences(cells, info, found)
+    asked_for = [d for d in paired if pair_of(d.entry, d.reference) in by_pair]
+    assert len(asked_for) == 8
+    for item in asked_for:
+        assert {(item.corrected_p, item.family)} == by_pair[pair_of(item.entry, item.reference)]
+    # against mlp: of nine on each data set four are asked for
+    assert {d.family for d in paired if d not in asked_for} == {5}
+    assert "that the study does not ask for" in differences_table(paired, info).caption
 
 
 def test_only_what_is_clear_of_the_noise_is_bold(
