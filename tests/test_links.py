@@ -51,6 +51,40 @@ def broken(path: Path) -> list[str]:
     return wrong
 
 
+def reached(start: Path) -> set[Path]:
+    """The Markdown files that links lead to from one, itself among them."""
+    found, left = {start}, [start]
+    while left:
+        page = left.pop()
+        for target in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+            file = (page.parent / target.partition("#")[0]).resolve()
+            file = file / "README.md" if file.is_dir() else file  # shown below a folder's files
+            if file.suffix == ".md" and file.exists() and file not in found:
+                found.add(file)
+                left.append(file)
+    return found
+
+
+def test_every_page_of_docs_is_reached_from_the_readme(repository: Path) -> None:
+    docs = repository.resolve() / "docs"
+    written = {page for page in docs.rglob("*.md") if "tables" not in page.parts}
+    lost = written - reached(repository.resolve() / "README.md")
+    assert not {str(page.relative_to(docs)) for page in lost}
+
+
+def test_a_page_that_no_link_leads_to_is_seen(tmp_path: Path) -> None:
+    texts = {
+        "README": "[a](a.md#x) `[b](b.md)`", "a": "[c](c.md) [d](d)", "b": "", "c": "[a](a.md)",
+        "d/README": "",
+    }  # fmt: skip
+    (tmp_path / "d").mkdir()
+    for name, text in texts.items():
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
+    start = tmp_path.resolve()
+    names = {str(page.relative_to(start)) for page in reached(start / "README.md")}
+    assert names == {"README.md", "a.md", "c.md", "d/README.md"}
+
+
 def test_every_link_leads_somewhere(repository: Path) -> None:
     wrong = {
         str(p.relative_to(repository)): found for p in pages(repository) if (found := broken(p))

@@ -20,6 +20,7 @@ from dpgnn import datasets, splits
 from dpgnn.datasets.raw_files import RawFiles
 from dpgnn.datasets.sources import data_folder, source_of
 from dpgnn.graph import Graph
+from dpgnn.results.targets import PAPERS
 from dpgnn.splits import PAPER_SETTINGS, Split, SplitConfig
 from dpgnn.storage import write_text
 
@@ -111,16 +112,20 @@ def statistics_rows(raw_folder: Path) -> list[Row]:
 
 
 def as_markdown(rows: list[Row]) -> str:
-    """The rows as one Markdown table."""
-    lines = [
-        "| paper | table | data set | quantity | paper | ours | verdict | reason |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = [row.paper, row.table, f"{row.dataset} ({row.loaded_as})", row.quantity]
-        cells += [row.paper_value, row.our_value or "-", row.verdict, row.reason]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    """The rows as Markdown, a table under a heading for each paper, whose anchor is the paper's name."""
+    lines = ["# The papers' tables of data sets beside what is loaded here", ""]
+    for paper in dict.fromkeys(row.paper for row in rows):
+        lines += [f'<a id="{paper}"></a>', "", f"## {PAPERS[paper]}", ""]
+        lines += [
+            "| table | data set | quantity | paper | ours | verdict | reason |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in (row for row in rows if row.paper == paper):
+            cells = [row.table, f"{row.dataset} ({row.loaded_as})", row.quantity]
+            cells += [row.paper_value, row.our_value or "-", row.verdict, row.reason]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def write_rows(rows: list[Row], path: Path) -> None:

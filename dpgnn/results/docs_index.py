@@ -9,6 +9,7 @@ from typing import Any
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.results import pivots
 from dpgnn.results.docs_edges import about_edges, answer
+from dpgnn.results.docs_methods import method_line
 from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import count
 from dpgnn.results.info import StudyInfo
@@ -36,7 +37,7 @@ def index_page(
         front: the figure at the top.
     """
     lines = [MADE, "", "# Results", ""]
-    lines += _run_lines(found)
+    lines += [*_run_lines(found), method_line(infos), ""]
     lines += ["## What we found", "", *_findings(found, front)]
     lines += [
         "## Every table and figure of the papers",
@@ -133,7 +134,6 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
         row["proved"] is not None and float(row["proved"]) <= float(row["claimed"]) * (1 + 1e-9)
         for row in rows
     )
-    return [
     # what is proved under another relation answers another question than the claim
     other = [row["proved_relation"] for row in rows if row["proved_elsewhere"] is not None]
     elsewhere = (
@@ -142,6 +142,7 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
         if other
         else ""
     )
+    return [
         f"Of {len(rows)} cells run as published, with our variants, {holds} state an ε that we can prove for "
         f"what was run, {finite - holds} have a larger finite one, {elsewhere}and for "
         f"{len(rows) - finite - len(other)} no finite ε is known. "

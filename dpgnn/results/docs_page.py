@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dpgnn.results import pivots
 from dpgnn.results.docs_index import MADE, index_page
+from dpgnn.results.docs_methods import method_line
 from dpgnn.results.drawing import write_png
 from dpgnn.results.front_figure import front_figure
 from dpgnn.results.info import StudyInfo
@@ -74,7 +75,7 @@ def study_page(results: StudyResults) -> str:
         + ".",
         "",
     ]
-    lines += _contents(results)
+    lines += [method_line([info], "../"), "", *_contents(results)]
     lines += ["## Summary", ""]
     for finding in results.summary:
         if finding.topic != "What was asked":

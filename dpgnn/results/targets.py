@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -64,7 +65,7 @@ def target_lines(
             )
             body.append([name, link, title, _run(info, info.tier)])
         for label, stated in _without_results().get(info.paper, {}).items():
-            page = stated["page"].removeprefix("docs/")
+            page = posixpath.relpath(stated["page"], "docs")
             body.append(
                 [name, f"[{label}]({page})", stated["title"], f"`.venv/bin/{stated['command']}`"]
             )

@@ -3,6 +3,7 @@ import csv
 import pytest
 
 from dpgnn.results.data_statistics import NAMES, as_markdown, statistics_rows, write_rows
+from dpgnn.results.targets import PAPERS
 
 
 @pytest.fixture
@@ -47,5 +48,9 @@ def test_rows_are_written_as_csv_and_markdown(nothing, tmp_path):
     with open(tmp_path / "a.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(rows)
     write_rows(rows, tmp_path / "a.md")
-    assert (tmp_path / "a.md").read_text() == as_markdown(rows)
-    assert as_markdown(rows).count("\n") == len(rows) + 2
+    text = as_markdown(rows)
+    assert (tmp_path / "a.md").read_text() == text
+    assert sum(line.endswith("|") for line in text.splitlines()) == len(rows) + 2 * 4
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [f"## {PAPERS[paper]}" for paper in ("dpgnn", "drw", "dpar", "caribou")]
+    assert '<a id="caribou"></a>' in text

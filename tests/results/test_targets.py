@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
 
 from dpgnn.cli.report import describe
+from dpgnn.methods import TABLE
+from dpgnn.results.docs_methods import PAGES, method_line
 from dpgnn.results.targets import target_lines
 from dpgnn.study import load_study
 
@@ -53,3 +56,26 @@ def test_tables_besides_values_have_their_line(lines: dict[tuple[str, str], str]
     assert (
         "`.venv/bin/dpgnn attack --study workflow/studies/attacks.yaml`" in lines["CARIBOU", "XI"]
     )
+
+
+def test_tables_of_options_lead_to_the_papers_values_and_to_our_file(
+    lines: dict[tuple[str, str], str],
+) -> None:
+    with open(ROOT / "data" / "papers" / "paper_hparams.csv", encoding="utf-8", newline="") as file:
+        stated = {(row["paper"], row["table"]) for row in csv.DictReader(file)}
+    for table in ("T9", "T10", "T11", "T12"):
+        assert ("dpgnn", table) in stated
+        assert f"[{table}](../data/papers/paper_hparams.csv)" in lines["DP-GNN", table]
+        assert "(../workflow/studies/dpgnn.yaml)" in lines["DP-GNN", table]
+    assert "[T7](data_statistics.md#dpgnn)" in lines["DP-GNN", "T7"]
+
+
+def test_every_page_of_a_method_belongs_to_its_methods() -> None:
+    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*PAGES}
+    assert {name for of in PAGES.values() for name in of} == {*TABLE} - {"mlp", "gcn"}
+    path = Path("workflow") / "studies" / "dpar.yaml"
+    line = method_line([describe(load_study(ROOT / path), path, ROOT)], "../")
+    assert "[dpar](../methods/dpar.md)" in line
+    assert "[gap](../methods/gap.md)" in line
+    assert "caribou" not in line
+    assert method_line([]).count(".md)") == len(PAGES)
