@@ -9,11 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from dpgnn.locks import is_held
 from dpgnn.paths import Paths
 from dpgnn.study import RunKey, Study
 from dpgnn.timings import Timings
+from dpgnn.wanted import Wanted
 from dpgnn.workflow import run_logs
 
 # where locks do not reach from node to node, a log that was written this recently tells of a run
@@ -56,14 +58,22 @@ def estimate(study: Study, *, root: Path) -> str:
 
 
 def status(study: Study, *, root: Path) -> str:
-    """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause."""
-    logs = run_logs(study)
-    states = {key: run_state(study, key, root / logs[key], root=root) for key in study.keys}
+    """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause.
+
+    A run whose record is of another configuration or code than the study's now is not done; such are counted
+    by themselves.
+    """
+    logs, wanted = run_logs(study), Wanted(study)
+    states = {
+        key: run_state(study, key, root / logs[key], root=root, wanted=wanted) for key in study.keys
+    }
     counts = Counter(states.values())
-    empty = without_result(study.keys, study, root=root)
+    done = [key for key, state in states.items() if state == "done"]
+    empty = without_result(done, study, root=root)
     note = f" ({len(empty)} without a result; the report says why)" if empty else ""
+    other = f"{counts['other']} of another configuration or code, " if counts["other"] else ""
     lines = [
-        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, "
+        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, {other}"
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
     ]
     unmade = [key for key, state in states.items() if state != "done"]
@@ -83,19 +93,24 @@ def status(study: Study, *, root: Path) -> str:
     return "\n".join(lines)
 
 
-def run_state(study: Study, key: RunKey, log: Path, *, root: Path) -> str:
-    """ "done", "running", "failed" or "left": from the record, the lock and the log of a run's process."""
-    kept = root / "work" / "finished" / study.name / key.folder
-    for folder in (root / Paths().run(study.name, key.folder), kept):
-        if (folder / "record.json").exists():
-            return "done"
+def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
+    """ "done", "running", "failed", "other" or "left": from record, lock and log of a run's process.
+
+    "other" has a record, of another configuration or code; a kept copy of such a run is as good as none.
+    """
+    record = _record(root / Paths().run(study.name, key.folder))
+    kept = _record(root / "work" / "finished" / study.name / key.folder)
+    if any(found is not None and wanted.made(found, key) for found in (record, kept)):
+        return "done"
     if is_held(run_lock(root / "work", study.name, key.folder)):
         return "running"
     if _cause(log, key):
         return "failed"
     alone = study.config.runs_per_job == 1
     fresh = log.exists() and time.time() - log.stat().st_mtime < RUNNING_SECONDS
-    return "running" if alone and fresh and is_held(workflow_lock(root)) else "left"
+    if alone and fresh and is_held(workflow_lock(root)) and record is None:
+        return "running"
+    return "left" if record is None else "other"
 
 
 def causes(root: Path, *, since: float) -> list[str]:
@@ -130,11 +145,7 @@ def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[
     """Finished runs whose record says that they could not be made, as where no plan meets the budget; why."""
     found = {}
     for key in keys:
-        path = root / Paths().run(study.name, key.folder) / "record.json"
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
+        record = _record(root / Paths().run(study.name, key.folder)) or {}
         if record.get("status", "ok") != "ok":
             found[key] = str(record.get("reason") or "no reason was recorded")
     return found
@@ -146,6 +157,16 @@ def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[
     if found:
         yield f"{len(found)} runs have no result; the report and --status say why"
         yield from (f"no result: {line}" for line in _by_cause(found)[:SHOWN_CAUSES])
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    """A run's record; None where there is none, {} where it cannot be read."""
+    try:
+        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:

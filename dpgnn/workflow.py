@@ -18,9 +18,10 @@ from dpgnn.code_hash import PACKAGE, code_sha256
 from dpgnn.config import ConfigError
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.paths import Paths, in_project
-from dpgnn.runner import RUN_FILES, RUNNER_MODULES
+from dpgnn.runner import RUN_FILES
 from dpgnn.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.study import RunKey, Study, load_study
+from dpgnn.wanted import code_of
 
 REPORT_MODULES = ("dpgnn.cli.report",)
 # as dpgnn.attacks.request.ATTACKS has them, which needs torch
@@ -272,7 +273,7 @@ class Workflow:
 
     def method_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's records."""
-        return code_sha256(methods.TABLE[self.study.entries[entry].method], *RUNNER_MODULES)
+        return code_of(self.study, entry)
 
     def audit_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's audits."""

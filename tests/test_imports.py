@@ -13,8 +13,8 @@ ORDER = (
     "checks", "config", "memory", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows",
     "graph", "datasets", "splits",
     "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
-    "entries", "tiers", "study", "runner", "workflow", "timings", "progress", "driver", "sharing", "cli",
-    "__main__",
+    "entries", "tiers", "study", "runner", "wanted", "workflow", "timings", "progress", "driver", "sharing",
+    "cli", "__main__",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -7,18 +8,27 @@ from helpers import TOY
 
 from dpgnn import locks, progress
 from dpgnn.results.archive import write_archive
-from dpgnn.study import Study, resolve
+from dpgnn.runner import config_of
+from dpgnn.storage import sha256_json
+from dpgnn.study import RunKey, Study, resolve
+from dpgnn.wanted import Wanted, code_of
 from dpgnn.workflow import run_logs
 
 STUDY = resolve(TOY)
 GROUPED = resolve({**TOY, "epsilons": ["1", "4", "8"], "runs_per_job": 2})
 
 
+def stated(study: Study, key: RunKey) -> dict[str, str]:
+    """What a run's record says of its configuration and code, if it is made now."""
+    config = config_of(Wanted(study).inputs(key))
+    return {"config_sha256": sha256_json(config), "code_sha256": code_of(study, key.entry)}
+
+
 def finish(study: Study, number: int, root: Path, seconds: float) -> None:
     """Leave the record of a study's run as if it had taken some seconds."""
     folder = root / "results" / "studies" / study.name / "runs" / study.keys[number].folder
     folder.mkdir(parents=True)
-    (folder / "record.json").write_text("{}")
+    (folder / "record.json").write_text(json.dumps(stated(study, study.keys[number])))
     (folder / "resources.json").write_text(json.dumps({"seconds": seconds}))
 
 
@@ -76,7 +86,8 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     finish(STUDY, 0, tmp_path, 1.0)
     finish(STUDY, 1, tmp_path, 1.0)
     folder = tmp_path / "results" / "studies" / "quick" / "runs" / STUDY.keys[1].folder
-    (folder / "record.json").write_text('{"status": "failed", "reason": "plan: too small"}')
+    failed = {"status": "failed", "reason": "plan: too small"}
+    (folder / "record.json").write_text(json.dumps(stated(STUDY, STUDY.keys[1]) | failed))
     text = progress.status(STUDY, root=tmp_path)
     assert "2 done (1 without a result; the report says why), 0 running, 0 failed, 1 left" in text
     assert f"no result: {STUDY.keys[1].folder}: plan: too small" in text
@@ -84,6 +95,29 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     assert lines[0].startswith("1 runs have no result")
     assert lines[1] == f"no result: {STUDY.keys[1].folder}: plan: too small"
     assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
+
+
+def test_records_of_another_configuration_or_code_are_not_done(tmp_path: Path) -> None:
+    for number in range(3):
+        finish(STUDY, number, tmp_path, 3600.0)
+    assert "3 runs, 3 done, 0 running, 0 failed, 0 left" in progress.status(STUDY, root=tmp_path)
+    toy = copy.deepcopy(TOY)
+    toy["entries"]["dp_mlp"]["options"]["width"] = 5
+    wider = resolve(toy)
+    text = progress.status(wider, root=tmp_path)
+    said = "1 done, 2 of another configuration or code, 0 running, 0 failed, 0 left"
+    assert f"3 runs, {said}" in text
+    assert "hours left on" in text
+    path = (
+        tmp_path / "results" / "studies" / "quick" / "runs" / wider.keys[0].folder / "record.json"
+    )
+    path.write_text(json.dumps(stated(wider, wider.keys[0]) | {"code_sha256": "0" * 64}))
+    assert "0 done, 3 of another configuration or code" in progress.status(wider, root=tmp_path)
+    # one that is made again, or that failed, is not of the past
+    with locks.exclusive(progress.run_lock(tmp_path / "work", "quick", wider.keys[1].folder)):
+        write_log(wider, 2, tmp_path, "dpgnn train: error: x must be finite\n")
+        text = progress.status(wider, root=tmp_path)
+    assert "0 done, 1 of another configuration or code, 1 running, 1 failed, 0 left" in text
 
 
 def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:
@@ -107,7 +141,7 @@ def test_of_many_runs_in_one_process_the_one_that_failed_is_named(tmp_path: Path
     # the first is kept until all of its process are done
     kept = tmp_path / "work" / "finished" / "quick" / keys[0].folder
     kept.mkdir(parents=True)
-    (kept / "record.json").write_text("{}")
+    (kept / "record.json").write_text(json.dumps(stated(GROUPED, keys[0])))
     assert "1 done, 0 running, 1 failed, 2 left" in progress.status(GROUPED, root=tmp_path)
 
 

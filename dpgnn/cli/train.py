@@ -159,13 +159,11 @@ def inputs_of(
     import dataclasses
 
     from dpgnn.datasets.graph_files import read_meta
-    from dpgnn.methods.base import Performance
-    from dpgnn.runner import RunInputs
     from dpgnn.splits import edges_in_setting, read_split
     from dpgnn.storage import sha256_file
-    from dpgnn.tiers import epsilon_value
+    from dpgnn.wanted import Wanted
 
-    entry = study.entries[key.entry].for_dataset(key.dataset)
+    stated = Wanted(study).inputs(key, device)
     folder = paths.graph(key.dataset)
     meta = read_meta(folder)
     graph = _graph(folder, meta["content_sha256"])
@@ -174,13 +172,13 @@ def inputs_of(
     _check_split(study, key, split_path, meta["content_sha256"])
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     prepared, prepared_sha256 = read_prepared(
-        entry, key, paths, draw=None if draw is None else lambda: draw(entry, graph, split)
+        stated.entry,
+        key,
+        paths,
+        draw=None if draw is None else lambda: draw(stated.entry, graph, split),
     )
-    return RunInputs(
-        key={"study": study.name, **key.axes},
-        entry=entry,
-        epsilon=epsilon_value(key.epsilon),
-        delta=study.delta_for(key.entry, key.dataset),
+    return dataclasses.replace(
+        stated,
         graph=graph,
         split=split,
         prepared=prepared,
@@ -194,13 +192,6 @@ def inputs_of(
             *study.config.settings[key.setting].caveats,
         ),
         edge_caveats=tuple(meta["provenance"].get("edge_caveats", ())),
-        root_seed=study.config.root_seed,
-        randomness=study.config.randomness,
-        performance=Performance(
-            device=device,
-            num_threads=study.config.num_threads,
-            num_processes=study.config.num_processes,
-        ),
     )
 
 
