@@ -41,8 +41,9 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     Raises:
         ValueError: a file is damaged, holds something else, or has other rows than its companions.
     """
+    raw = _read_pickles(name, files)
     test_idx = _read_index(files.path(f"ind.{name}.test.index"))
-    raw = _read_pickles(name, files, len(test_idx))
+    _check_shapes(name, files, raw, len(test_idx))
     first = raw["allx"].shape[0]
     require(
         test_idx.min() >= first,
@@ -72,8 +73,8 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     )
 
 
-def _read_pickles(name: str, files: RawFiles, num_test: int) -> dict[str, Any]:
-    """Features and labels, their kinds and shapes checked."""
+def _read_pickles(name: str, files: RawFiles) -> dict[str, Any]:
+    """Features and labels, their kinds checked."""
     raw: dict[str, Any] = {}
     for part in (*MATRICES, *ARRAYS):
         path = files.path(f"ind.{name}.{part}")
@@ -82,13 +83,17 @@ def _read_pickles(name: str, files: RawFiles, num_test: int) -> dict[str, Any]:
         right = sp.issparse(found) if matrix else isinstance(found, np.ndarray) and found.ndim == 2
         rule = "hold a CSR matrix" if matrix else "hold an array of two dimensions"
         require(right, str(path), rule, type(found).__name__, "fetch it again")
+    return raw
+
+
+def _check_shapes(name: str, files: RawFiles, raw: dict[str, Any], num_test: int) -> None:
+    """Labels and features that belong together have the same rows."""
     rows = {"y": raw["x"].shape[0], "ally": raw["allx"].shape[0], "ty": num_test, "tx": num_test}
     shapes = {part: (size, raw["ally"].shape[1]) for part, size in rows.items()}
     shapes["tx"] = (num_test, raw["allx"].shape[1])
     for part, shape in shapes.items():
         path = files.path(f"ind.{name}.{part}")
         require(raw[part].shape == shape, str(path), f"have shape {shape}", raw[part].shape)
-    return raw
 
 
 def _place_rows(
