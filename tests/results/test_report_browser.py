@@ -62,7 +62,10 @@ def visit(browser: Any, written: Path) -> Callable[..., Any]:
         for top in range(0, browser.execute_script("return document.body.scrollHeight"), height):
             browser.execute_script(f"scrollTo({{top: {top}, behavior: 'instant'}})")
             time.sleep(0.05)
-        wait_for(browser, "return !document.querySelector('.chart:not([data-drawn])')")
+        # a busy machine may have shown no frame where a chart was passed
+        left = "const left = document.querySelector('.chart:not([data-drawn])');"
+        show = "left?.scrollIntoView({behavior: 'instant'});"
+        wait_for(browser, f"{left} {show} return !left")
         return browser
 
     return open_page
