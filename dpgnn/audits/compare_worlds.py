@@ -111,7 +111,8 @@ def compare_sums(
         broken.append("shift of the clipped sum")
     if leaks and getattr(engine_of(sides[0]), "dropout", None) is None:
         broken.append("a gradient depends on other roots")
-    share = max(c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
+    shares = (c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
+    share = max(shares, default=0.0)
     return share, f"{changed} of {allowed} roots, shift {shift:.4g} of {bound:.4g}", broken
 
 

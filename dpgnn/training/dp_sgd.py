@@ -83,6 +83,10 @@ def from_mechanism(
     counted = parts(mechanism.event)
     require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
     _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
+    event: Any = counted[0][0]
+    _same(f"{where}: noise_stddev", mechanism.noise_stddev, event.noise_stddev)
+    if hasattr(event, "clipping_norm"):
+        _same(f"{where}: clipping_norm", norm, event.clipping_norm)
     return DPSGD(
         num_steps=mechanism.num_steps, batches=_batches(where, counted[0][0], num_roots),
         clipping=clipping, noise=noise, divisor=float(divisor),

@@ -4,99 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import two_community_graph
+from contract import CASES, DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of, run
 from safetensors.numpy import load_file
 
 from dpgnn import config as strict
-from dpgnn import evaluation, methods, seeds
+from dpgnn import evaluation, methods
 from dpgnn.accountants.plan import Budget, LedgerError
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.methods.base import Entry, Method, Support, facts_of
-from dpgnn.results.schema import read_record
-from dpgnn.runner import RunInputs, run_one
-from dpgnn.splits import Split
+from dpgnn.runner import run_one
 from dpgnn.storage import read_parquet
-
-EPSILON, DELTA = 4.0, 1e-3
-GRAPH = two_community_graph()
-ORDER = np.random.default_rng(1).permutation(GRAPH.num_nodes)
-PARTS = [np.sort(part) for part in np.split(ORDER, [30, 45])]
-SPLIT = Split(train_idx=PARTS[0], val_idx=PARTS[1], test_idx=PARTS[2], inductive=False)
-
-
-def cases() -> list[Any]:
-    """Every (method, mode, support) of the table."""
-    found = []
-    for name in methods.TABLE:
-        method = methods.get(name)
-        for mode in method.modes:
-            supports: tuple[Support | None, ...] = (
-                (None,) if mode == "nonprivate" else method.supports
-            )
-            for support in supports:
-                words = [name, mode, *([support.privacy_unit, support.relation] if support else [])]
-                found.append(pytest.param(name, mode, support, id=" ".join(words)))
-    return found
-
-
-CASES = cases()
-PRIVATE = [case for case in CASES if case.values[1] != "nonprivate"]
-
-
-def entry_of(name: str, mode: Any, support: Support | None) -> Entry:
-    """The method's example options as an entry; skips a mode that lacks this unit by its own words."""
-    method = methods.get(name)
-    entry = Entry(
-        name=name,
-        method=name,
-        mode=mode,
-        privacy_unit=support.privacy_unit if support else None,
-        relation=support.relation if support else None,
-        options=strict.read(method.config, method.example),
-    )
-    if not method.has(entry):
-        pytest.skip(f"{name} has no mode {mode} under {entry.privacy_unit} / {entry.relation}")
-    return entry
-
-
-def inputs_of(entry: Entry, randomness: str = "study", **changes: Any) -> RunInputs:
-    """One run on the toy graph."""
-    method, split = methods.get(entry.method), changes.get("split", SPLIT)
-    spec = method.sampler(entry)
-    prepared = None
-    if spec is not None:
-        assert method.prepare is not None
-        rng = seeds.child(0, "sampler", sampler=spec.label)
-        prepared = method.prepare(GRAPH, split, spec, rng)
-    private = entry.mode != "nonprivate"
-    values: dict[str, Any] = {
-        "key": {
-            "study": "contract", "dataset": "two", "setting": "random", "entry": entry.name,
-            "epsilon": "4" if private else "inf", "repeat": 0,
-        },
-        "entry": entry,
-        "epsilon": EPSILON if private else math.inf,
-        "delta": DELTA,
-        "graph": GRAPH,
-        "split": SPLIT,
-        "prepared": prepared,
-        "hashes": {"graph_sha256": "g", "split_sha256": "s", "prepared_sha256": None},
-        "randomness": randomness,
-    }  # fmt: skip
-    return RunInputs(**(values | changes))
-
-
-def run(tmp_path: Path, entry: Entry, **changes: Any) -> dict[str, Any]:
-    """Make the run and give its record's JSON."""
-    run_one(inputs_of(entry, **changes), tmp_path, work=tmp_path / "work")
-    read_record(tmp_path / "record.json")
-    return dict(json.loads((tmp_path / "record.json").read_text()))
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), CASES)
@@ -292,70 +213,6 @@ def test_prepare_gives_the_same_sample_for_the_same_seed(tmp_path: Path, name: s
     first, again = (method.prepare(GRAPH, SPLIT, spec, np.random.default_rng(0)) for _ in range(2))
     assert first.table.equals(again.table)
     assert first.facts == again.facts
-
-
-# what a caveat of a published claim breaks on a small graph: fault -> caveats that say so
-FAULTS_OF_CAVEATS = {
-    "changed roots": {"sampler-ripple", "undirected-edges"},
-    "shift of the clipped sum": {"sampler-ripple", "undirected-edges", "clip-thresholds-from-data"},
-    "clipping norm or divisor depends on the data": {"clip-thresholds-from-data"},
-    "a gradient depends on other roots": {"clip-thresholds-from-data"},
-    "number of roots": {"population-changes", "output-universe"},
-    "the fit refuses a neighbour": {"population-changes", "output-universe"},
-    "shift of the release": {
-        "directed-sensitivity", "two-directions-perturbed", "density-noise-scale", "appr-sensitivity",
-        "node-sensitivity", "normalization-not-applied", "degree-bound-unstable", "output-universe",
-    },
-}  # fmt: skip
-# caveats that a graph of 12 nodes must show wherever they stand
-ALWAYS_SHOWN = {
-    "sampler-ripple", "clip-thresholds-from-data", "directed-sensitivity",
-    "two-directions-perturbed", "density-noise-scale",
-}  # fmt: skip
-# of the 66 pairs of an edge unit, and of the lists of replaced nodes; half of the pairs are edges
-SOME_EDGES, SOME_NEIGHBOURS = 20, 12
-
-
-@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
-def test_every_mechanism_stays_within_its_event_on_neighbours_of_a_small_graph(
-    name: str, mode: Any, support: Support
-) -> None:
-    entry = entry_of(name, mode, support)
-    number: int | None = SOME_EDGES if support.privacy_unit == "edge" else None
-    if mode == "published" or support.relation == "replace-one":
-        number = SOME_NEIGHBOURS
-    _neighbours_are_within_the_claim(entry, number)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "mode", "support"),
-    [c for c in PRIVATE if c.values[1] == "sound" and c.values[2].privacy_unit == "edge"],
-)
-def test_every_mechanism_stays_within_its_event_on_all_pairs_of_a_small_graph(
-    name: str, mode: Any, support: Support
-) -> None:
-    _neighbours_are_within_the_claim(entry_of(name, mode, support), None)
-
-
-def _neighbours_are_within_the_claim(entry: Entry, max_neighbours: int | None) -> None:
-    """No fault in a sound entry; in a published one only what its caveats name, and all that must show."""
-    budget = Budget(epsilon=EPSILON, delta=DELTA)
-    reports = examine_method(entry, budget, max_neighbours=max_neighbours)
-    assert reports, "a private entry has mechanisms"
-    faults = [(report.mechanism, fault) for report in reports for fault in report.faults]
-    assert all(report.num_neighbours >= 10 for report in reports)
-    if entry.mode == "sound":
-        assert not faults
-        return
-    plan = methods.get(entry.method).plan(
-        entry, facts_of(GRAPH, SPLIT, inputs_of(entry).prepared), budget
-    )
-    caveats = set(plan.claims[0].caveats)
-    for mechanism, fault in faults:
-        assert caveats & FAULTS_OF_CAVEATS[fault.partition(":")[0]], (mechanism, fault, caveats)
-    if caveats & ALWAYS_SHOWN:
-        assert faults, f"the claim's caveats {sorted(caveats & ALWAYS_SHOWN)} do not show"
 
 
 def test_names_titles_and_options_are_documented() -> None:

@@ -1,0 +1,116 @@
+"""Every (method, mode, unit, relation) of the table on a toy graph, for the tests of the contract."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import two_community_graph
+
+from dpgnn import config as strict
+from dpgnn import methods, seeds
+from dpgnn.methods._head_options import EDGE_LEVEL_ONLY
+from dpgnn.methods._perturb_node import CHANGED
+from dpgnn.methods.base import Entry, Method, Support
+from dpgnn.results.schema import read_record
+from dpgnn.runner import RunInputs, run_one
+from dpgnn.splits import Split
+
+EPSILON, DELTA = 4.0, 1e-3
+GRAPH = two_community_graph()
+ORDER = np.random.default_rng(1).permutation(GRAPH.num_nodes)
+PARTS = [np.sort(part) for part in np.split(ORDER, [30, 45])]
+SPLIT = Split(train_idx=PARTS[0], val_idx=PARTS[1], test_idx=PARTS[2], inductive=False)
+
+
+def cases() -> list[Any]:
+    """Every (method, mode, support) of the table."""
+    found = []
+    for name in methods.TABLE:
+        method = methods.get(name)
+        for mode in method.modes:
+            supports: tuple[Support | None, ...] = (
+                (None,) if mode == "nonprivate" else method.supports
+            )
+            for support in supports:
+                words = [name, mode, *([support.privacy_unit, support.relation] if support else [])]
+                found.append(pytest.param(name, mode, support, id=" ".join(words)))
+    return found
+
+
+CASES = cases()
+PRIVATE = [case for case in CASES if case.values[1] != "nonprivate"]
+
+
+# what a mode does not have, by the method's own words; everything else in the table must run
+NOT_THERE = {
+    *(("dp_gnn", "published", "node-bounded", relation) for relation in CHANGED),
+    *(("drw", "published", "node-record", relation) for relation in CHANGED),
+    ("dpar", "sound", "node", "add-remove"),
+}
+
+
+def options_of(method: Method, support: Support | None) -> dict[str, Any]:
+    """The method's example, without what has no effect (and is refused) where the head is private."""
+    example: dict[str, Any] = copy.deepcopy(dict(method.example))
+    if support is not None and support.privacy_unit != "edge":
+        for name in EDGE_LEVEL_ONLY:
+            example.get("head", {}).pop(name, None)
+    return example
+
+
+def entry_of(name: str, mode: Any, support: Support | None) -> Entry:
+    """The method's example options as an entry; skips what `NOT_THERE` lists and nothing else."""
+    method = methods.get(name)
+    entry = Entry(
+        name=name,
+        method=name,
+        mode=mode,
+        privacy_unit=support.privacy_unit if support else None,
+        relation=support.relation if support else None,
+        options=strict.read(method.config, options_of(method, support)),
+    )
+    if (name, mode, entry.privacy_unit, entry.relation) in NOT_THERE:
+        assert not method.has(entry)
+        pytest.skip(f"{name} has no mode {mode} under {entry.privacy_unit} / {entry.relation}")
+    method.check_entry(entry, name)
+    return entry
+
+
+def inputs_of(entry: Entry, randomness: str = "study", **changes: Any) -> RunInputs:
+    """One run on the toy graph."""
+    method, split = methods.get(entry.method), changes.get("split", SPLIT)
+    spec = method.sampler(entry)
+    prepared = None
+    if spec is not None:
+        assert method.prepare is not None
+        rng = seeds.child(0, "sampler", sampler=spec.label)
+        prepared = method.prepare(GRAPH, split, spec, rng)
+    private = entry.mode != "nonprivate"
+    values: dict[str, Any] = {
+        "key": {
+            "study": "contract", "dataset": "two", "setting": "random", "entry": entry.name,
+            "epsilon": "4" if private else "inf", "repeat": 0,
+        },
+        "entry": entry,
+        "epsilon": EPSILON if private else math.inf,
+        "delta": DELTA,
+        "graph": GRAPH,
+        "split": SPLIT,
+        "prepared": prepared,
+        "hashes": {"graph_sha256": "g", "split_sha256": "s", "prepared_sha256": None},
+        "randomness": randomness,
+    }  # fmt: skip
+    return RunInputs(**(values | changes))
+
+
+def run(tmp_path: Path, entry: Entry, **changes: Any) -> dict[str, Any]:
+    """Make the run and give its record's JSON."""
+    run_one(inputs_of(entry, **changes), tmp_path, work=tmp_path / "work")
+    read_record(tmp_path / "record.json")
+    return dict(json.loads((tmp_path / "record.json").read_text()))
