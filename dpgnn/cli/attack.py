@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.checks import one_of
     from dpgnn.cli.attack_inputs import check_inputs, load, request_of
     from dpgnn.paths import Paths
-    from dpgnn.results.attack_pivots import fill_page
+    from dpgnn.results.attack_pages import fill_page
     from dpgnn.results.attacks import attacks_table, read_attacks
     from dpgnn.results.table import write_table
     from dpgnn.study import load_study

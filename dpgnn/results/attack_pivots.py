@@ -1,13 +1,10 @@
-"""What attacks found, in the form of CARIBOU's Table XI: a row per entry and budget, a column per attack."""
+"""What attacks found, all of them side by side: a row per entry and budget, a column per attack."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from dpgnn.checks import require
 from dpgnn.results.attack_verdicts import (
     NO_SCORER,
     detects,
@@ -19,7 +16,6 @@ from dpgnn.results.attack_verdicts import (
 from dpgnn.results.attacks import kind_of
 from dpgnn.results.pivots import markdown
 from dpgnn.results.table import DASH
-from dpgnn.storage import write_text
 
 Result = Mapping[str, Any]
 SETS = ("unbalanced", "low", "high", "balanced", "held-out")
@@ -36,57 +32,39 @@ COLUMNS: Mapping[str, Mapping[str, Any]] = {
 LEAKS = ("noise-free-layer", "hub")
 # entries with tables of their own; the victim of G-MIA's paper, and that with one option changed
 PLAIN, VICTIM = "gcn", "gcn-mia"
+# all entries side by side on this data set at these budgets; `attack_grid` has the rest
+EXAMPLE, SHOWN_BUDGETS = "cora", ("inf", "1", "8")
 
 
 def blocks(found: Sequence[Result]) -> dict[str, str]:
-    """Name -> Markdown table: plain models under both attacks, attacks made for one leak, every data set."""
+    """Name -> Markdown table: plain models under both attacks, attacks for one leak, every entry on Cora."""
     made = [result for result in found if result.get("status") == "ok"]
     tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
-    for dataset in dict.fromkeys(result["key"]["dataset"] for result in made):
-        here = [r for r in made if r["key"]["dataset"] == dataset and r["attack"] not in LEAKS]
-        if any(r["key"]["entry"] != PLAIN and not _is_victim(r) for r in here):
-            tables[dataset] = _dataset(here)
+    here = [r for r in made if r["key"]["dataset"] == EXAMPLE and r["attack"] not in LEAKS]
+    tables[EXAMPLE] = _dataset([r for r in here if str(r["key"]["epsilon"]) in SHOWN_BUDGETS])
     return {name: text for name, text in tables.items() if text}
-
-
-def fill(page: str, tables: Mapping[str, str]) -> str:
-    """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
-
-    Raises:
-        ValueError: a block has no table, or a table no block.
-    """
-    pattern = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-    names = [match[2] for match in pattern.finditer(page)]
-    missing = sorted(set(names) ^ set(tables))
-    require(not missing, "blocks of the page", "be one for each table", missing)
-    return pattern.sub(lambda match: f"{match[1]}\n{tables[match[2]]}\n\n{match[3]}", page)
-
-
-def fill_page(path: Path, found: Sequence[Result]) -> None:
-    """Write the tables of some attacks into a page."""
-    write_text(path, fill(path.read_text(), blocks(found)))
 
 
 def _linkteller(found: Sequence[Result]) -> str:
     rows = []
-    for result in _of(
-        found, entry="gcn", attack="linkteller", pair_set="unbalanced", direction="scale"
+    for result in matching(
+        found, entry=PLAIN, attack="linkteller", pair_set="unbalanced", direction="scale"
     ):
         key = result["key"]
         cells = [
-            _auc(_first(found, key, {"attack": "linkteller", "pair_set": kind})) for kind in SETS
+            _auc(first_of(found, key, {"attack": "linkteller", "pair_set": kind})) for kind in SETS
         ]
         rows.append([key["dataset"], *cells])
-    return _markdown(
+    return table_of(
         ["graph", *(f"{name} degree" if name in ("low", "high") else name for name in SETS)], rows
     )
 
 
 def _gmia(found: Sequence[Result]) -> str:
     rows = []
-    for result in _of(filter(_is_victim, found), variant="original"):
+    for result in matching(filter(is_victim, found), variant="original"):
         wanted = {"attack": result["attack"], "variant": "same-graph"}
-        same = _first(found, result["key"], wanted)
+        same = first_of(found, result["key"], wanted)
         cells = [_both_numbers(r) for r in (result, same)]
         accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
         _, _, change = str(result["title"]).partition(", ")
@@ -113,7 +91,7 @@ def _gmia(found: Sequence[Result]) -> str:
         "accuracy on members",
         "on others",
     ]
-    return _markdown(heads, rows)
+    return table_of(heads, rows)
 
 
 def _dataset(found: Sequence[Result]) -> str:
@@ -124,13 +102,13 @@ def _dataset(found: Sequence[Result]) -> str:
     used: set[str] = set()
     for result in keys.values():
         key = result["key"]
-        if _is_victim(result):
+        if is_victim(result):
             continue
-        here = {name: _first(found, key, wanted) for name, wanted in COLUMNS.items()}
+        here = {name: first_of(found, key, wanted) for name, wanted in COLUMNS.items()}
         used |= {name for name, value in here.items() if value is not None}
-        bounds = [b for r in _of(found, **key) if (b := lower_bound(r)) is not None]
-        could = [most for r in _of(found, **key) if (most := detects(r)) is not None]
-        exceeding = [r for r in _of(found, **key) if verdict(r) == "exceeds the claim"]
+        bounds = [b for r in matching(found, **key) if (b := lower_bound(r)) is not None]
+        could = [most for r in matching(found, **key) if (most := detects(r)) is not None]
+        exceeding = [r for r in matching(found, **key) if verdict(r) == "exceeds the claim"]
         epsilon = "∞" if key["epsilon"] == "inf" else key["epsilon"]
         repeat = f" (repeat {key['repeat']})" if key["repeat"] else ""
         shown = DASH if not bounds else f"{max(bounds):.2f}"
@@ -142,7 +120,7 @@ def _dataset(found: Sequence[Result]) -> str:
         ])  # fmt: skip
     heads = ["entry", "mode", "ε", *COLUMNS, "ε ≥", "can show"]
     kept = [i for i, head in enumerate(heads) if head not in COLUMNS or head in used]
-    return _markdown([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    return table_of([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _leaks(found: Sequence[Result]) -> str:
@@ -151,13 +129,14 @@ def _leaks(found: Sequence[Result]) -> str:
         if result["attack"] in LEAKS:
             line = result["line"]
             rows.append([
-                result["title"], str(result["mode"]), result["key"]["epsilon"], kind_of(result),
+                result["title"], result["key"]["dataset"], str(result["mode"]), result["key"]["epsilon"],
+                kind_of(result),
                 str(result["num_members"] + result["num_others"]), _auc(result),
                 f"{line['epsilon_lower_bound']:.2f} (level {line['level']:g})",
                 f"{detects(result):.2f}", short_verdict(result),
             ])  # fmt: skip
-    heads = ["entry", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "can show", "the claim"]
-    return _markdown(heads, rows)
+    heads = ["entry", "graph", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "can show", "the claim"]
+    return table_of(heads, rows)
 
 
 def _both_numbers(result: Result | None) -> str:
@@ -170,21 +149,24 @@ def _label_auc(result: Result) -> str:
     return DASH if result.get("label_auc") is None else f"{result['label_auc']:.3f}"
 
 
-def _is_victim(result: Result) -> bool:
+def is_victim(result: Result) -> bool:
+    """Whether it is of the network of G-MIA's paper, or of that with one option changed."""
     return str(result["key"]["entry"]).startswith(VICTIM)
 
 
-def _of(found: Iterable[Result], **wanted: Any) -> list[Result]:
+def matching(found: Iterable[Result], **wanted: Any) -> list[Result]:
+    """Those with these values, of the result or of its run's key."""
     return [
         r for r in found if all(r.get(k, r["key"].get(k)) == value for k, value in wanted.items())
     ]
 
 
-def _first(
+def first_of(
     found: Sequence[Result], key: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> Result | None:
+    """The first that matches; of LinkTeller's that with the run's own noise, where nothing else is said."""
     rest = {} if "noise" in wanted or wanted["attack"] != "linkteller" else {"noise": "frozen"}
-    chosen = _of(found, **{**key, **rest, **wanted})
+    chosen = matching(found, **{**key, **rest, **wanted})
     return chosen[0] if chosen else None
 
 
@@ -194,5 +176,6 @@ def _auc(result: Result | None) -> str:
     return f"{result['auc']:.3f}" if has_scorer(result) else NO_SCORER
 
 
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown; empty without rows."""
     return "\n".join(markdown(heads, rows)) if rows else ""

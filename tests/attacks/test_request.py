@@ -175,7 +175,10 @@ def test_tables_stand_in_their_blocks_of_a_page(
     assert page.read_text() == text
     page.write_text("no block\n")
     assert main(command) != 0
-    assert "blocks of the page must be one for each table, got ['leaks']" in capsys.readouterr().err
+    assert (
+        "the page must have blocks <!-- attacks NAME --> ... <!-- end -->, got 'none'"
+        in capsys.readouterr().err
+    )
 
 
 def hub_result() -> dict[str, Any]:
