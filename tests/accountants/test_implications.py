@@ -96,21 +96,6 @@ def test_notions_that_are_not_implied_have_a_pair_of_their_own():
             assert a.privacy_unit == "node-bounded", (str(a), str(b))
 
 
-def test_a_changed_own_list_becomes_a_changed_node_when_half_edges_are_merged():
-    # the step node/replace-one -> node-record/replace-one, by enumeration of own lists
-    lists = [frozenset(c) for n in range(3) for c in combinations((1, 2), n)]
-    rest = [(frozenset(a), frozenset(b)) for a in ((), (0,), (2,)) for b in ((), (0,), (1,))]
-    for own, other in product(lists, repeat=2):
-        for one, two in rest:
-            merged = [
-                {frozenset((0, v)) for v in mine}
-                | {frozenset((1, v)) for v in one}
-                | {frozenset((2, v)) for v in two}
-                for mine in (own, other)
-            ]
-            assert all(0 in edge for edge in merged[0] ^ merged[1])
-
-
 def test_chains_are_followed():
     assert notion_implies(
         Notion(privacy_unit="node", relation="replace-one"),

@@ -1,11 +1,11 @@
 """Caveats of the aggregation methods, each as something an observer can do."""
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import two_community_graph
 from scipy.stats import norm
 
@@ -16,7 +16,7 @@ from dpgnn.accountants.plan import Budget, Ledger
 from dpgnn.graph import Graph
 from dpgnn.methods import gap
 from dpgnn.methods._aggregate_bounds import sampled_edges
-from dpgnn.methods._perturb_graph import keep_density
+from dpgnn.methods._perturb_graph import block_response, keep_density
 from dpgnn.methods.base import Context, Entry, facts_of
 from dpgnn.randomness import Streams
 from dpgnn.splits import SplitConfig, make_split
@@ -53,14 +53,20 @@ def test_own_row_uncounted_the_nodes_own_sum_breaks_the_stated_epsilon():
 
 
 def test_two_directions_the_answers_of_one_edge_cost_twice():
-    epsilon = 1.0
+    # half of all pairs are edges, so that nothing is thinned and each pair answers like every other
+    epsilon, nodes = 1.0, 500
     truth = 1 / (1 + math.exp(-epsilon))
-    probability = {1: {1: truth, 0: 1 - truth}, 0: {1: 1 - truth, 0: truth}}
-    ratios = [
-        probability[1][a] * probability[1][b] / (probability[0][a] * probability[0][b])
-        for a, b in itertools.product((0, 1), repeat=2)
-    ]
-    assert math.log(max(ratios)) == pytest.approx(2 * epsilon)
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.random((nodes, nodes)) < 0.5, 1)
+    edges = upper | upper.T
+    answers = block_response(
+        sp.csr_array(edges.astype(np.float64)), scale=1e-12, truth=truth, block_rows=nodes,
+        noise_rng=rng, rng=rng,
+    ).toarray() > 0  # fmt: skip
+    both = np.triu(answers & answers.T, 1)
+    gaps = np.triu(~edges, 1)
+    loss = math.log(both[upper].mean() / both[gaps].mean())
+    assert loss == pytest.approx(2 * epsilon, abs=0.1)
 
 
 def test_density_noise_one_edge_moves_a_block_far_beyond_its_noise():
