@@ -84,11 +84,13 @@ def from_mechanism(
     require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
     _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
     event: Any = counted[0][0]
+    # first, because only an event of DP-SGD has what is compared next
+    batches = _batches(where, event, num_roots)
     _same(f"{where}: noise_stddev", mechanism.noise_stddev, event.noise_stddev)
-    if hasattr(event, "clipping_norm"):
+    if not isinstance(event, GaussianRelease):
         _same(f"{where}: clipping_norm", norm, event.clipping_norm)
     return DPSGD(
-        num_steps=mechanism.num_steps, batches=_batches(where, counted[0][0], num_roots),
+        num_steps=mechanism.num_steps, batches=batches,
         clipping=clipping, noise=noise, divisor=float(divisor),
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from dpgnn import config as strict
 from dpgnn import evaluation, methods
 from dpgnn.accountants.plan import Budget, LedgerError
-from dpgnn.methods.base import Entry, Method, Support, facts_of
+from dpgnn.methods.base import Method, Support, facts_of
 from dpgnn.runner import run_one
 from dpgnn.storage import read_parquet
 
@@ -196,16 +196,12 @@ def test_a_split_without_validation_nodes_is_trained_on(
     assert "val" not in record["metrics"]
 
 
-@pytest.mark.parametrize("name", [n for n in methods.TABLE if methods.get(n).prepare is not None])
-def test_prepare_gives_the_same_sample_for_the_same_seed(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "mode", "support"), CASES)
+def test_prepare_gives_the_same_sample_for_the_same_seed(
+    name: str, mode: Any, support: Support | None
+) -> None:
+    entry = entry_of(name, mode, support)
     method = methods.get(name)
-    options = strict.read(method.config, method.example)
-    mode, support = method.modes[-1], method.supports[0] if method.supports else None
-    entry = Entry(
-        name=name, method=name, mode=mode, options=options,
-        privacy_unit=support.privacy_unit if support else None,
-        relation=support.relation if support else None,
-    )  # fmt: skip
     spec = method.sampler(entry)
     if spec is None:
         pytest.skip(f"the example of {name} needs no sample")

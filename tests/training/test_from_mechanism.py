@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpgnn.accountants.events import PoissonRoots, compose
+from dpgnn.accountants.events import LaplaceRelease, PoissonRoots, compose
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.training.dp_sgd import from_mechanism
 
@@ -22,3 +22,9 @@ def test_noise_or_a_norm_that_the_event_does_not_count_is_refused():
         from_mechanism(replace(PLANNED, noise_stddev=1.5), num_roots=50)
     with pytest.raises(ValueError, match="clipping_norm must be the planned"):
         from_mechanism(replace(PLANNED, clipping_norm=15.0, noise_stddev=3.0), num_roots=50)
+
+
+def test_an_event_that_is_none_of_dp_sgd_is_refused_by_name() -> None:
+    event = LaplaceRelease(relation="replace-one", scale=1.0, sensitivity=1.0)
+    with pytest.raises(ValueError, match=r"event must be PoissonRoots, .*LaplaceRelease"):
+        from_mechanism(replace(PLANNED, event=compose(event, 5)), num_roots=50)
