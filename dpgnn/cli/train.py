@@ -204,12 +204,15 @@ def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> No
     from dpgnn.storage import parquet_metadata
 
     stated, setting = parquet_metadata(path), study.config.settings[key.setting]
-    wanted: dict[str, Any] = {"config": setting.stated, "graph_sha256": graph_sha256}
+    remedy = f"`dpgnn run {study.name} --target splits` makes it again"
+    # no checksum of a graph stands in a log: it tells which of two candidates was used
+    if stated.get("graph_sha256", graph_sha256) != graph_sha256:
+        fail(str(path), f"be a split of the graph {key.dataset}", "one of another graph", remedy)
+    wanted: dict[str, Any] = {"config": setting.stated}
     if setting.kind != "public":
         wanted["root_seed"] = study.config.root_seed
     for name, value in wanted.items():
         if stated.get(name, value) != value:
-            remedy = f"`dpgnn run {study.name} --target splits` makes it again"
             fail(f"{name} of {path}", f"be {value}, as in study {study.name}", stated[name], remedy)
 
 

@@ -113,8 +113,10 @@ def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
     split_with(TOY["root_seed"])
     meta = json.loads((graph / "graph.json").read_text())
     (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
-    assert f"graph_sha256 of {split} must be" in trained()
-    assert "`dpgnn run quick --target splits` makes it again" in trained()
+    error = trained()
+    assert f"{split} must be a split of the graph chains-s, got 'one of another graph'" in error
+    assert "`dpgnn run quick --target splits` makes it again" in error
+    assert meta["content_sha256"] not in error
 
 
 def test_a_release_is_kept_and_not_made_again(
