@@ -233,10 +233,6 @@ class Workflow:
         stated = sha256_json([entry.caveats, entry.edge_caveats])
         return f"{code} {stated} {own_fingerprint(dataset)}".rstrip()
 
-    def split_seed(self, setting: str) -> int:
-        """The root seed where a split is drawn, else 0."""
-        return self.study.split_seed(setting)
-
     @cached_property
     def split_code(self) -> str:
         """Hash of the code that splits."""

@@ -18,7 +18,7 @@ rule split:
         runtime=lambda w, attempt: 30 * attempt,
     params:
         setting=lambda w: WORKFLOW.setting_json(w.setting),
-        seed=lambda w: WORKFLOW.split_seed(w.setting),
+        seed=lambda w: WORKFLOW.study.split_seed(w.setting),
         code=WORKFLOW.split_code,
     shell:
         "python -m dpgnn split --graph results/graphs/{wildcards.dataset}"
