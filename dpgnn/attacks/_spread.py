@@ -16,12 +16,12 @@ def spread(key, value, ptr, readers, weights, keep):
         key: int64, shape (num_rows,), ascending: query * num_nodes + node.
         value: float64, shape (num_rows, width).
         ptr, readers, weights: the operator's columns: readers[ptr[v]:ptr[v + 1]] read v.
-        keep: bool, shape (num_nodes,): rows that are wanted.
+        keep: bool, shape (num_queries, num_nodes): rows that are wanted.
 
     Returns:
         The keys of the rows that read a changed one, ascending, and their values.
     """
-    num_nodes, width = len(keep), value.shape[1]
+    num_nodes, width = keep.shape[1], value.shape[1]
     # place[v]: number of the query that reached v last; then the row that v has in the result
     place = np.full(num_nodes, np.int64(-1))
     rows = np.int64(0)
@@ -29,7 +29,7 @@ def spread(key, value, ptr, readers, weights, keep):
         query, node = divmod(key[row], num_nodes)
         for entry in range(ptr[node], ptr[node + 1]):
             reader = readers[entry]
-            if keep[reader] and place[reader] != query:
+            if keep[query, reader] and place[reader] != query:
                 place[reader] = query
                 rows += 1
     keys, moved = np.empty(rows, np.int64), np.zeros((rows, width))
@@ -41,7 +41,7 @@ def spread(key, value, ptr, readers, weights, keep):
         while last < len(key) and key[last] // num_nodes == query:
             node = key[last] % num_nodes
             for entry in range(ptr[node], ptr[node + 1]):
-                if keep[readers[entry]]:
+                if keep[query, readers[entry]]:
                     reached[readers[entry]] = True
             last += 1
         for node in range(num_nodes):
@@ -53,12 +53,29 @@ def spread(key, value, ptr, readers, weights, keep):
         for row in range(first, last):
             node, read = key[row] - query * num_nodes, value[row]
             for entry in range(ptr[node], ptr[node + 1]):
-                if keep[readers[entry]]:
+                if keep[query, readers[entry]]:
                     total, weight = moved[place[readers[entry]]], weights[entry]
                     for column in range(width):
                         total[column] += weight * read[column]
         first = last
     return keys, moved
+
+
+@njit(cache=True, nogil=True)
+def read_by(keep, ptr, columns):
+    """Query by query: the nodes in `keep` and those that they read.
+
+    Args:
+        keep: bool, shape (num_queries, num_nodes).
+        ptr, columns: the operator's rows: v reads columns[ptr[v]:ptr[v + 1]].
+    """
+    wider = keep.copy()
+    for query in range(keep.shape[0]):
+        for node in range(keep.shape[1]):
+            if keep[query, node]:
+                for entry in range(ptr[node], ptr[node + 1]):
+                    wider[query, columns[entry]] = True
+    return wider
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.attacks._spread import merged, spread
+from dpgnn.attacks._spread import merged, read_by, spread
 
 # (nodes, their rows) -> their rows after a layer that acts on each row by itself
 RowMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -64,12 +64,14 @@ class Differences:
 
         Args:
             operator: CSC, shape (num_nodes, num_nodes); row v says what v reads.
-            keep: bool, shape (num_nodes,): rows that are wanted; None keeps all.
+            keep: bool, shape (num_queries, num_nodes): rows that are wanted; None keeps all.
         """
-        everyone = np.ones(self.num_nodes, dtype=bool)
+        if keep is None:
+            last = self.key[-1] // self.num_nodes if len(self.key) else 0
+            keep = np.ones((last + 1, self.num_nodes), dtype=bool)
         key, value = spread(
             self.key, self.value, operator.indptr.astype(np.int64), operator.indices,
-            operator.data.astype(np.float64, copy=False), everyone if keep is None else keep,
+            operator.data.astype(np.float64, copy=False), keep,
         )  # fmt: skip
         return Differences(num_nodes=self.num_nodes, key=key, value=value)
 
@@ -108,3 +110,21 @@ def at_nodes(nodes: np.ndarray, value: np.ndarray, num_nodes: int) -> Difference
     """Query q changes the row of nodes[q] by value[q]."""
     key = np.arange(len(nodes), dtype=np.int64) * num_nodes + nodes
     return Differences(num_nodes=num_nodes, key=key, value=np.asarray(value, dtype=np.float64))
+
+
+def wanted_rows(operator: sp.csr_array, keep: np.ndarray, num_spreads: int) -> list[np.ndarray]:
+    """Which rows must be known after each sparse product of a model, so that `keep` is known at the end.
+
+    Args:
+        operator: CSR, shape (num_nodes, num_nodes): row v says what v reads.
+        keep: bool, shape (num_queries, num_nodes): rows that are wanted after the last product.
+        num_spreads: products.
+
+    Returns:
+        `num_spreads` masks of the shape of `keep`, the last of them `keep`; a row wanted after a product is
+        wanted before it too, for layers that read a node's own row beside its neighbours.
+    """
+    masks = [keep]
+    while len(masks) < num_spreads:
+        masks.append(read_by(masks[-1], operator.indptr.astype(np.int64), operator.indices))
+    return masks[::-1]

@@ -53,6 +53,7 @@ def influence(
     noise: Noise = "frozen",
     step: float = STEP,
     rng: np.random.Generator,
+    wanted: np.ndarray | None = None,
     path: Path | None = None,
     report: Report = lambda done: None,
 ) -> np.ndarray:
@@ -67,11 +68,13 @@ def influence(
             their own.
         step: Delta.
         rng: of "mix" and of the names of fresh draws.
+        wanted: bool, shape (num_queries, num_read): which answers are looked at; None is all. Differences do
+            not compute the others.
         path: forces a way; None takes the fastest that is exact.
         report: told the number of finished queries.
 
     Returns:
-        float64, shape (num_queries, num_read), >= 0.
+        float64, shape (num_queries, num_read), >= 0; NaN where not wanted.
 
     Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 2; step 1e-4.
     """
@@ -81,10 +84,12 @@ def influence(
     directions = _directions(target.graph, perturbed, direction, rng)
     chosen = path or path_of(target, noise)
     if chosen == "differences":
-        return _by_differences(target, perturbed, read, directions, step, report)
+        found = _by_differences(target, perturbed, read, wanted, directions, step, report)
+        return found if wanted is None else np.where(wanted, found, np.nan)
     at_once = max(1, min(len(perturbed), COPIED_ROWS // target.graph.num_nodes))
     num_copies = at_once if chosen == "copies" else 1
-    return _by_passes(target, perturbed, read, directions, step, noise, rng, num_copies, report)
+    found = _by_passes(target, perturbed, read, directions, step, noise, rng, num_copies, report)
+    return found if wanted is None else np.where(wanted, found, np.nan)
 
 
 def _directions(
@@ -101,21 +106,22 @@ def _by_differences(
     target: Target,
     perturbed: np.ndarray,
     read: np.ndarray,
+    wanted: np.ndarray | None,
     directions: Any,
     step: float,
     report: Report,
 ) -> np.ndarray:
     graph = target.graph
     stack = layers.stack_of(target)
-    keep = np.zeros(graph.num_nodes, dtype=bool)
-    keep[read] = True
     found = []
     size = max(1, min(256, DIFFERENCE_VALUES // (stack.rows_of_a_query * stack.width)))
     for first in range(0, len(perturbed), size):
         nodes = perturbed[first : first + size]
         before = _dense(graph.x[nodes])
         after = before + step * _dense(directions[first : first + size])
-        changed = stack.run(nodes, before, after, keep)
+        keep = np.zeros((len(nodes), graph.num_nodes), dtype=bool)
+        keep[:, read] = True if wanted is None else wanted[first : first + size]
+        changed = stack.ask(nodes, before, after, keep)
         found.append(changed.norms(len(nodes), read) / step)
         report(first + len(nodes))
     return np.concatenate(found)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dpgnn.attacks import aggregates, tapes
 from dpgnn.attacks.differences import Differences, RowMap, at_nodes
-from dpgnn.attacks.stacks import Stack, normalize_all, reach, row_norm, start
+from dpgnn.attacks.stacks import Stack, normalize_all, row_norm, start
 from dpgnn.methods._aggregate import empty_rows, symmetric_operator
 
 if TYPE_CHECKING:
@@ -68,19 +68,16 @@ def _gcn(target: Target) -> Stack:
         hidden = np.maximum(bases[-1], 0.0)
 
     def run(
-        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, wanted: list[np.ndarray]
     ) -> Differences:
         changed = start(nodes, normalize(before), normalize(after), graph.num_nodes)
-        for base, weight in zip(bases, weights):
-            changed = changed.times(weight).spread(columns)
+        for base, weight, keep in zip(bases, weights, wanted):
+            changed = changed.times(weight).spread(columns, keep=keep)
             changed = changed.through(base, lambda node, rows: np.maximum(rows, 0.0))
-        return changed.times(weights[-1]).spread(columns, keep=keep)
+        return changed.times(weights[-1]).spread(columns, keep=wanted[-1])
 
-    return Stack(
-        run=run,
-        rows_of_a_query=reach(columns, len(weights)),
-        width=max(w.shape[1] for w in weights),
-    )
+    width = max(w.shape[1] for w in weights)
+    return Stack(run=run, columns=columns, num_spreads=len(weights), width=width)
 
 
 def _gcn_operator(target: Target) -> sp.csr_array:
@@ -141,20 +138,19 @@ def _aggregation(target: Target) -> Stack:
     head = aggregates.head_map(target, graph, [channel.shape[1] for channel in channels])
 
     def run(
-        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, wanted: list[np.ndarray]
     ) -> Differences:
         first = start(nodes, encode(nodes, before), encode(nodes, after), graph.num_nodes)
         rest = start(nodes, before, after, graph.num_nodes) if target.is_released_code else first
         changed, all_changed = first, [first]
+        keep = iter(wanted)
         for hop in range(config.num_hops):
-            last = hop == config.num_hops - 1
-            wanted = keep if last and not between else None
-            changed = changed.spread(columns, keep=wanted).scaled(factor)
+            changed = changed.spread(columns, keep=next(keep)).scaled(factor)
             if beta:
                 changed = changed.plus(rest.scaled(beta))
             changed = changed.through(bases[hop], maps[hop], ends[hop])
             if between:
-                changed = changed.spread(columns, keep=keep if last else None).scaled(factor)
+                changed = changed.spread(columns, keep=next(keep)).scaled(factor)
                 if beta:
                     changed = changed.plus(rest.scaled(beta))
             all_changed.append(changed)
@@ -162,19 +158,19 @@ def _aggregation(target: Target) -> Stack:
             parts = all_changed[-1:]
         else:
             parts = [first, changed] if own else all_changed
-        return joined(parts, keep).through(base, head)
+        return joined(parts, wanted[-1]).through(base, head)
 
     hops = config.num_hops * (2 if between else 1)
-    return Stack(run=run, rows_of_a_query=reach(columns, hops), width=base.shape[1])
+    return Stack(run=run, columns=columns, num_spreads=hops, width=base.shape[1])
 
 
 def joined(parts: list[Differences], keep: np.ndarray) -> Differences:
-    """Channels side by side at the nodes that are read."""
-    wanted = [keep[part.node] for part in parts]
-    keys = [part.key[mask] for part, mask in zip(parts, wanted)]
+    """Channels side by side at the rows that are read: bool, shape (num_queries, num_nodes)."""
+    masks = [keep[part.query, part.node] for part in parts]
+    keys = [part.key[mask] for part, mask in zip(parts, masks)]
     key = np.unique(np.concatenate(keys))
     columns = []
-    for part, mask, own in zip(parts, wanted, keys):
+    for part, mask, own in zip(parts, masks, keys):
         value = np.zeros((len(key), part.value.shape[1]))
         value[np.searchsorted(key, own)] = part.value[mask]
         columns.append(value)
@@ -223,15 +219,15 @@ def _sage(target: Target) -> Stack:
         h = finish[hop](everyone, bases[-1])
 
     def run(
-        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, wanted: list[np.ndarray]
     ) -> Differences:
         changed = start(nodes, encode(nodes, before), encode(nodes, after), graph.num_nodes)
         for hop, (own, near) in enumerate(weights):
-            moved = changed.spread(columns).times(near)
+            moved = changed.spread(columns, keep=wanted[hop]).times(near)
             changed = moved.plus(changed.times(own)).through(bases[hop], finish[hop])
-        return joined([changed], keep).through(h, head)
+        return joined([changed], wanted[-1]).through(h, head)
 
-    return Stack(run=run, rows_of_a_query=reach(columns, len(weights)), width=h.shape[1])
+    return Stack(run=run, columns=columns, num_spreads=len(weights), width=h.shape[1])
 
 
 def _embedded(target: Target) -> Stack:
@@ -243,9 +239,9 @@ def _embedded(target: Target) -> Stack:
     head = aggregates.head_map(target, graph, [raw.shape[1], released.shape[1]])
 
     def run(
-        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, wanted: list[np.ndarray]
     ) -> Differences:
         wide = np.concatenate([after - before, np.zeros((len(nodes), released.shape[1]))], axis=1)
-        return joined([at_nodes(nodes, wide, graph.num_nodes)], keep).through(base, head)
+        return joined([at_nodes(nodes, wide, graph.num_nodes)], wanted[-1]).through(base, head)
 
-    return Stack(run=run, rows_of_a_query=1, width=base.shape[1])
+    return Stack(run=run, columns=None, num_spreads=0, width=base.shape[1])

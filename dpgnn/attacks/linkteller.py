@@ -144,8 +144,10 @@ def pair_scores(
     """Influence of the perturbed on the other node of each pair: float64, shape (num_pairs,)."""
     nodes, place = np.unique(pairs.perturbed, return_inverse=True)
     read, column = np.unique(pairs.looked_at, return_inverse=True)
+    wanted = np.zeros((len(nodes), len(read)), dtype=bool)
+    wanted[place, column] = True
     found = influence(
-        target, nodes, read, direction=direction, noise=noise, rng=rng,
+        target, nodes, read, direction=direction, noise=noise, rng=rng, wanted=wanted,
         report=lambda done: report(done, len(nodes)),
     )  # fmt: skip
     return np.asarray(found[place, column])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.attacks.differences import Differences, at_nodes
+from dpgnn.attacks.differences import Differences, at_nodes, wanted_rows
 
 # a difference below this share of its row is rounding
 ROUNDING = 1e-12
@@ -20,14 +21,41 @@ class Stack:
     """A model ready for queries.
 
     Attributes:
-        run: (perturbed nodes, their rows before, their rows after, nodes that are read) -> changed logits.
-        rows_of_a_query: how many rows one query may change in a layer.
+        run: (perturbed nodes, their rows before, their rows after, rows wanted after each product) -> changed
+            logits.
+        columns: CSC: the sparse operator; None where there is none.
+        num_spreads: how often it is applied.
         width: of the widest layer.
     """
 
-    run: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Differences]
-    rows_of_a_query: int
+    run: Callable[[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]], Differences]
+    columns: sp.csc_array | None
+    num_spreads: int
     width: int
+
+    @cached_property
+    def rows_of_a_query(self) -> int:
+        """How many rows one query may change in a layer."""
+        return 1 if self.columns is None else reach(self.columns, self.num_spreads)
+
+    @cached_property
+    def _rows(self) -> sp.csr_array:
+        return sp.csr_array(self.columns)
+
+    def ask(
+        self, nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+    ) -> Differences:
+        """Changed logits of the queries, at the rows that each wants.
+
+        Args:
+            nodes: int64, shape (num_queries,): perturbed.
+            before, after: float64, shape (num_queries, num_features): their rows.
+            keep: bool, shape (num_queries, num_nodes): rows that are read.
+        """
+        wanted = [keep]
+        if self.columns is not None:
+            wanted = wanted_rows(self._rows, keep, self.num_spreads)
+        return self.run(nodes, before, after, wanted)
 
 
 def start(nodes: np.ndarray, before: np.ndarray, after: np.ndarray, num_nodes: int) -> Differences:

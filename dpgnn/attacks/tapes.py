@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.attacks.differences import Differences, RowMap
-from dpgnn.attacks.stacks import Stack, normalize_all, reach, row_norm, start
+from dpgnn.attacks.stacks import Stack, normalize_all, row_norm, start
 
 if TYPE_CHECKING:
     from dpgnn.attacks.queries import Target
@@ -94,22 +94,23 @@ def tape_stack(target: Target) -> Stack:
     activate = _activation(tape.network.config.activation)
     columns = None if tape.operator is None else sp.csc_array(tape.operator)
     bases = _bases(tape, weights, graph.x, activate)
-    hops = [place for place, op in enumerate(operations) if isinstance(op, Aggregate)]
-    last_hop = hops[-1] if hops and not tape.num_averages else None
+    first_hops = [isinstance(op, Linear) and op.source == 0 for op in operations]
+    num_hops = sum(isinstance(op, Aggregate) for op in operations)
 
     def run(
-        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
+        nodes: np.ndarray, before: np.ndarray, after: np.ndarray, wanted: list[np.ndarray]
     ) -> Differences:
+        keep = iter(wanted)
         values = [start(nodes, normalize(before), normalize(after), graph.num_nodes)]
-        for place, op in enumerate(operations):
+        for op in operations:
             if isinstance(op, Linear):
                 moved = values[op.source].times(weights[f"{op.name}.weight"])
                 if tape.first_hop and op.source == 0:
-                    moved = moved.spread(columns)
+                    moved = moved.spread(columns, keep=next(keep))
             elif isinstance(op, Activate):
                 moved = values[op.source].through(bases[op.source], activate)
             elif isinstance(op, Aggregate):
-                moved = values[op.source].spread(columns, keep=keep if place == last_hop else None)
+                moved = values[op.source].spread(columns, keep=next(keep))
             elif isinstance(op, Add):
                 moved = values[op.left].plus(values[op.right])
             else:
@@ -117,16 +118,14 @@ def tape_stack(target: Target) -> Stack:
                 moved = values[op.source]
             values.append(moved)
         own = state = values[-1]
-        for step in range(1, tape.num_averages + 1):
-            near = state.spread(columns, keep=keep if step == tape.num_averages else None)
+        for _ in range(tape.num_averages):
+            near = state.spread(columns, keep=next(keep))
             state = near.scaled(1 - tape.restart).plus(own.scaled(tape.restart))
         return state
 
-    num_hops = len(hops) + tape.first_hop + tape.num_averages
-    return Stack(
-        run=run, rows_of_a_query=1 if columns is None else reach(columns, num_hops),
-        width=max(value.shape[1] for value in bases[1:]),
-    )  # fmt: skip
+    num_spreads = num_hops + tape.first_hop * sum(first_hops) + tape.num_averages
+    width = max(value.shape[1] for value in bases[1:])
+    return Stack(run=run, columns=columns, num_spreads=num_spreads, width=width)
 
 
 def _bases(

@@ -11,7 +11,7 @@ from attack_models import SHORT, STAGES, fitted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgnn.attacks.differences import at_nodes
+from dpgnn.attacks.differences import at_nodes, wanted_rows
 from dpgnn.attacks.influence import copies_of, influence, path_of
 from dpgnn.attacks.queries import ask, can_ask
 
@@ -123,6 +123,13 @@ def test_one_pass_gives_what_one_query_at_a_time_gives(name: str, direction: Any
     assert path_of(target, "frozen") == way
     assert found.shape == (5, 55)
     assert np.allclose(found, loop, rtol=2e-3, atol=2e-3 * max(loop.max(), 1e-3) + 2e-4)
+    wanted = np.random.default_rng(5).random(found.shape) < 0.05
+    some = influence(
+        target, perturbed, read, direction=direction, step=0.05, rng=np.random.default_rng(4),
+        wanted=wanted,
+    )  # fmt: skip
+    assert np.array_equal(np.isnan(some), ~wanted)
+    assert np.allclose(some[wanted], found[wanted], rtol=1e-9, atol=1e-9)
 
 
 def test_frozen_answers_are_those_of_the_run() -> None:
@@ -177,7 +184,7 @@ def test_differences_of_many_queries_are_products_with_the_whole_operator(
     rng, size = np.random.default_rng(seed), 9
     operator = sp.random_array((size, size), density=density, rng=rng, format="csc")
     nodes, rows = rng.integers(0, size, 4), rng.standard_normal((4, 2))
-    keep = rng.random(size) < 0.6
+    keep = rng.random((4, size)) < 0.6
     start = at_nodes(nodes, rows, size)
     near = start.spread(operator)
     joined = near.plus(start.scaled(0.5))
@@ -188,13 +195,33 @@ def test_differences_of_many_queries_are_products_with_the_whole_operator(
     for result, expected in (
         (near, truth),
         (joined, truth + 0.5 * dense),
-        (found, operator.toarray() @ (truth + 0.5 * dense) * keep[:, None]),
+        (found, operator.toarray() @ (truth + 0.5 * dense) * keep[:, :, None]),
     ):
         assert (np.diff(result.key) > 0).all()
         filled = np.zeros((4, size, 2))
         filled[result.query, result.node] = result.value
         assert np.allclose(filled, expected)
-    assert keep[found.node].all()
+    assert keep[found.query, found.node].all()
+
+
+@given(seed=st.integers(0, 10_000), num_spreads=st.integers(1, 4))
+def test_rows_that_are_not_wanted_change_nothing_that_is(seed: int, num_spreads: int) -> None:
+    rng, size = np.random.default_rng(seed), 9
+    operator = sp.random_array((size, size), density=0.15, rng=rng, format="csr")
+    keep = rng.random((3, size)) < 0.2
+    masks = wanted_rows(operator, keep, num_spreads)
+    assert len(masks) == num_spreads
+    assert masks[-1] is keep
+    rows = rng.standard_normal((3, size, 2))
+    everything, wanted = rows, rows
+    for mask in masks:
+        # own rows beside the neighbours', as SAGE and restarts have them
+        everything = operator.toarray() @ everything + everything
+        wanted = (operator.toarray() @ wanted + wanted) * mask[:, :, None]
+    assert np.allclose(wanted, everything * keep[:, :, None])
+    if num_spreads == 2:
+        reads = (operator.toarray() != 0) | np.eye(size, dtype=bool)
+        assert np.array_equal(masks[0], (keep.astype(int) @ reads.astype(int)) > 0)
 
 
 _CACHE: dict[str, Any] = {}
