@@ -46,6 +46,13 @@ rule prepared:
     localrule: True
 
 
+rule checks:
+    input:
+        AUDITS,
+        ATTACKS,
+    localrule: True
+
+
 rule runs:
     input:
         RECORDS,

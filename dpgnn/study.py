@@ -70,8 +70,10 @@ class StudyConfig:
         comparisons: questions that paired differences answer in the report; no run depends on them.
         tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
             nodes, repeat by repeat, beside the fixed entry; no run depends on it.
-        audits: test the claim of every private entry and budget; minutes each.
-        attacks: run the published attacks on every run; seconds to minutes each.
+        audits: true tests the claim of every private entry and budget, about a minute each; or patterns of
+            which, as DATASET.SETTING/ENTRY/eps=EPSILON.
+        attacks: true runs the published attacks on every run, seconds to minutes each; or patterns of which,
+            as DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
     """
 
     name: str
@@ -93,8 +95,8 @@ class StudyConfig:
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
-    audits: bool = False
-    attacks: bool = False
+    audits: bool | tuple[str, ...] = False
+    attacks: bool | tuple[str, ...] = False
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -111,6 +113,11 @@ class RunKey:
     def folder(self) -> str:
         """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
         return f"{self.dataset}.{self.setting}/{self.entry}/eps={self.epsilon}/{self.repeat}"
+
+    @property
+    def cell(self) -> str:
+        """DATASET.SETTING/ENTRY/eps=EPSILON, what repeats have in common."""
+        return self.folder.rpartition("/")[0]
 
     @property
     def axes(self) -> dict[str, str | int]:
@@ -153,6 +160,17 @@ class Study:
         else:
             what, rule = f"epsilon of {key.entry}", "be inf without privacy"
             require(key.epsilon == "inf", what, rule, key.epsilon)
+
+    @property
+    def audited(self) -> tuple[RunKey, ...]:
+        """Private runs whose claim is to be tested; all repeats of a cell."""
+        private = (key for key in self.keys if self.entries[key.entry].mode != "nonprivate")
+        return tuple(key for key in private if _is_asked(key.cell, self.config.audits))
+
+    @property
+    def attacked(self) -> tuple[RunKey, ...]:
+        """Runs that are to be attacked."""
+        return tuple(key for key in self.keys if _is_asked(key.folder, self.config.attacks))
 
     def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
         """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's."""
@@ -226,6 +244,7 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
             )
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
+    _check_patterns(study)
     for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):
         entries[entry].for_dataset(dataset)
     return study
@@ -288,6 +307,36 @@ def _check_config(config: StudyConfig) -> None:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def _is_asked(name: str, wanted: bool | tuple[str, ...]) -> bool:
+    if isinstance(wanted, bool):
+        return wanted
+    return any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def _check_patterns(study: Study) -> None:
+    """Every pattern of audits and attacks is one of runs that some tier has.
+
+    Raises:
+        ConfigError: a pattern that no run has; names it.
+    """
+    config = study.config
+    keys = {
+        *study.keys,
+        *(k for tier in ("S", "M", "L") for k in _keys(config, study.entries, tier)),
+    }
+    private = {key for key in keys if study.entries[key.entry].mode != "nonprivate"}
+    for what, wanted, names, form in (
+        ("audits", config.audits, {k.cell for k in private}, "ENTRY/eps=EPSILON, a private entry"),
+        ("attacks", config.attacks, {k.folder for k in keys}, "ENTRY/eps=EPSILON/REPEAT"),
+    ):
+        for pattern in () if isinstance(wanted, bool) else wanted:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ConfigError(
+                    f"{what}: no run of this study is {pattern!r}; a pattern is DATASET.SETTING/{form}, "
+                    f"where * stands for anything; this study has for example {min(names, default='none')}"
+                )
 
 
 def _check_delta(path: str, delta: float | str | None) -> None:

@@ -158,28 +158,23 @@ class Workflow:
 
     @cached_property
     def audits(self) -> list[str]:
-        """The audit of every private entry, data set, setting and budget; [] where none is asked for."""
-        if not self.study.config.audits:
-            return []
+        """The audits of the private entries and budgets that the study says; [] where none is asked for."""
         folder = self.paths.study(self.study.name) / "audits"
         names = {
             f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json"
-            for key in self.study.keys
-            if self.study.entries[key.entry].mode != "nonprivate"
+            for key in self.study.audited
         }
         return [str(folder / name) for name in sorted(names)]
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks on every run; [] where none are asked for."""
-        if not self.study.config.attacks:
-            return []
+        """The attacks on the runs that the study says; [] where none are asked for."""
         folder = self.paths.study(self.study.name) / "attacks"
         return [
             str(
                 folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
             )
-            for k in self.study.keys
+            for k in self.study.attacked
             for name in ATTACKS
         ]
 

@@ -92,6 +92,30 @@ def test_a_tier_runs_a_data_set_at_some_budgets_only() -> None:
         resolve(changed(tiers={"S": {"epsilons_for": {"nowhere": ["1"]}}}))
 
 
+def test_audits_and_attacks_are_of_all_runs_or_of_those_that_fit_a_pattern() -> None:
+    assert (resolve(BASE).audited, resolve(BASE).attacked) == ((), ())
+    everything = resolve(changed(audits=True, attacks=True))
+    assert everything.attacked == everything.keys
+    assert set(everything.audited) == {key for key in everything.keys if key.entry == "dp"}
+    some = resolve(changed(audits=["digits.*/dp/eps=8"], attacks=["*/mlp/*/0", "*/eps=8/1"]))
+    assert {key.cell for key in some.audited} == {"digits.random/dp/eps=8"}
+    assert {(key.entry, key.epsilon, key.repeat) for key in some.attacked} == {
+        ("mlp", "inf", 0),
+        ("dp", "8", 1),
+    }
+    # a pattern of runs that another tier has is none that is misspelt
+    small = {"S": {"datasets": ["chains-s"]}}
+    assert resolve(changed(audits=["digits.*/dp/eps=8"], tiers=small)).audited == ()
+    for key, pattern, rule in (
+        ("audits", "digits.random/mlp/eps=inf", "a private entry"),
+        ("audits", "digits.random/dp/eps=8/0", "eps=EPSILON"),
+        ("attacks", "digits.random/dp/eps=8", "eps=EPSILON/REPEAT"),
+        ("attacks", "digits/*/eps=8/0", "for example chains-s"),
+    ):
+        with pytest.raises(ConfigError, match=rf"{key}: no run of this study is '.*{rule}"):
+            resolve(changed(**{key: [pattern]}))
+
+
 def test_a_tier_repeats_some_entries_less_often_and_none_more() -> None:
     tier = {"repeats": 4, "repeats_for": {"digits": 3}, "repeats_at_most": {"*": 9, "d*": 2}}
     study = resolve(changed(tiers={"S": tier}))

@@ -105,12 +105,13 @@ def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[st
     return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
 
 
-def audits_table(audits: Sequence[Mapping[str, Any]]) -> Table:
-    """Every audit and attack of a study, one row each."""
-    rows = []
+def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
+    """Every audit and attack of a study, one row each; cells know the titles of entries."""
+    rows, titles = [], {cell.entry: cell.label for cell in cells}
     for audit in audits:
         row = {name: audit["key"][name] for name in AUDIT_KEY}
-        row |= {"label": row["entry"], "repeat": audit["key"].get("repeat")}
+        label = titles.get(str(row["entry"]), row["entry"])
+        row |= {"label": label, "repeat": audit["key"].get("repeat")}
         for name in (
             "attack",
             "outcome",

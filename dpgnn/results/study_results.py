@@ -102,7 +102,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
         tables.differences_table(paired, info),
         claims_table(cells, [*audits, *as_audits(attacked)]),
-        audits_table(audits),
+        audits_table(audits, cells),
         attacks_table(attacked, cells),
         run_tables.status_table(runs, info),
         run_tables.cost_table(cells, info),
