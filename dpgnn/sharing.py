@@ -98,7 +98,8 @@ def share(
         what was done, in one line.
 
     Guarantee: nothing made of a data set that may not leave is versioned or sent, nor Snakemake's memory
-    where it holds checksums of an own graph; records, models and pages are, and stand on their claims.
+    where it holds checksums of an own graph; records, models, audits, attacks and pages are: records and models
+    stand on their claims, what the others say of a private graph stands on none.
 
     Raises:
         ValueError: the study is not finished, or git or DVC is not set up here.
@@ -114,6 +115,9 @@ def share(
     with locks.exclusive(progress.workflow_lock(root)):
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
+        for checks in ("audits", "attacks"):
+            # outs of the stage of runs, in studies that ask for none too
+            (root / "results" / "studies" / study.name / checks).mkdir(exist_ok=True)
         targets = ["graphs", "splits", "prepared"]
         targets += [f"runs@{study.name}", f"report@{study.name}"]
         reasons = _not_for_others(study, root)

@@ -104,8 +104,8 @@ def test_the_largest_lower_bound_of_the_audits_joins(
     assert sum(row["measured"] is not None for row in rows) == 1
     assert len(audits_table(audits).rows) == 3
     assert "worlds" in to_csv(audits_table(audits))
-    named = audits_table(audits, build_cells(runs, info)).rows[0]
-    assert named["label"] == row["label"] != named["entry"]
+    cells = [replace(cell, label=f"title of {cell.entry}") for cell in build_cells(runs, info)]
+    assert audits_table(audits, cells).rows[0]["label"] == "title of dp_gcn-paper"
 
 
 def test_an_audit_that_names_no_run_is_refused(tmp_path: Path) -> None:
