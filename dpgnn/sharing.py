@@ -98,8 +98,8 @@ def share(
         what was done, in one line.
 
     Guarantee: nothing made of a data set that may not leave is versioned or sent, nor Snakemake's memory
-    where it holds checksums of an own graph; records, models, audits, attacks and pages are: records and models
-    stand on their claims, what the others say of a private graph stands on none.
+    where it holds checksums of an own graph; records, models, audits, attacks and pages are. Records and
+    models stand on their claims; what the others say of a private graph stands on none.
 
     Raises:
         ValueError: the study is not finished, or git or DVC is not set up here.
