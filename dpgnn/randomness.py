@@ -23,6 +23,10 @@ Randomness = Literal["study", "release"]
 
 # a proof needs these secret; the others (weights, sampler keys, splits) may be published
 SECRET_STREAMS = ("noise", "batches", "gumbel", "laplace", "response", "edges")
+PUBLIC_STREAMS = (
+    "weights", "dropout", "sampler", "resample", "spare", "classes", "thresholds", "random-rows",
+    "column-cap", "clipping-norm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +47,15 @@ class Streams:
         one_of("randomness", self.randomness, ("study", "release"))
 
     def is_secret(self, stream: str) -> bool:
-        """Whether the stream is drawn from the operating system and cannot be replayed."""
-        return self.randomness == "release" and stream.split("/")[0] in SECRET_STREAMS
+        """Whether the stream is drawn from the operating system and cannot be replayed.
+
+        Raises:
+            ValueError: there is no such stream.
+        """
+        name = stream.split("/")[0]
+        # a misspelt secret stream would be one that can be replayed
+        one_of("stream", name, (*SECRET_STREAMS, *PUBLIC_STREAMS))
+        return self.randomness == "release" and name in SECRET_STREAMS
 
     def seed(self, stream: str, **extra: str | int) -> int:
         """A 128-bit seed of a stream that may be published.

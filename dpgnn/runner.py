@@ -20,6 +20,7 @@ from dpgnn.accountants.claims import mark_large_delta
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.checks import fail
 from dpgnn.code_hash import code_sha256
+from dpgnn.method_checks import RELEASED_COLUMNS, check_answer, check_fitted, check_plan
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -161,7 +162,8 @@ def run_one(
     try:
         budget = Budget(epsilon=inputs.epsilon, delta=delta)
         plan = method.plan(inputs.entry, facts, budget)
-    except ValueError as error:
+        check_plan(inputs.entry, plan, inputs.epsilon)
+    except (ValueError, TypeError) as error:
         record = dataclasses.replace(base, status="failed", reason=f"plan: {error}")
         _write(out, record, None, {}, _resources(started, clock, inputs.performance))
         _keep(out, finished, fingerprint)
@@ -185,6 +187,7 @@ def run_one(
         gc.freeze()
         gc.enable()
     fitted = method.fit(inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context)
+    check_fitted(inputs.entry, fitted)
     ledger.close()
     trained = time.monotonic() - clock
     scores, prediction = _score(inputs, fitted)
@@ -284,7 +287,7 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
     method, graph, split = methods.get(inputs.entry.method), inputs.graph, inputs.split
     nodes = np.concatenate([split.val_idx, split.test_idx])
     answer = method.predict(inputs.entry, fitted, graph, nodes)
-    logits = answer.logits.detach().cpu().numpy()
+    logits = check_answer(inputs.entry, answer, len(nodes), graph.num_classes)
     scores = {}
     first = 0
     for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
@@ -335,6 +338,8 @@ def _write(
     import pyarrow as pa
 
     rows = [] if fitted is None else [_plain_row(row) for row in fitted.history]
+    if record.randomness.get("kind") == "release":
+        rows = [{name: row[name] for name in RELEASED_COLUMNS if name in row} for row in rows]
     names = sorted({name for row in rows for name in row} | {"step"})
     columns = {name: [row.get(name) for row in rows] for name in names}
     types = {name: np.int64 if name == "step" else np.float64 for name in names}

@@ -12,9 +12,9 @@ import pytest
 ORDER = (
     "checks", "config", "memory", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows",
     "graph", "datasets", "splits",
-    "samplers", "accountants", "models", "training", "evaluation", "methods", "audits", "attacks", "results",
-    "entries", "tiers", "study", "runner", "wanted", "workflow", "timings", "progress", "driver", "sharing",
-    "cli", "__main__",
+    "samplers", "accountants", "models", "training", "evaluation", "methods", "method_checks",
+    "audits", "attacks", "results", "entries", "tiers", "study", "runner", "wanted", "workflow", "timings",
+    "progress", "driver", "sharing", "cli", "__main__",
 )  # fmt: skip
 
 

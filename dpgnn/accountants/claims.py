@@ -46,7 +46,10 @@ _PROTECTS = {
 _RELATION_WORDS = {
     "add-remove": "is present in one graph and absent in the other",
     "replace-one": "has one value in one graph and any other value in the other",
-    "null-one": "is as it is in one graph and emptied (no features, label or edges) in the other",
+    "null-one": (
+        "is as it is in one graph and emptied (features zero, label the first class, no edges) in the "
+        "other"
+    ),
 }
 _SELECTION_WORDS = {
     "none": "no choice was made from results",

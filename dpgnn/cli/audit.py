@@ -65,8 +65,7 @@ def main(args: argparse.Namespace) -> int:
     attacked = attacks_on(Paths(results=args.results).study(study.name) / "attacks", key)
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
     claims = case_of(request).plan.claims
-    claimed = claims[0].epsilon
-    write_json(args.out, [*(recorded(finding, key, claimed) for finding in findings), *attacked])
+    write_json(args.out, [*(recorded(finding, key, claims[0]) for finding in findings), *attacked])
     print(_table(findings, key, claims))
     if attacked:
         print(_attack_table(attacked))
@@ -189,7 +188,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     )
 
 
-def recorded(finding: Finding, key: RunKey, claimed: float) -> dict[str, Any]:
+def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
     """A finding as the report reads it."""
     verdict, bound = finding.verdict, finding.lower_bound
     entry: dict[str, Any] = {
@@ -202,7 +201,9 @@ def recorded(finding: Finding, key: RunKey, claimed: float) -> dict[str, Any]:
         "note": _note(finding),
         "outcome": finding.outcome,
         "reason": finding.reason,
-        "claimed_epsilon": claimed if math.isfinite(claimed) else None,
+        "privacy_unit": claim.privacy_unit,
+        "relation": claim.relation,
+        "claimed_epsilon": claim.epsilon if math.isfinite(claim.epsilon) else None,
         "num_steps": finding.num_steps,
         "attained_share_of_sensitivity": finding.attained_share,
         "checks": [

@@ -7,6 +7,7 @@ import functools
 import gc
 import shutil
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,10 +85,13 @@ def _make(args: argparse.Namespace) -> int:
         try:
             with exclusive(lock, f"{key.folder} is being made already"):
                 record = train(study, key, paths, work=args.work, device=args.device, finished=kept)
-        except (ValueError, OSError, RuntimeError) as error:
+        except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
                 raise
-            failed.append(f"{key.folder}: error: {error}")
+            known = isinstance(error, ValueError | OSError | RuntimeError)
+            failed.append(f"{key.folder}: error: {error if known else repr(error)}")
+            if not known:
+                traceback.print_exc()
             print(failed[-1], file=sys.stderr)
             continue
         test = record.metrics.get("test", {}).get("accuracy")

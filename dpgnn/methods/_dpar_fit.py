@@ -81,6 +81,8 @@ def _first_stage(
                 context.ledger.enter(mechanism.name)
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         return arrays["nodes"], sp.csr_array(parts, shape=tuple(values["shape"]))
+    # rows that are lost are released anew, so nothing that was trained on the lost ones may go on
+    context.store.clear()
     members = members_of(entry, graph, split, prepared, context)
     rows = sp.csr_array(vectors(resolved(entry), members.exact, context))
     arrays = {"nodes": members.nodes, "data": rows.data, "indices": rows.indices,
@@ -145,10 +147,11 @@ def network_of(config: DPARConfig, graph: Graph, *, hop: bool) -> Network:
 
 
 class Dropout:
-    """Zeroes entries of a layer's input with a rate, each row by itself; masks depend on the step alone.
+    """Zeroes entries of a layer's input with a rate; the masks of a step are dealt by place in the batch.
 
-    Which entries are zeroed is public randomness: a clipped gradient stays a function of its own root's
-    tree and of coins that are drawn without looking at any data.
+    The numbers depend on the step alone, but who gets which depends on who else is in the batch: a root's
+    clipped gradient is a function of its own tree only once the batch is known. Proofs that reveal the batch
+    hold (theorem 2); those that keep it secret do not (theorems 1 and 3), so sound mode refuses dropout.
     """
 
     def __init__(self, rate: float, streams: Streams) -> None:

@@ -20,13 +20,7 @@ from dpgnn.accountants.events import (
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.methods._dpar_options import DPARConfig
 
-ASSUMED_PUBLIC = (
-    "number of nodes",
-    "number of training nodes",
-    "membership of the split",
-    "which nodes have a vector",
-    "all options",
-)
+SIZES_PUBLIC = ("number of nodes", "number of training nodes", "membership of the split")
 RELATION: Any = "replace-one"
 
 
@@ -51,6 +45,13 @@ class Sizes:
     batch_size: int
     num_steps: int
     rate: float
+
+
+def public_facts(config: DPARConfig) -> tuple[str, ...]:
+    """What a claim takes as public; with the right rule of amplification the subsample is secret."""
+    if config.amplification == "correct":
+        return (*SIZES_PUBLIC, "all options; which nodes are used is secret")
+    return (*SIZES_PUBLIC, "which nodes are used and which have a vector", "all options")
 
 
 def sizes_of(config: DPARConfig, num_train: int) -> Sizes:

@@ -66,7 +66,7 @@ class DPARConfig:
         num_epochs: passes over the roots; the steps are num_epochs * ceil(roots / B).
         num_steps: optimiser steps (T); overrides num_epochs.
         clipping_norm: L2 bound on one root's gradient (C).
-        dropout: rate before each layer while training, as in the authors' code.
+        dropout: rate before each layer while training, as in the authors' code; 0 in sound mode.
         width: hidden units.
         bias: whether the layers have biases.
         row_norm: each record's features divided by their norm: none, l1 or l2.
@@ -192,6 +192,8 @@ def check(entry: Entry, path: str) -> None:
         require(config.rows not in EXACT_ROWS, f"{path}: rows", "be private or public in sound mode",
                 config.rows, remedy)  # fmt: skip
         one_of(f"{path}: amplification of mode sound", config.amplification, ("correct", "none"))
+        require(config.dropout == 0, f"{path}: dropout", "be 0 in sound mode", config.dropout,
+                "masks go by place in the batch: one root's coin moves those of others")  # fmt: skip
         require(entry.relation == "replace-one", f"{path}: relation", "be replace-one in sound mode",
                 entry.relation, "an added node changes what can be selected")  # fmt: skip
         return

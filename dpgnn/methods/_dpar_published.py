@@ -13,13 +13,13 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, Gum
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.checks import require
 from dpgnn.methods._dpar_mechanisms import (
-    ASSUMED_PUBLIC,
     RELATION,
     Sizes,
     gaussian,
     gumbel,
     laplace,
     mechanisms_of,
+    public_facts,
     whole,
 )
 from dpgnn.methods._dpar_options import EXACT_ROWS, PRIVATE_ROWS, DPARConfig
@@ -156,7 +156,7 @@ def published(
     stated = claim_for(
         entry, budget, epsilon=_amplified_as_stated(config, spent + training_epsilon),
         accountant="dpar chain", caveats=_published_caveats(config, sizes, chain),
-        assumed_public=ASSUMED_PUBLIC,
+        assumed_public=public_facts(config),
     )  # fmt: skip
     return mechanisms, (stated, best_proved(entry, config, sizes, budget, rows, training))
 
@@ -200,16 +200,17 @@ def best_proved(
     training: Event[Any],
 ) -> Claim:
     """The smallest epsilon we can prove for what is run, under replace-one (`_dpar_proved.py`)."""
-    # a published subsample is one uniform draw that is not released
-    rate = 1.0 if config.amplification == "none" else sizes.rate
+    # as published the subsample is a file of the workflow and nodes with a vector are public: nothing is
+    # amplified. With the right rule it is drawn in the run and kept secret
+    rate = sizes.rate if config.amplification == "correct" else 1.0
     delta, epsilon = budget.delta / rate, math.inf
     if config.rows not in EXACT_ROWS and delta < 1:
         epsilon = _proved_before_amplification(config, sizes, rows, training, delta)
         epsilon = amplification.amplified(epsilon, delta, rate)[0]
     return claim_for(
         dataclasses.replace(entry, relation="replace-one"), budget, epsilon=epsilon,
-        accountant="pld" if config.rows == "none" else "rdp", status="proved",
-        assumed_public=ASSUMED_PUBLIC,
+        accountant="pld" if _keeps_the_batch_secret(config) else "rdp", status="proved",
+        assumed_public=public_facts(config),
     )  # fmt: skip
 
 
@@ -220,6 +221,10 @@ def _proved_before_amplification(
     training: Event[Any],
     delta: float,
 ) -> float:
+    if config.rows == "none" and not _keeps_the_batch_secret(config):
+        assert isinstance(training, FixedSizeRoots)
+        divergences = sizes.num_steps * rdp.revealed_rdp(training, rdp.OUR_ORDERS)
+        return rdp.to_epsilon(rdp.OUR_ORDERS, divergences, delta, conversion="improved")[0]
     if config.rows == "none":
         return composition.epsilon(whole(sizes, rows, training), delta=delta, relation=RELATION)
     slack = SLACK_SHARE * delta
@@ -227,8 +232,16 @@ def _proved_before_amplification(
         slack, _probability_in_a_row(config, sizes, rows), sizes.num_vectors, sizes.num_roots
     )
     assert isinstance(training, FixedSizeRoots)
+    if config.dropout > 0:
+        # one changed root would be counted with a secret batch
+        changed = max(changed, min(2, sizes.num_roots))
     fewer = dataclasses.replace(training, changed_roots=changed)
     return rdp.epsilon(whole(sizes, rows, fewer), delta - slack)
+
+
+def _keeps_the_batch_secret(config: DPARConfig) -> bool:
+    """Whether the proof for Features may leave open which roots are drawn; dropout's masks depend on it."""
+    return config.rows == "none" and config.dropout == 0
 
 
 def _probability_in_a_row(

@@ -10,13 +10,13 @@ from dpgnn.accountants import amplification, calibration
 from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.methods._dpar_mechanisms import (
-    ASSUMED_PUBLIC,
     RELATION,
     Sizes,
     gaussian,
     gumbel,
     laplace,
     mechanisms_of,
+    public_facts,
     repeated,
     whole,
 )
@@ -40,7 +40,7 @@ def sound(
     if config.amplification == "correct":
         spent = amplification.amplified(spent, inner.delta, sizes.rate)[0]
     claim = claim_for(
-        entry, budget, epsilon=spent, accountant="pld", assumed_public=_public(config)
+        entry, budget, epsilon=spent, accountant="pld", assumed_public=public_facts(config)
     )
     changed = changed_roots(config)
     return mechanisms_of(config, sizes, rows, training, claimed_changed=changed), (claim,)
@@ -119,13 +119,7 @@ def control_of_sound(
     _, training, _ = _allocated(twin, sizes, Budget(epsilon=epsilon, delta=delta))
     caveats = ("exact-neighbours",)
     stated = claim_for(entry, budget, epsilon=budget.epsilon, accountant="pld", caveats=caveats,
-                       assumed_public=ASSUMED_PUBLIC)  # fmt: skip
+                       assumed_public=public_facts(config))  # fmt: skip
     best = best_proved(entry, config, sizes, budget, [], training)
     mechanisms = mechanisms_of(config, sizes, [], training, claimed_changed=changed_roots(twin))
     return mechanisms, (stated, best)
-
-
-def _public(config: DPARConfig) -> tuple[str, ...]:
-    if config.amplification == "correct":
-        return (*ASSUMED_PUBLIC[:3], "all options; which nodes are used is secret")
-    return (*ASSUMED_PUBLIC[:3], "which nodes are used and which have a vector", "all options")

@@ -17,6 +17,7 @@ from dpgnn.storage import read_json
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
 
+STALE = "of another claim"
 AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
 
 
@@ -93,16 +94,44 @@ def proved_elsewhere(claims: Sequence[Claim]) -> Claim | None:
 
 
 def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence."""
+    """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence.
+
+    An audit of another claim than the cell's, of an entry that was changed since, is none of the cell's.
+    """
     matching = [
         audit
         for audit in audits
-        if all(str(audit["key"][name]) == getattr(cell, name) for name in AUDIT_KEY)
-        and audit.get("epsilon_lower_bound") is not None
+        if is_of(audit, cell) and audit.get("epsilon_lower_bound") is not None
     ]
     if not matching:
         return {}
     return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
+
+
+def is_of(audit: Mapping[str, Any], cell: Cell) -> bool:
+    """Whether an audit is of a cell, and of the claim that its records state."""
+    return _is_named(audit, cell) and not _tests_another_claim(audit, cell)
+
+
+def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
+    return all(str(audit["key"][name]) == getattr(cell, name) for name in AUDIT_KEY)
+
+
+def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
+    if not cell.claims:
+        return False
+    claim = cell.claims[0]
+    if any(
+        audit.get(name) not in (None, getattr(claim, name)) for name in ("privacy_unit", "relation")
+    ):
+        return True
+    # the plan of an audit is made on its own graph, so its epsilon may differ a little
+    known = (("claimed_epsilon", claim.epsilon, 0.02), ("delta", claim.delta, 1e-6))
+    return any(
+        isinstance(audit.get(name), float)
+        and not math.isclose(audit[name], value, rel_tol=tolerance)
+        for name, value, tolerance in known
+    )
 
 
 def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
@@ -121,6 +150,8 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             "note",
         ):
             row[name] = audit.get(name)
+        if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
+            row["outcome"], row["note"] = STALE, "the entry was changed since; audit it again"
         row["detectable_epsilon"] = audit.get("detectable_epsilon")
         rows.append(row)
     return Table(

@@ -19,7 +19,10 @@ PROTECTS = {
 RELATIONS = {
     "add-remove": "is present in one graph and absent in the other",
     "replace-one": "has one value in one graph and any other value in the other",
-    "null-one": "is as it is in one graph and emptied (no features, label or edges) in the other",
+    "null-one": (
+        "is as it is in one graph and emptied (features zero, label the first class, no edges) in the "
+        "other"
+    ),
 }
 SELECTIONS = {
     "none": "no choice was made from results",

@@ -15,7 +15,8 @@ from helpers import two_community_graph
 
 from dpgnn import config as strict
 from dpgnn import methods, seeds
-from dpgnn.methods._dpar_fit import Dropout, network_of, propagation
+from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.methods._dpar_fit import Dropout, _first_stage, network_of, propagation
 from dpgnn.methods._dpar_options import DPARConfig, resolved
 from dpgnn.methods._dpar_rows import (
     draw_members,
@@ -24,11 +25,12 @@ from dpgnn.methods._dpar_rows import (
     select_gumbel,
     weights_of_roots,
 )
-from dpgnn.methods.base import Context, Entry, Fitted, Prepared
+from dpgnn.methods.base import Context, Entry, Facts, Fitted, Performance, Prepared
 from dpgnn.models.trees import weighted_rows
 from dpgnn.randomness import Streams
 from dpgnn.runner import RunInputs, run_one
 from dpgnn.splits import Split
+from dpgnn.storage import Store
 from dpgnn.training.clipping import global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 
@@ -307,6 +309,55 @@ def test_dropout_keeps_each_clipped_gradient_within_the_norm() -> None:
     lengths = [float(gradients(flat, np.array([root])).norm()) for root in range(60)]
     assert max(lengths) <= norm
     assert max(lengths) > 0.99 * norm
+
+
+def test_who_is_in_the_batch_decides_the_masks_of_the_others() -> None:
+    """Why sound mode refuses dropout: without root 0 the gradient of root 1 is another one."""
+    config = resolved(entry_of("published", num_vectors=None))
+    network = network_of(config, GRAPH, hop=True)
+    rows = weighted_rows(sp.csr_array(np.eye(60)), GRAPH.y.copy())
+    flat = network.initial(rng=np.random.default_rng(0), dtype=torch.float64)
+    dropout = Dropout(0.5, Streams(root_seed=0, axes={"repeat": 0}))
+    gradients = RootGradients(
+        network, GRAPH.x, rows, clipping=global_clipping(1.0), dropout=dropout,
+        execution=Execution(dtype="float64"),
+    )  # fmt: skip
+
+    def found(*roots: int) -> torch.Tensor:
+        dropout.before_step(1)
+        return gradients(flat, np.array(roots)).clone()
+
+    # a sum of two is root 0's term, which has the first masks in both, and root 1's with the second
+    assert not torch.allclose(found(0, 1) - found(0), found(1), atol=1e-3)
+    dropout.rate = 0.0
+    assert torch.allclose(found(0, 1) - found(0), found(1), atol=1e-6)
+
+
+def test_rows_that_were_lost_take_what_was_trained_on_them_along(tmp_path: Path) -> None:
+    """New rows are a second release; a model that saw both would have two where one is paid for."""
+    entry = entry_of("sound")
+    facts = Facts(
+        num_nodes=60, num_train=48, num_features=GRAPH.num_features, num_classes=GRAPH.num_classes,
+        task="multiclass", structure={},
+    )  # fmt: skip
+    plan = METHOD.plan(entry, facts, Budget(epsilon=8.0, delta=1e-3))
+    store = Store(tmp_path / "work")
+
+    def first_stage() -> sp.csr_array:
+        context = Context(
+            ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"repeat": 0}), store=store,
+            performance=Performance(),
+        )  # fmt: skip
+        return _first_stage(entry, GRAPH, SPLIT, prepared_of(entry), plan, context)[1]
+
+    rows = first_stage()
+    store.save("train", {"flat": np.ones(3)}, {"step": 5})
+    assert (first_stage() != rows).nnz == 0
+    assert store.load("train") is not None
+    (tmp_path / "work" / "rows.safetensors").unlink()
+    first_stage()
+    assert store.load("train") is None
+    assert store.load("rows") is not None
 
 
 def test_with_dropout_a_sum_does_not_depend_on_the_chunks_asked_for() -> None:

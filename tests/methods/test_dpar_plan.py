@@ -12,7 +12,7 @@ from helpers import ROOT
 
 from dpgnn import config as strict
 from dpgnn import methods
-from dpgnn.accountants import amplification, composition, zcdp
+from dpgnn.accountants import amplification, composition, pld, zcdp
 from dpgnn.accountants.events import (
     FixedSizeRoots,
     GaussianRelease,
@@ -144,17 +144,51 @@ def test_published_claims_state_what_is_open_and_what_can_be_proved() -> None:
     assert 50 < proved.epsilon < 1000
 
 
-def test_the_proved_epsilon_of_published_features_is_the_exact_profile_amplified() -> None:
-    entry = entry_of("published", rows="none")
+@pytest.mark.parametrize("rule", ["multiply", "correct", "none"])
+def test_the_proved_epsilon_of_published_features_is_the_exact_profile(rule: str) -> None:
+    """Amplified where the subsample is drawn in the run alone: otherwise it is a file, and public."""
+    entry = entry_of("published", rows="none", amplification=rule)
     plan = plan_of(entry, 1.0, 2e-3)
     (train,) = plan.mechanisms
     event = event_of(train)
     assert isinstance(event, FixedSizeRoots)
     assert (event.population, event.batch_size, event.changed_roots) == (216, 60, 1)
-    rate = 216 / 2396
+    is_secret = methods.get("dpar").sampler(entry) is None
+    assert is_secret == (rule == "correct")
+    rate = 216 / 2396 if is_secret else 1.0
     exact = composition.epsilon(train.event, delta=2e-3 / rate, relation="replace-one")
     expected = amplification.amplified(exact, 2e-3 / rate, rate)[0]
-    assert plan.claims[1].epsilon == pytest.approx(expected)
+    proved = plan.claims[1]
+    assert (proved.epsilon, proved.accountant) == (pytest.approx(expected), "pld")
+    assert ("which nodes are used is secret" in " ".join(proved.assumed_public)) == is_secret
+
+
+def test_with_dropout_a_proof_reveals_the_batch() -> None:
+    """Masks go by place in the batch, so no proof may leave open who is in it (theorems 1 and 3)."""
+    plans = {
+        rate: plan_of(entry_of("published", rows="none", dropout=rate), 1.0, 2e-3)
+        for rate in (0.0, 0.1)
+    }
+    assert plans[0.0].mechanisms == plans[0.1].mechanisms
+    secret, known = plans[0.0].claims[1], plans[0.1].claims[1]
+    (train,) = plans[0.1].mechanisms
+    event = event_of(train)
+    # the same step by the other accountant: i changed roots in the batch, i known
+    loss = pld.revealed_loss(event, 1e-3).self_compose(train.num_steps)
+    assert known.accountant == "rdp"
+    assert secret.epsilon < loss.epsilon(2e-3) <= known.epsilon < 1.1 * loss.epsilon(2e-3)
+    for rows in ("em0", "gm", "random"):
+        few = {"rows": rows, "num_vectors": 1, "top_k": 1}
+        with_masks = plan_of(entry_of("published", **few, dropout=0.1), 8.0, 1e-5).claims[1]
+        assert (
+            with_masks.epsilon >= plan_of(entry_of("published", **few), 8.0, 1e-5).claims[1].epsilon
+        )
+
+
+def test_sound_mode_refuses_dropout() -> None:
+    for rows in ("em0", "none"):
+        with pytest.raises(ValueError, match=r"dropout must be 0 in sound mode, got 0\.1"):
+            entry_of("sound", rows=rows, dropout=0.1)
 
 
 def test_one_affected_root_alone_costs_more_than_claimed() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpgnn.results.cells import build_cells
 from dpgnn.results.claims_table import (
+    AUDIT_KEY,
     audits_table,
     claims_table,
+    measured_epsilon,
     proved_elsewhere,
     proved_epsilon,
     read_audits,
@@ -106,6 +109,28 @@ def test_the_largest_lower_bound_of_the_audits_joins(
     assert "worlds" in to_csv(audits_table(audits))
     cells = [replace(cell, label=f"title of {cell.entry}") for cell in build_cells(runs, info)]
     assert audits_table(audits, cells).rows[0]["label"] == "title of dp_gcn-paper"
+
+
+@pytest.mark.parametrize(
+    "change", [{"relation": "null-one"}, {"claimed_epsilon": 3.0}, {"delta": 0.25}]
+)
+def test_an_audit_of_an_entry_that_was_changed_since_measures_nothing(
+    runs: list[Run], info: StudyInfo, change: dict[str, Any]
+) -> None:
+    cells = build_cells(runs, info)
+    (cell,) = (c for c in cells if all(str(KEY[n]) == getattr(c, n) for n in AUDIT_KEY))
+    claim = cell.claims[0]
+    audit = {
+        "key": KEY, "epsilon_lower_bound": 2.5, "attack": "canary", "outcome": "passed",
+        "privacy_unit": claim.privacy_unit, "relation": claim.relation, "delta": claim.delta,
+        "claimed_epsilon": claim.epsilon,
+    }  # fmt: skip
+    assert measured_epsilon(cell, [audit])["epsilon_lower_bound"] == 2.5
+    assert audits_table([audit], cells).rows[0]["outcome"] == "passed"
+    stale = audit | change
+    assert measured_epsilon(cell, [stale]) == {}
+    row = audits_table([stale], cells).rows[0]
+    assert (row["outcome"], row["note"][-14:]) == ("of another claim", "audit it again")
 
 
 def test_an_audit_that_names_no_run_is_refused(tmp_path: Path) -> None:
