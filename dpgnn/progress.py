@@ -16,7 +16,7 @@ from dpgnn.paths import Paths
 from dpgnn.study import RunKey, Study
 from dpgnn.timings import Timings
 from dpgnn.wanted import Wanted
-from dpgnn.workflow import run_logs
+from dpgnn.workflow import attack_files, audit_files, run_logs
 
 # where locks do not reach from node to node, a log that was written this recently tells of a run
 RUNNING_SECONDS = 120.0
@@ -54,6 +54,12 @@ def estimate(study: Study, *, root: Path) -> str:
         hours = total / 3600
         about = "" if all(times.measured(key) for key in study.keys) else "about "
         lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
+    audits, attacks = audit_files(study, Paths()), attack_files(study, Paths())
+    if audits or attacks:
+        lines.append(
+            f"besides {len(audits)} audits, about a minute each, and {len(attacks)} attacks, seconds to "
+            "minutes each"
+        )
     return "\n".join(lines)
 
 
@@ -90,7 +96,23 @@ def status(study: Study, *, root: Path) -> str:
             log = root / logs[key]
             lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
     lines += [f"no result: {line}" for line in _by_cause(empty)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_checks(study, root)])
+
+
+def _checks(study: Study, root: Path) -> Iterator[str]:
+    """How many of the audits and attacks that a study asks for are there, and why others failed."""
+    for name, files in (
+        ("audit", audit_files(study, Paths())),
+        ("attack", attack_files(study, Paths())),
+    ):
+        if not files:
+            continue
+        missing = [path for path in files if not (root / path).exists()]
+        yield f"{name}s: {len(files) - len(missing)} of {len(files)} done"
+        for path in missing:
+            log = root / "logs" / name / study.name / path.with_suffix(".log").name
+            if _is_error(_last_line(log)):
+                yield f"failed: {path.name} ({log}): {_last_line(log)}"
 
 
 def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:

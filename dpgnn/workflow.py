@@ -75,6 +75,25 @@ def rule_name(stem: str) -> str:
     return f"train_{name}" + (f"_{sha256_json(stem)[:8]}" if name != stem else "")
 
 
+def audit_files(study: Study, paths: Paths) -> list[Path]:
+    """Where the audits that a study asks for are written."""
+    folder = paths.study(study.name) / "audits"
+    names = {
+        f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json" for key in study.audited
+    }
+    return [folder / name for name in sorted(names)]
+
+
+def attack_files(study: Study, paths: Paths) -> list[Path]:
+    """Where the attacks that a study asks for are written."""
+    folder = paths.study(study.name) / "attacks"
+    return [
+        folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
+        for k in study.attacked
+        for name in ATTACKS
+    ]
+
+
 def run_logs(study: Study) -> dict[RunKey, Path]:
     """The log of each run's process."""
     groups = run_groups(study).items()
@@ -159,24 +178,12 @@ class Workflow:
     @cached_property
     def audits(self) -> list[str]:
         """The audits of the private entries and budgets that the study says; [] where none is asked for."""
-        folder = self.paths.study(self.study.name) / "audits"
-        names = {
-            f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json"
-            for key in self.study.audited
-        }
-        return [str(folder / name) for name in sorted(names)]
+        return [str(path) for path in audit_files(self.study, self.paths)]
 
     @cached_property
     def attacks(self) -> list[str]:
         """The attacks on the runs that the study says; [] where none are asked for."""
-        folder = self.paths.study(self.study.name) / "attacks"
-        return [
-            str(
-                folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
-            )
-            for k in self.study.attacked
-            for name in ATTACKS
-        ]
+        return [str(path) for path in attack_files(self.study, self.paths)]
 
     @cached_property
     def chunks(self) -> list[Chunk]:

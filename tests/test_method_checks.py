@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from contract import entry_of, inputs_of
+from contract import GRAPH, entry_of, inputs_of
 
 from dpgnn import methods
 from dpgnn.methods.base import Method, Support
@@ -132,3 +132,24 @@ def test_a_release_keeps_no_column_but_steps_and_epsilon(
         made(tmp_path / randomness, randomness)
         found = read_parquet(tmp_path / randomness / "history.parquet")
         assert set(found.column_names) == columns
+
+
+def test_a_method_that_says_it_reads_no_edge_gets_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def fit(entry: Any, graph: Any, *rest: Any) -> Any:
+        seen.append(graph.num_edges)
+        return method.fit(entry, graph, *rest)
+
+    def predict(entry: Any, fitted: Any, graph: Any, nodes: Any) -> Any:
+        seen.append(graph.num_edges)
+        return method.predict(entry, fitted, graph, nodes)
+
+    for uses_edges in (False, True):
+        method = patched(monkeypatch, fit=fit, predict=predict, uses_edges=uses_edges)
+        made(tmp_path / str(uses_edges))
+        monkeypatch.undo()
+    assert seen[:2] == [0, 0]
+    assert seen[2:] == [GRAPH.num_edges, GRAPH.num_edges]

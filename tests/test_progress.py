@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from pathlib import Path
 
 from helpers import TOY
 
 from dpgnn import locks, progress
+from dpgnn.paths import Paths
 from dpgnn.results.archive import write_archive
 from dpgnn.runner import config_of
-from dpgnn.storage import sha256_json
+from dpgnn.storage import sha256_json, write_json
 from dpgnn.study import RunKey, Study, resolve
 from dpgnn.wanted import Wanted, code_of
-from dpgnn.workflow import run_logs
+from dpgnn.workflow import attack_files, run_logs
 
 STUDY = resolve(TOY)
 GROUPED = resolve({**TOY, "epsilons": ["1", "4", "8"], "runs_per_job": 2})
@@ -61,6 +63,25 @@ def test_an_estimate_in_a_fresh_folder_takes_the_committed_records_time(tmp_path
     assert "\n4.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
     archive.write_bytes(archive.read_bytes()[:50])
     assert "about 6.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+
+
+def test_status_and_estimate_count_audits_and_attacks(tmp_path: Path) -> None:
+    (run, *_) = STUDY.keys
+    config = dataclasses.replace(STUDY.config, attacks=(run.folder,))
+    study = dataclasses.replace(STUDY, config=config)
+    assert "attacks" not in progress.status(STUDY, root=tmp_path)
+    assert "attacks: 0 of 3 done" in progress.status(study, root=tmp_path)
+    assert "besides 0 audits, about a minute each, and 3 attacks" in progress.estimate(
+        study, root=tmp_path
+    )
+    made, broken, _ = attack_files(study, Paths())
+    write_json(tmp_path / made, {})
+    log = tmp_path / "logs" / "attack" / study.name / broken.with_suffix(".log").name
+    log.parent.mkdir(parents=True)
+    log.write_text("asked 1\ndpgnn attack: error: x must be finite\n")
+    text = progress.status(study, root=tmp_path)
+    assert "attacks: 1 of 3 done" in text
+    assert f"failed: {broken.name} ({log}): dpgnn attack: error: x must be finite" in text
 
 
 def test_status_counts_done_running_failed_left_and_hours(tmp_path: Path) -> None:
