@@ -85,10 +85,12 @@ def influence(
     chosen = path or path_of(target, noise)
     if chosen == "differences":
         found = _by_differences(target, perturbed, read, wanted, directions, step, report)
-        return found if wanted is None else np.where(wanted, found, np.nan)
-    at_once = max(1, min(len(perturbed), COPIED_ROWS // target.graph.num_nodes))
-    num_copies = at_once if chosen == "copies" else 1
-    found = _by_passes(target, perturbed, read, directions, step, noise, rng, num_copies, report)
+    else:
+        at_once = max(1, min(len(perturbed), COPIED_ROWS // target.graph.num_nodes))
+        num_copies = at_once if chosen == "copies" else 1
+        found = _by_passes(
+            target, perturbed, read, directions, step, noise, rng, num_copies, report
+        )
     return found if wanted is None else np.where(wanted, found, np.nan)
 
 

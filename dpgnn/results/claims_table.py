@@ -101,16 +101,13 @@ def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[st
     matching = [
         audit
         for audit in audits
-        if is_of(audit, cell) and audit.get("epsilon_lower_bound") is not None
+        if _is_named(audit, cell)
+        and not _tests_another_claim(audit, cell)
+        and audit.get("epsilon_lower_bound") is not None
     ]
     if not matching:
         return {}
     return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
-
-
-def is_of(audit: Mapping[str, Any], cell: Cell) -> bool:
-    """Whether an audit is of a cell, and of the claim that its records state."""
-    return _is_named(audit, cell) and not _tests_another_claim(audit, cell)
 
 
 def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
@@ -118,6 +115,7 @@ def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
 
 
 def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
+    """Whether an audit of a cell's name is of another claim than the cell's records state."""
     if not cell.claims:
         return False
     claim = cell.claims[0]

@@ -185,6 +185,18 @@ def test_with_dropout_a_proof_reveals_the_batch() -> None:
         )
 
 
+def test_what_is_proved_of_the_papers_runs_is_what_the_page_says() -> None:
+    for options, at_one, at_eight in (
+        ({"rows": "none", "dropout": 0.1}, 85.3, 603),
+        ({"rows": "none"}, 37.7, 387),
+        ({"rows": "em0", "dropout": 0.1}, 301, 3769),
+    ):
+        entry = entry_of("published", **options)
+        found = [plan_of(entry, epsilon, 2e-3).claims[1].epsilon for epsilon in (1.0, 8.0)]
+        assert found == [pytest.approx(at_one, abs=0.5 if at_one > 100 else 0.05),
+                         pytest.approx(at_eight, abs=0.5)]  # fmt: skip
+
+
 def test_sound_mode_refuses_dropout() -> None:
     for rows in ("em0", "none"):
         with pytest.raises(ValueError, match=r"dropout must be 0 in sound mode, got 0\.1"):
