@@ -7,6 +7,7 @@ a_t^T g_t over its own rows (inputs a, output gradients g), never a mixture over
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -209,10 +210,15 @@ class Network:
                 levels.append(levels[op.left if isinstance(op, Add) else op.source])
         return tuple(levels)
 
-    @property
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of entries of every parameter tensor, in the order of the flat vector."""
+        return tuple(math.prod(shape) for shape in self.shapes.values())
+
+    @cached_property
     def num_parameters(self) -> int:
         """Length of the flat parameter vector."""
-        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+        return sum(self.sizes)
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Named views into a flat vector of shape (num_parameters,)."""
@@ -222,12 +228,10 @@ class Network:
             f"have shape ({self.num_parameters},)",
             tuple(flat.shape),
         )
-        views, start = {}, 0
-        for name, shape in self.shapes.items():
-            size = int(np.prod(shape))
-            views[name] = flat[start : start + size].view(shape)
-            start += size
-        return views
+        pieces = flat.split(self.sizes)
+        return {
+            name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces)
+        }
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """Named float32 copies on the CPU of a flat vector: what is released, saved and evaluated."""

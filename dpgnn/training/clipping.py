@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numba import njit
 
 from dpgnn.checks import one_of, positive, require
 from dpgnn.models.network import Network
@@ -111,16 +112,28 @@ def clip_factors(
         factors: float64, shape (num_tensors, num_roots).
         bad: bool, shape (num_roots,); sensitive.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        upper = np.sqrt(squared) + 4.0 * unit * spread
-        bad = ~np.isfinite(upper).all(axis=0)
-        total = np.zeros((len(bounds), squared.shape[1]))
-        np.add.at(total, part_of, upper * upper)
-        norm = np.sqrt(total) * (1.0 + 2.0**-50)
-        bad |= ~np.isfinite(norm).all(axis=0)
-        kept_back = bounds[:, None] * (1.0 - unit / 64.0)
-        factors = np.minimum(1.0, kept_back / norm)
-    factors[:, bad] = 0.0
-    smallest = np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny
-    factors[factors < smallest] = 0.0
-    return factors[part_of], bad
+    smallest = float(np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny)
+    factors, bad = np.empty_like(squared), np.empty(squared.shape[1], dtype=bool)
+    _clip_factors(squared, spread, part_of, bounds, unit, smallest, factors, bad)
+    return factors, bad
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clip_factors(squared, spread, part_of, bounds, unit, smallest, factors, bad):  # type: ignore[no-untyped-def]
+    """One root after the other; no fast math: NaN and infinity must be told from numbers."""
+    total = np.empty(len(bounds))
+    for i in range(squared.shape[1]):
+        total[:] = 0.0
+        bad[i] = False
+        for tensor in range(len(part_of)):
+            upper = np.sqrt(squared[tensor, i]) + 4.0 * unit * spread[tensor, i]
+            bad[i] |= not np.isfinite(upper)
+            total[part_of[tensor]] += upper * upper
+        for part in range(len(bounds)):
+            norm = np.sqrt(total[part]) * (1.0 + 2.0**-50)
+            bad[i] |= not np.isfinite(norm)
+            # NaN makes the root bad, so what the comparison says of it does not matter
+            total[part] = min(1.0, bounds[part] * (1.0 - unit / 64.0) / norm)
+        for tensor in range(len(part_of)):
+            factor = total[part_of[tensor]]
+            factors[tensor, i] = 0.0 if bad[i] or factor < smallest else factor

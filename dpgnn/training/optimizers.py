@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dpgnn.checks import at_least
+from dpgnn.training._adam import moments, move
 from dpgnn.training.options import OptimizerConfig
 
 
@@ -40,6 +41,8 @@ class Optimizer:
         if config.average_last:
             names += ["average"]
         self._state = {name: torch.zeros_like(parameters) for name in names}
+        compiled = config.name == "adam" and parameters.device.type == "cpu"
+        self._root = torch.empty_like(parameters) if compiled else None
 
     def step(self, gradient: Tensor) -> None:
         """One update with the (noisy) mean gradient; not changed."""
@@ -59,10 +62,18 @@ class Optimizer:
     def _adam(self, gradient: Tensor) -> None:
         """Kingma and Ba (2015), arXiv:1412.6980, algorithm 1."""
         config, first, second = self.config, self._state["first"], self._state["second"]
-        first.lerp_(gradient, 1 - config.beta1)
-        second.mul_(config.beta2).addcmul_(gradient, gradient, value=1 - config.beta2)
-        root = (second / (1 - config.beta2**self.count)).sqrt_().add_(config.epsilon)
-        self.parameters.addcdiv_(first, root, value=-config.lr / (1 - config.beta1**self.count))
+        keep1, keep2 = config.beta1, config.beta2
+        scale, correction = -config.lr / (1 - keep1**self.count), 1 - keep2**self.count
+        if self._root is None:
+            first.lerp_(gradient, 1 - keep1)
+            second.mul_(keep2).addcmul_(gradient, gradient, value=1 - keep2)
+            root = (second / correction).sqrt_().add_(config.epsilon)
+            self.parameters.addcdiv_(first, root, value=scale)
+            return
+        g, m, v, r = (t.detach().numpy() for t in (gradient, first, second, self._root))
+        moments(g, m, v, r, 1 - keep1, keep2, 1 - keep2, correction)
+        self._root.sqrt_()
+        move(self.parameters.detach().numpy(), m, r, config.epsilon, scale)
 
     @property
     def _averaged(self) -> int:
