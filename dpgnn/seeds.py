@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Axis = str | int
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 def child_seed(root_seed: int, stream: str, **axes: Axis) -> int:
@@ -32,7 +33,7 @@ def child_seed(root_seed: int, stream: str, **axes: Axis) -> int:
     for name, value in axes.items():
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise TypeError(f"axis {name} must be a str or an int, got {value!r}")
-    text = json.dumps([root_seed, stream, sorted(axes.items())], separators=(",", ":"))
+    text = _COMPACT.encode([root_seed, stream, sorted(axes.items())])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
 
 

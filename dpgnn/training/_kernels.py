@@ -84,6 +84,74 @@ def sparse_norms(node, indptr, indices, data, g, ptr, squared_w, spread_w, squar
         spread_w[i], spread_b[i] = reach_w, reach_b
 
 
+@njit(cache=True, nogil=True, fastmath=FAST)
+def dense_grams(a, roots, ptr, limit, start, known, terms, products):
+    """products[start[root] + t (t + 1) / 2 + u] = a_t . a_u of roots not known yet; terms: their length.
+
+    Of roots with more than `limit` rows only products[start[root] + t] = a_t . a_t.
+    """
+    for i in range(len(roots)):
+        root = roots[i]
+        if known[root]:
+            continue
+        known[root], terms[root], at = True, a.shape[1], start[root]
+        small = ptr[i + 1] - ptr[i] <= limit
+        for t in range(ptr[i], ptr[i + 1]):
+            for u in range(ptr[i] if small else t, t + 1):
+                products[at] = _dot(a[t], a[u])
+                at += 1
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, terms, products):
+    """As `dense_grams`, of rows `node[t]` of a CSR matrix; terms: the most entries of one row."""
+    for i in range(len(roots)):
+        root = roots[i]
+        if known[root]:
+            continue
+        known[root], at = True, start[root]
+        for t in range(ptr[i], ptr[i + 1]):
+            row = data[indptr[node[t]] : indptr[node[t] + 1]]
+            terms[root] = max(terms[root], len(row))
+            for u in range(ptr[i], t):
+                products[at] = _sparse_dot(indptr, indices, data, node[t], node[u])
+                at += 1
+            products[at] = _dot(row, row)
+            at += 1
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def gram_norms(
+    roots, limit, start, terms, products, g, ptr, squared_w, spread_w, squared_b, spread_b
+):
+    """As `dense_norms` and `sparse_norms`, from the products of the inputs."""
+    for i in range(len(roots)):
+        weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
+        rows, at = ptr[i + 1] - ptr[i], start[roots[i]]
+        for t in range(rows):
+            own = g[ptr[i] + t]
+            aa, gg = products[at + t if rows <= limit else at], _dot(own, own)
+            broken |= not aa <= _LARGEST_SQUARED
+            weight += aa * gg
+            bias += gg
+            reach_w += np.sqrt(aa * gg)
+            reach_b += np.sqrt(gg)
+            if rows > limit:
+                at += 1
+                continue
+            for u in range(t):
+                both = 2.0 * _dot(own, g[ptr[i] + u])
+                weight += both * products[at + u]
+                bias += both
+            at += t + 1
+        gamma = _EPS * (terms[roots[i]] + g.shape[1] + rows * rows + 8)
+        # written so that NaN passes through
+        weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
+        squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
+        squared_b[i] = bias + gamma * reach_b * reach_b
+        spread_w[i], spread_b[i] = reach_w, reach_b
+
+
 @njit(cache=True, nogil=True)
 def _sparse_dot(indptr, indices, data, first, second):
     i, j, total = indptr[first], indptr[second], 0.0
@@ -214,6 +282,13 @@ def activate_back(code, scale, alpha, h, g):
                 g[t, j] *= one - h[t, j] * h[t, j]
             else:
                 g[t, j] *= scale if h[t, j] > 0 else h[t, j] + scale * alpha
+
+
+@njit(cache=True, nogil=True)
+def take_one(probability, y):
+    """Subtract 1 from each row's entry of its class: the gradient of the cross-entropy."""
+    for t in range(len(y)):
+        probability[t, y[t]] -= 1
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

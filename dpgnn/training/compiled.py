@@ -27,9 +27,10 @@ from dpgnn.models.network import (
 )
 from dpgnn.models.trees import Trees
 from dpgnn.training import _kernels as kernels
+from dpgnn.training._grams import InputGrams
 from dpgnn.training.chunks import level_ptr, row_nodes
 from dpgnn.training.clipping import clip_factors
-from dpgnn.training.ghost import compiled_norms
+from dpgnn.training.ghost import form_large, formed_from, norm_array
 
 _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
@@ -57,6 +58,12 @@ class CompiledEngine:
         self.y = torch.from_numpy(trees.y)
         self.lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
         self._buffers: dict[tuple[str, int], Tensor] = {}
+        number = _numpy_dtype(dtype).type
+        code = _ACTIVATION_CODE[network.config.activation]
+        self._activation = (code, number(SELU_SCALE), number(SELU_ALPHA))
+        first = min(i for i, op in enumerate(network.operations, 1) if isinstance(op, Linear))
+        self._trained_from = first  # values before it need no gradient
+        self._grams = self._input_grams()
         self._bias_sums = {op.name: np.zeros(op.num_out) for op in network.linears}
 
     def add_clipped_sum(
@@ -78,7 +85,7 @@ class CompiledEngine:
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
         if parts is not None:
-            squared, spread = self._norms(ptr, node, values, grads)
+            squared, spread = self._norms(roots, ptr, node, values, grads)
             factors, bad = clip_factors(squared, spread, *parts, torch.finfo(self.dtype).eps / 2)
         self._add(ptr, node, values, grads, factors, bad, sums)
         return loss
@@ -146,7 +153,7 @@ class CompiledEngine:
         values: list[Any],
     ) -> dict[int, Tensor]:
         """Gradient of the summed loss by each value; those of linear outputs stay whole."""
-        config, operations = self.network.config, self.network.operations
+        operations = self.network.operations
         grads = {len(operations): self._loss_gradient(values[-1], roots)}
         for index in range(len(operations), 0, -1):
             if index not in grads:
@@ -159,10 +166,7 @@ class CompiledEngine:
                         weight = parameters[f"{op.name}.weight"]
                         torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
                 case Activate():
-                    code = _ACTIVATION_CODE[config.activation]
-                    scale = g.new_tensor(SELU_SCALE).numpy()[()]
-                    alpha = g.new_tensor(SELU_ALPHA).numpy()[()]
-                    kernels.activate_back(code, scale, alpha, values[index].numpy(), g.numpy())
+                    kernels.activate_back(*self._activation, values[index].numpy(), g.numpy())
                     grads[op.source] = g
                 case Aggregate() | Keep():
                     if self._needs_gradient(op.source):
@@ -182,7 +186,7 @@ class CompiledEngine:
 
     def _needs_gradient(self, index: int) -> bool:
         """Whether some linear layer stands before value `index`."""
-        return any(isinstance(op, Linear) for op in self.network.operations[:index])
+        return index >= self._trained_from
 
     def _gradient(
         self, grads: dict[int, Tensor], index: int, values: list[Any]
@@ -200,24 +204,47 @@ class CompiledEngine:
         if self.network.config.task == "multilabel":
             return torch.sigmoid(logits).sub_(y).div_(y.shape[1])
         g = torch.softmax(logits, dim=1)
-        g[torch.arange(len(y)), y] -= 1.0
+        kernels.take_one(g.numpy(), y.numpy())
         return g
 
     def _norms(
-        self, ptr: np.ndarray, node: np.ndarray, values: list[Any], grads: dict[int, Tensor]
+        self,
+        roots: np.ndarray,
+        ptr: np.ndarray,
+        node: np.ndarray,
+        values: list[Any],
+        grads: dict[int, Tensor],
     ) -> tuple[np.ndarray, np.ndarray]:
         """Squared norms and spreads, float64 (num_tensors, num_roots), in tensor order."""
         squared, spread = [], []
         for op, g, rows in self._linear_outputs(ptr, grads):
-            a = values[op.source]
-            if a is None:
-                found = np.empty((4, ptr.shape[1] - 1))
+            a, grams = values[op.source], self._grams.get(op.name)
+            if grams is not None:
+                inputs = (node, *self.csr) if a is None else (a.numpy(),)
+                found = grams.norms(roots, inputs, g.numpy(), rows)
+                if a is not None:
+                    form_large(found, a, g, rows, grams.limit)
+            elif a is None:
+                found = np.empty((4, len(roots)))
                 kernels.sparse_norms(node, *self.csr, g.numpy(), rows, *found)
             else:
-                found = torch.stack(compiled_norms(a, g, rows)).numpy()
+                found = norm_array(a, g, rows)
             squared += [found[0], found[2]][: 1 + op.bias]
             spread += [found[1], found[3]][: 1 + op.bias]
         return np.stack(squared), np.stack(spread)
+
+    def _input_grams(self) -> dict[str, InputGrams]:
+        """Linear layer -> kept products, of those whose inputs no parameter moves."""
+        kept = {}
+        for index, op in enumerate(self.network.operations, start=1):
+            if not isinstance(op, Linear) or self._needs_gradient(op.source):
+                continue
+            rows = self.trees.level_rows[:, self.network.levels[index]].astype(np.int64)
+            read_sparse = self.sparse and op.source == 0
+            limit = None if read_sparse else formed_from(op.num_in, op.num_out)
+            if InputGrams.fit(rows, limit):
+                kept[op.name] = InputGrams(rows, limit)
+        return kept
 
     def _linear_outputs(
         self, ptr: np.ndarray, grads: dict[int, Tensor]

@@ -145,17 +145,27 @@ def _all_norms(
 
 def compiled_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `root_norms`, by compiled loops; both tensors on the CPU."""
+    squared_w, spread_w, squared_b, spread_b = torch.from_numpy(norm_array(a, g, ptr))
+    return squared_w, spread_w, squared_b, spread_b
+
+
+def norm_array(a: Tensor, g: Tensor, ptr: np.ndarray) -> np.ndarray:
+    """What `compiled_norms` returns, float64, shape (4, num_roots)."""
     found = np.empty((4, len(ptr) - 1))
     limit = formed_from(a.shape[1], g.shape[1])
     kernels.dense_norms(a.numpy(), g.numpy(), ptr, limit, *found)
+    form_large(found, a, g, ptr, limit)
+    return found
+
+
+def form_large(found: np.ndarray, a: Tensor, g: Tensor, ptr: np.ndarray, limit: int) -> None:
+    """Replace the diagonals of roots with more than `limit` rows by `formed_norms`."""
     large = np.flatnonzero(np.diff(ptr) > limit)
     if len(large):
         weight, _, bias, _ = formed_norms(a, g, ptr, large)
         # a non-finite diagonal has marked the root already; adding keeps that mark
         found[0, large] = weight.numpy() + np.where(np.isfinite(found[0, large]), 0.0, np.inf)
         found[2, large] = bias.numpy()
-    squared_w, spread_w, squared_b, spread_b = torch.from_numpy(found)
-    return squared_w, spread_w, squared_b, spread_b
 
 
 def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:

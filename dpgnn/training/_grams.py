@@ -1,0 +1,61 @@
+"""Inner products of the rows that no parameter moves, kept from step to step.
+
+The first layer reads features, or their sums over lists of the trees. Both are the same at every step, and so
+are the products a_t . a_u of one root's rows, on which its norm depends: they are made at the root's first
+step. What is kept is as sensitive as the features, lives in memory only and ends with the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpgnn.training import _kernels as kernels
+
+# products kept for one layer; where there would be more, none are
+MOST_BYTES = 256 * 2**20
+
+
+class InputGrams:
+    """Products of each root's rows at one level of its tree.
+
+    Args:
+        rows: int64, shape (num_roots,): rows of each root there.
+        limit: roots with more rows keep the squares alone; None: every root keeps all its products.
+    """
+
+    def __init__(self, rows: np.ndarray, limit: int | None) -> None:
+        self.limit = int(rows.max(initial=0)) if limit is None else limit
+        pairs = rows * (rows + 1) // 2
+        self._start = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.where(rows > self.limit, rows, pairs), out=self._start[1:])
+        self._known = np.zeros(len(rows), dtype=bool)
+        self._terms = np.zeros(len(rows), dtype=np.int64)
+        self._products = np.empty(self._start[-1])
+
+    @staticmethod
+    def fit(rows: np.ndarray, limit: int | None) -> bool:
+        """Whether the products of all roots take at most `MOST_BYTES`."""
+        kept = rows if limit is None else np.where(rows > limit, 1, rows)
+        return 4 * int((kept * (kept + 1)).sum()) <= MOST_BYTES
+
+    def norms(
+        self, roots: np.ndarray, inputs: tuple[Any, ...], g: np.ndarray, ptr: np.ndarray
+    ) -> np.ndarray:
+        """As `_kernels.dense_norms` or `sparse_norms` for these roots, to the bit.
+
+        Args:
+            inputs: (a,), or (node, indptr, indices, data) where rows of a CSR matrix are read.
+
+        Returns:
+            float64, shape (4, num_roots): squared_w, spread_w, squared_b, spread_b.
+        """
+        kept = (self._start, self._known, self._terms, self._products)
+        fill: Any = kernels.dense_grams if len(inputs) == 1 else kernels.sparse_grams
+        fill(*inputs, roots, ptr, self.limit, *kept)
+        found = np.empty((4, len(roots)))
+        kernels.gram_norms(
+            roots, self.limit, self._start, self._terms, self._products, g, ptr, *found
+        )
+        return found
