@@ -1,4 +1,4 @@
-"""Parts of a full-batch epoch, and of a step with many parameters: each against torch or numpy by themselves.
+"""Parts of a full-batch epoch and of a private step: each against torch or numpy by themselves.
 
 Sizes are those of Computers (13,752 x 767 features) and Rutgers89 (20,021 nodes, 1.2 M arcs, 64 columns).
 Ratios are of processor time, the median over rounds of the ratio within a round; 1 thread.
@@ -27,7 +27,11 @@ from dpgnn.models._sparse import product
 from dpgnn.models.gcn import normalized_adjacency
 from dpgnn.models.inputs import dropped
 from dpgnn.models.masks import Masks
+from dpgnn.training._grams import InputGrams
+from dpgnn.training.ghost import root_norms
 from dpgnn.training.noise import add_noise
+from dpgnn.training.optimizers import Optimizer
+from dpgnn.training.options import OptimizerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 FEATURES, NODES, ARCS, WIDTH = (13_752, 767), 20_021, 1_219_462, 64
@@ -65,11 +69,27 @@ def cases() -> dict[str, tuple[Step, Step]]:
         draw = torch.from_numpy(rng.standard_normal(len(total))).mul_(2.0)
         return total + draw.to(total.dtype)
 
+    weights = torch.nn.Parameter(total.clone())
+    weights.grad = torch.rand(len(total))
+    theirs = torch.optim.Adam([weights], lr=1e-3)
+    adam = Optimizer(OptimizerConfig(name="adam", lr=1e-3), total.clone(), 1)
+
+    # 250 trees as those of Computers: most have few rows, a few have many
+    counts = np.minimum(1 + rng.geometric(1 / 12, 250), 60)
+    ptr, roots = np.concatenate([[0], np.cumsum(counts)]), np.arange(len(counts))
+    a, g = torch.rand(int(ptr[-1]), FEATURES[1]), torch.rand(int(ptr[-1]), WIDTH)
+    grams = InputGrams(counts, None)
+
     return {
         "dropout of all features, 10.5 M draws": (torchs_dropout, lambda: dropped(x, 0.5, masks)),
         "sparse product, 1.2 M arcs, 64 columns": (lambda: matrix @ h, lambda: product(matrix, h)),
         "distinct keys of 1.2 M arcs": (lambda: np.unique(keys), lambda: distinct_keys(keys)),
         "noise on 1.3 M coordinates": (noise_in_passes, lambda: add_noise(total, 2.0, rng=rng)),
+        "Adam on 1.3 M weights": (theirs.step, lambda: adam.step(weights.grad)),
+        "norms of the first layer, 250 trees": (
+            lambda: root_norms(a, g, ptr),
+            lambda: grams.norms(roots, (a.numpy(),), g.numpy(), ptr),
+        ),
     }
 
 

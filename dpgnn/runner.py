@@ -135,12 +135,7 @@ def run_one(
     config = config_of(inputs)
     fingerprint = sha256_json({"config": config, "code": code, "inputs": inputs.hashes})
     delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph)
-    if not method.uses_edges:
-        # what it says it does not read is not there
-        none = np.zeros((2, 0), dtype=np.int64)
-        inputs = dataclasses.replace(
-            inputs, graph=dataclasses.replace(inputs.graph, edge_index=none)
-        )
+    inputs = dataclasses.replace(inputs, graph=method.sees(inputs.graph))
     streams = Streams(
         root_seed=inputs.root_seed,
         axes={k: v for k, v in inputs.key.items() if k != "study"},

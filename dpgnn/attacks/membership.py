@@ -123,7 +123,7 @@ def fit_side(
         performance=Performance(),
         label=label,
     )
-    state = method.fit(entry, small, parts, prepared, plan, context).state
+    state = method.fit(entry, method.sees(small), parts, prepared, plan, context).state
     target = Target(
         entry=entry, state=state, graph=small, split=parts, prepared=prepared, plan=plan,
         streams=streams,

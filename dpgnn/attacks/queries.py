@@ -157,7 +157,8 @@ def ask(
     else:
         fitted = Fitted(state=dict(target.state))
         everyone = np.arange(graph.num_nodes)
-        prediction = methods.get(target.entry.method).predict(target.entry, fitted, graph, everyone)
+        method = methods.get(target.entry.method)
+        prediction = method.predict(target.entry, fitted, method.sees(graph), everyone)
         answer = prediction.logits
     return np.asarray(answer.detach().cpu().double().numpy())
 

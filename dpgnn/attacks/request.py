@@ -165,7 +165,8 @@ class AttackRequest:
                 ledger=Ledger(plan), streams=streams, store=Store(None),
                 performance=Performance(), label=self.label,
             )  # fmt: skip
-            state = method.fit(self.entry, graph, self.split, prepared, plan, context).state
+            seen = method.sees(graph)
+            state = method.fit(self.entry, seen, self.split, prepared, plan, context).state
         return Target(
             entry=self.entry, state=state, graph=graph, split=self.split, prepared=prepared,
             plan=plan, streams=streams,

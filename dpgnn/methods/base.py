@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.accountants.plan import Budget, Ledger, Plan
@@ -266,6 +266,12 @@ class Method:
     restartable: bool = False
     uses_edges: bool = True
     citation: str | None = None
+
+    def sees(self, graph: Graph) -> Graph:
+        """The graph as the method gets it: what it says it does not read is not there."""
+        if self.uses_edges:
+            return graph
+        return replace(graph, edge_index=graph.edge_index[:, :0])
 
     def has(self, entry: Entry) -> bool:
         """Whether the entry's mode, unit and relation go together; see `check_entry`."""

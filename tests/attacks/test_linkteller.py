@@ -10,10 +10,11 @@ import pytest
 from attack_models import SHORT, fitted
 from helpers import two_community_graph
 
+from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
-from dpgnn.attacks.request import AttackRequest, Sizes, run_leak, run_linkteller
+from dpgnn.attacks.request import AttackRequest, Sizes, run_gmia, run_leak, run_linkteller
 from dpgnn.methods._perturb_edges import undirected_pairs
 from dpgnn.results import attack_verdicts as verdicts
 
@@ -153,6 +154,37 @@ def test_a_request_runs_every_set_and_says_what_it_cannot() -> None:
     again = run_linkteller(request)
     strip = [{k: v for k, v in r.items() if k != "seconds"} for r in found]
     assert strip == [{k: v for k, v in r.items() if k != "seconds"} for r in again]
+
+
+def test_a_method_that_says_it_reads_no_edge_is_attacked_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, seen = methods.get("mlp"), []
+
+    def fit(entry: Any, graph: Any, *rest: Any) -> Any:
+        seen.append(("fit", graph.num_edges))
+        return real.fit(entry, graph, *rest)
+
+    def predict(entry: Any, fit: Any, graph: Any, nodes: Any) -> Any:
+        seen.append(("predict", graph.num_edges))
+        return real.predict(entry, fit, graph, nodes)
+
+    monkeypatch.setattr(
+        methods, "get", lambda name: dataclasses.replace(real, fit=fit, predict=predict)
+    )
+    target = fitted("mlp", options={"training": {"num_epochs": 2}})
+    assert target.graph.num_edges > 0
+    request = AttackRequest(
+        entry=target.entry, budget=_budget(), graph=target.graph, full_graph=target.graph,
+        split=target.split, prepared=None, state=target.state,
+        axes={"dataset": "two", "setting": "s", "entry": "mlp", "epsilon": "inf", "repeat": 0},
+        sizes=Sizes(sets=("unbalanced", "held-out"), num_nodes=10, num_pairs=10),
+    )  # fmt: skip
+    seen.clear()
+    run_linkteller(request)
+    run_gmia(request)
+    assert {what for what, _ in seen} == {"fit", "predict"}
+    assert {number for _, number in seen} == {0}
 
 
 def test_one_failure_keeps_what_else_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
