@@ -63,7 +63,8 @@ def main(args: argparse.Namespace) -> int:
 
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
     from dpgnn.checks import one_of
-    from dpgnn.cli.attack_inputs import check_inputs, load, request_of
+    from dpgnn.cli.attack_inputs import load, request_of
+    from dpgnn.cli.made import require_made
     from dpgnn.paths import Paths
     from dpgnn.results.attack_pages import fill_page
     from dpgnn.results.attacks import attacks_table, read_attacks
@@ -81,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
     sizes, keys = sizes_of(args), keys_of(study, args)
     for key in keys:
-        check_inputs(study, key, paths)
+        require_made(study, key, paths, "attack")
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):

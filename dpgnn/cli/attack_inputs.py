@@ -41,25 +41,6 @@ class Loaded:
         return {"inputs": dict(self.inputs.hashes), "model": self.model_of}
 
 
-def check_inputs(study: Study, key: RunKey, paths: Paths) -> None:
-    """Raise unless the graph and the split of a run are there.
-
-    Raises:
-        ValueError: one is missing; the message names it and the command that makes it.
-    """
-    from dpgnn.checks import require
-
-    for path in (
-        paths.graph(key.dataset) / "graph.json",
-        paths.split(key.dataset, key.setting, key.repeat),
-    ):
-        require(
-            path.exists(), f"{path}", f"exist to attack {key.folder}", "nothing there",
-            f"run `dpgnn run {study.name} -- --until split` (with the --tier that has this run) in the"
-            " same folder, or name the folder of results by --results",
-        )  # fmt: skip
-
-
 def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
     """What a run reads, and its model unless it is of another configuration, code or input."""
     from dpgnn.cli.train import _graph, inputs_of

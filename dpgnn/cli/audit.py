@@ -159,6 +159,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     """The audit of a run's entry, planned from the public facts of its data set."""
     from dpgnn.accountants.plan import Budget
     from dpgnn.audits.entry_audit import AuditRequest
+    from dpgnn.cli.made import require_made
     from dpgnn.datasets.graph_files import read_graph
     from dpgnn.paths import Paths
     from dpgnn.runner import facts_of, resolve_delta
@@ -166,6 +167,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.tiers import epsilon_value
 
     paths = Paths(results=args.results)
+    require_made(study, key, paths, "audit")
     graph = read_graph(paths.graph(key.dataset))
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)

@@ -50,6 +50,18 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert not list((prepared / "work").rglob("*.safetensors"))
 
 
+def test_an_audit_of_what_was_not_prepared_names_the_command_that_does(
+    prepared: Path, capsys
+) -> None:
+    for missing in ("splits/chains-s.public.0.parquet", "graphs/chains-s/graph.json"):
+        (prepared / "results" / missing).unlink()
+        assert main(arguments("--entry", "dp_mlp", "--epsilon", "8")) == 1
+        message = capsys.readouterr().err
+        assert f"results/{missing} must exist to audit chains-s.public/dp_mlp/eps=8/0" in message
+        assert "`dpgnn run quick -- --until split`" in message
+    assert not (prepared / "audits").exists()
+
+
 def test_attacks_on_the_same_runs_stand_beside_the_audit(prepared: Path, capsys) -> None:
     run = ["--run", "chains-s.public/dp_mlp/eps=8/0", "--attacks", "linkteller"]
     sizes = [
