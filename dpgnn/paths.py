@@ -1,4 +1,4 @@
-"""Where everything lies below `results/`; the one home of the layout."""
+"""Where everything lies below `results/`, and where releases are kept; the one home of the layout."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpgnn.checks import fail
+
+# private runs of releases, by study and run; nothing removes it
+RELEASES = Path("releases")
 
 
 @dataclass(frozen=True, kw_only=True)

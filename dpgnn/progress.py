@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.locks import is_held
-from dpgnn.paths import Paths
+from dpgnn.paths import RELEASES, Paths
 from dpgnn.study import RunKey, Study
 from dpgnn.timings import Timings
 from dpgnn.wanted import Wanted
@@ -78,11 +78,12 @@ def status(study: Study, *, root: Path) -> str:
     empty = without_result(done, study, root=root)
     note = f" ({len(empty)} without a result; the report says why)" if empty else ""
     other = f"{counts['other']} of another configuration or code, " if counts["other"] else ""
+    other += f"{counts['released']} to be refused, " if counts["released"] else ""
     lines = [
         f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, {other}"
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
     ]
-    unmade = [key for key, state in states.items() if state != "done"]
+    unmade = [key for key, state in states.items() if state not in ("done", "released")]
     total = Timings(study, root).total(unmade)
     cores = os.cpu_count() or 1
     if total:
@@ -92,6 +93,11 @@ def status(study: Study, *, root: Path) -> str:
     elif unmade:
         lines.append("no run is going on in this folder; the same command without --status goes on")
     for key, state in states.items():
+        if state == "released":
+            lines.append(
+                f"refused: {key.folder}: released before, of another configuration or code, kept in "
+                f"{root / RELEASES / study.name / key.folder}; another release adds its epsilon to that one's"
+            )
         if state == "failed":
             log = root / logs[key]
             lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
@@ -116,14 +122,21 @@ def _checks(study: Study, root: Path) -> Iterator[str]:
 
 
 def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
-    """ "done", "running", "failed", "other" or "left": from record, lock and log of a run's process.
+    """ "done", "running", "released", "failed", "other" or "left": from records, lock and log of a run.
 
-    "other" has a record, of another configuration or code; a kept copy of such a run is as good as none.
+    "other" has a record, of another configuration or code; a kept copy of such a run is as good as none. Of
+    a study of releases such a copy is "released", and its run would be refused.
     """
+    release = study.config.randomness == "release"
     record = _record(root / Paths().run(study.name, key.folder))
-    kept = _record(root / "work" / "finished" / study.name / key.folder)
+    kept = _record(
+        root / (RELEASES if release else Path("work/finished")) / study.name / key.folder
+    )
     if any(found is not None and wanted.made(found, key) for found in (record, kept)):
         return "done"
+    private = study.entries[key.entry].mode != "nonprivate"
+    if release and private and (kept or {}).get("status") == "ok":
+        return "released"
     if is_held(run_lock(root / "work", study.name, key.folder)):
         return "running"
     if _cause(log, key):

@@ -141,6 +141,26 @@ def test_records_of_another_configuration_or_code_are_not_done(tmp_path: Path) -
     assert "0 done, 1 of another configuration or code, 1 running, 1 failed, 0 left" in text
 
 
+def test_a_run_that_would_be_a_second_release_is_refused_not_left(tmp_path: Path) -> None:
+    releases = {**copy.deepcopy(TOY), "randomness": "release"}
+    study = resolve(releases)
+    private, plain = study.keys[1], study.keys[0]
+    assert study.entries[private.entry].mode != "nonprivate" == study.entries[plain.entry].mode
+    kept = tmp_path / "releases" / study.name / private.folder
+    kept.mkdir(parents=True)
+    record = stated(study, private) | {"status": "ok"}
+    (kept / "record.json").write_text(json.dumps(record))
+    assert "3 runs, 1 done, 0 running" in progress.status(study, root=tmp_path)
+    (kept / "record.json").write_text(json.dumps(record | {"code_sha256": "0" * 64}))
+    other = tmp_path / "releases" / study.name / plain.folder
+    other.mkdir(parents=True)
+    (other / "record.json").write_text(json.dumps({"status": "ok"}))
+    text = progress.status(study, root=tmp_path)
+    assert "3 runs, 0 done, 1 to be refused, 0 running, 0 failed, 2 left" in text
+    assert f"refused: {private.folder}: released before, of another configuration" in text
+    assert str(kept) in text
+
+
 def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:
     write_log(STUDY, 1, tmp_path, "step 1\n")
     assert "0 done, 0 running, 0 failed, 3 left" in progress.status(STUDY, root=tmp_path)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.paths import RELEASES
+
 if TYPE_CHECKING:
     from dpgnn.graph import Graph
     from dpgnn.methods.base import Entry, Prepared
@@ -34,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument("--work", type=Path, default=Path("work"), help="where checkpoints lie")
     parser.add_argument(
-        "--releases", type=Path, default=Path("releases"),
+        "--releases", type=Path, default=RELEASES,
         help="where private runs of a release are kept, so that none is made twice",
     )  # fmt: skip
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
