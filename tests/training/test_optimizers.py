@@ -49,6 +49,26 @@ def test_steps_are_those_of_torch(config, make):
         torch.testing.assert_close(ours, parameter.detach(), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_two_passes_round_as_torch_does(dtype):
+    rng = np.random.default_rng(3)
+    config = OptimizerConfig(name="adam", lr=0.1, weight_decay=0.01)
+    start = torch.from_numpy(rng.standard_normal(1003)).to(dtype)
+    compiled, plain = (Optimizer(config, start.clone(), 20) for _ in range(2))
+    plain._root = None  # the operations of torch, as on a GPU
+    for _ in range(20):
+        gradient = torch.from_numpy(rng.standard_normal(1003)).to(dtype)
+        compiled.step(gradient)
+        plain.step(gradient)
+    unit = torch.finfo(dtype).eps
+    torch.testing.assert_close(
+        compiled.parameters, plain.parameters, rtol=20 * unit, atol=20 * unit
+    )
+    for name, array in plain.arrays().items():
+        np.testing.assert_allclose(compiled.arrays()[name], array, rtol=20 * unit, atol=20 * unit)
+    assert (compiled.parameters - start).abs().max() > 0.1
+
+
 def test_the_average_is_that_of_the_last_iterates():
     _, _, path, optimizer = follow(OptimizerConfig(name="sgd", lr=0.1, average_last=0.25))
     torch.testing.assert_close(optimizer.result(), path[-3:].mean(dim=0))
