@@ -27,9 +27,8 @@ class InputGrams:
 
     def __init__(self, rows: np.ndarray, limit: int | None) -> None:
         self.limit = int(rows.max(initial=0)) if limit is None else limit
-        pairs = rows * (rows + 1) // 2
         self._start = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(np.where(rows > self.limit, rows, pairs), out=self._start[1:])
+        np.cumsum(_num_products(rows, self.limit), out=self._start[1:])
         self._known = np.zeros(len(rows), dtype=bool)
         self._terms = np.zeros(len(rows), dtype=np.int64)
         self._products = np.empty(self._start[-1])
@@ -37,8 +36,8 @@ class InputGrams:
     @staticmethod
     def fit(rows: np.ndarray, limit: int | None) -> bool:
         """Whether the products of all roots take at most `MOST_BYTES`."""
-        kept = rows if limit is None else np.where(rows > limit, 1, rows)
-        return 4 * int((kept * (kept + 1)).sum()) <= MOST_BYTES
+        most = int(rows.max(initial=0)) if limit is None else limit
+        return 8 * int(_num_products(rows, most).sum()) <= MOST_BYTES
 
     def norms(
         self, roots: np.ndarray, inputs: tuple[Any, ...], g: np.ndarray, ptr: np.ndarray
@@ -59,3 +58,9 @@ class InputGrams:
             roots, self.limit, self._start, self._terms, self._products, g, ptr, *found
         )
         return found
+
+
+def _num_products(rows: np.ndarray, limit: int) -> np.ndarray:
+    """How many products each root keeps."""
+    pairs: np.ndarray = np.where(rows > limit, rows, rows * (rows + 1) // 2)
+    return pairs

@@ -26,62 +26,41 @@ def _dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True)
 def dense_norms(a, g, ptr, limit, squared_w, spread_w, squared_b, spread_b):
     """Upper bounds of each root's squared norms of sum_t a_t g_t^T and sum_t g_t, and their spreads.
 
     ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are never formed. Roots with
     more than `limit` rows get the diagonal only: the caller forms their gradients one at a time.
     """
-    for i in range(len(ptr) - 1):
-        weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
-        rows = ptr[i + 1] - ptr[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            aa, gg = _dot(a[t], a[t]), _dot(g[t], g[t])
-            broken |= not aa <= _LARGEST_SQUARED
-            weight += aa * gg
-            bias += gg
-            reach_w += np.sqrt(aa * gg)
-            reach_b += np.sqrt(gg)
-            if rows > limit:
-                continue
-            for u in range(ptr[i], t):
-                both = 2.0 * _dot(g[t], g[u])
-                weight += both * _dot(a[t], a[u])
-                bias += both
-        gamma = _EPS * (a.shape[1] + g.shape[1] + rows * rows + 8)
-        # written so that NaN passes through
-        weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
-        squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
-        squared_b[i] = bias + gamma * reach_b * reach_b
-        spread_w[i], spread_b[i] = reach_w, reach_b
+    roots, start, known, terms, products = _empty_grams(ptr, limit)
+    dense_grams(a, roots, ptr, limit, start, known, terms, products)
+    gram_norms(
+        roots, limit, start, terms, products, g, ptr, squared_w, spread_w, squared_b, spread_b
+    )
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True)
 def sparse_norms(node, indptr, indices, data, g, ptr, squared_w, spread_w, squared_b, spread_b):
     """As `dense_norms`, with inputs a_t that are rows `node[t]` of a CSR matrix with sorted indices."""
-    for i in range(len(ptr) - 1):
-        weight, bias, reach_w, reach_b, broken, most = 0.0, 0.0, 0.0, 0.0, False, 0
-        for t in range(ptr[i], ptr[i + 1]):
-            row = data[indptr[node[t]] : indptr[node[t] + 1]]
-            most = max(most, len(row))
-            aa, gg = _dot(row, row), _dot(g[t], g[t])
-            broken |= not aa <= _LARGEST_SQUARED
-            weight += aa * gg
-            bias += gg
-            reach_w += np.sqrt(aa * gg)
-            reach_b += np.sqrt(gg)
-            for u in range(ptr[i], t):
-                both = 2.0 * _dot(g[t], g[u])
-                weight += both * _sparse_dot(indptr, indices, data, node[t], node[u])
-                bias += both
+    limit = len(node)  # every root has all its products
+    roots, start, known, terms, products = _empty_grams(ptr, limit)
+    sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, terms, products)
+    gram_norms(
+        roots, limit, start, terms, products, g, ptr, squared_w, spread_w, squared_b, spread_b
+    )
+
+
+@njit(cache=True, nogil=True)
+def _empty_grams(ptr, limit):
+    """What `dense_grams` and `sparse_grams` fill for the roots of one chunk."""
+    num_roots = len(ptr) - 1
+    start = np.zeros(num_roots + 1, np.int64)
+    for i in range(num_roots):
         rows = ptr[i + 1] - ptr[i]
-        gamma = _EPS * (most + g.shape[1] + rows * rows + 8)
-        # written so that NaN passes through
-        weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
-        squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
-        squared_b[i] = bias + gamma * reach_b * reach_b
-        spread_w[i], spread_b[i] = reach_w, reach_b
+        start[i + 1] = start[i] + (rows if rows > limit else rows * (rows + 1) // 2)
+    known, terms = np.zeros(num_roots, np.bool_), np.zeros(num_roots, np.int64)
+    return np.arange(num_roots), start, known, terms, np.empty(start[-1])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -124,7 +103,7 @@ def sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, t
 def gram_norms(
     roots, limit, start, terms, products, g, ptr, squared_w, spread_w, squared_b, spread_b
 ):
-    """As `dense_norms` and `sparse_norms`, from the products of the inputs."""
+    """What `dense_norms` says, from the products of the inputs."""
     for i in range(len(roots)):
         weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
         rows, at = ptr[i + 1] - ptr[i], start[roots[i]]
