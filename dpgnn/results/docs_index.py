@@ -98,6 +98,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
                 "",
                 *pivots.leaders(_real(table.rows)),
                 "",
+                *_over_graphs(results),
             ]
     if lines[-2] == "### Which method is best under which claim":
         lines += ["Nowhere do two entries give the same guarantee yet.", ""]
@@ -114,6 +115,14 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
         "",
     ]
     return [*lines, *_not_reproduced(found)]
+
+
+def _over_graphs(results: StudyResults) -> list[str]:
+    """What holds over graphs, at the smallest and the largest budget, with its caption."""
+    table = results.tables["mean-ranks"]
+    lines = pivots.mean_rank_lines(table.rows, ends=True)
+    link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
+    return [f"{link}: mean ranks.", "", *lines, "", table.caption, ""] if lines else []
 
 
 def _guarantees(found: Sequence[StudyResults]) -> list[str]:

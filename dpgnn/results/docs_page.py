@@ -94,6 +94,10 @@ def study_page(results: StudyResults) -> str:
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
         lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
+    ranks = results.tables["mean-ranks"]
+    if ranks.rows:
+        lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
+        lines += [*pivots.mean_rank_lines(ranks.rows), "", ranks.caption, ""]
     tuned = results.tables["tuned"]
     if tuned.rows:
         lines += _table_lines(info, tuned)
@@ -120,6 +124,8 @@ def _contents(results: StudyResults) -> list[str]:
         items.append("[Comparisons](#comparisons)")
     if results.tables["rankings"].rows:
         items.append("[Rankings](#rankings)")
+    if results.tables["mean-ranks"].rows:
+        items.append("[Mean ranks over graphs](#mean-ranks)")
     if results.tables["tuned"].rows:
         items.append("[Equal tuning budget](#tuned)")
     items += ["[Figures](#figures)", "[Runs without a result](#empty)"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.results import drawing
 from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.results.drawing import Picture
+from dpgnn.results.stand_ins import on_real_graphs
 from dpgnn.results.table import Row, epsilon_text
 from dpgnn.results.tables import marked
 
@@ -50,9 +52,8 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
         if str(row["epsilon"]) == budget
     ]
     rows, settings = _one_setting(rows)
-    present = list(dict.fromkeys(row["dataset"] for row in rows))
-    largest = sorted(present, key=_sizes(results).__getitem__)[-MAX_PANELS:]
-    datasets = [dataset for dataset in present if dataset in largest]
+    rows = on_real_graphs(rows, itemgetter("dataset")) or rows
+    present, datasets = _panels_of(rows, _sizes(results))
     rows = [row for row in rows if row["dataset"] in datasets]
     guarantees = list(dict.fromkeys(row["guarantee"] for row in rows))
     lines = _lines(rows, guarantees)
@@ -81,7 +82,7 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
             "under one heading may be ranked against each other, and an entry stands under each guarantee "
             f"that follows from its own.{_hollow(rows)}{settings} Dashed: MLP, dotted: GCN, both without "
             f"privacy. Study {results.info.name}, tier {results.info.tier}"
-            f"{_chosen(len(datasets), len(present))}."
+            f"{_chosen(datasets, present)}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
         png=png,
@@ -120,8 +121,18 @@ def _sizes(results: StudyResults) -> dict[str, int]:
     }
 
 
-def _chosen(shown: int, present: int) -> str:
-    return "" if shown == present else f", its {shown} largest graphs of {present}"
+def _panels_of(rows: Sequence[Row], sizes: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Graphs that may have a panel - those with intervals, where there are some - and the largest of them."""
+    with_interval = [row for row in rows if row["n"] > 1]
+    present = list(dict.fromkeys(row["dataset"] for row in with_interval or rows))
+    largest = sorted(present, key=sizes.__getitem__)[-MAX_PANELS:]
+    return present, [dataset for dataset in present if dataset in largest]
+
+
+def _chosen(shown: Sequence[str], present: Sequence[str]) -> str:
+    if len(shown) == len(present):
+        return ""
+    return f", its {len(shown)} largest real graphs of {len(present)} with repeated runs"
 
 
 def _lines(rows: Sequence[Row], guarantees: Sequence[str]) -> list[tuple[str, str]]:

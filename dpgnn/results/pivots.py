@@ -113,6 +113,41 @@ def leaders(ranked: Sequence[Row]) -> list[str]:
     return lines
 
 
+def mean_rank_lines(rows: Sequence[Row], *, ends: bool = False) -> list[str]:
+    """Mean ranks over graphs, one line a guarantee and budget; empty without any.
+
+    Args:
+        rows: of the table of mean ranks.
+        ends: the smallest and the largest budget of each guarantee alone.
+    """
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in rows:
+        budgets = groups.setdefault((row["guarantee"], row["setting"]), {})
+        budgets.setdefault(str(row["epsilon"]), []).append(row)
+    body = []
+    for (guarantee, setting), budgets in groups.items():
+        order = sorted(budgets, key=float)
+        for budget in dict.fromkeys((order[0], order[-1])) if ends else order:
+            here = budgets[budget]
+            places = " · ".join(_rank_text(row) for row in here)
+            close = [marked(row) for row in here if row["verdict"] == "not told apart"]
+            first = here[0]
+            body.append(
+                [f"{guarantee} (setting {setting})", epsilon_text(budget), places, ", ".join(close) or "none",
+                 str(first["num_graphs"]), f"{first['critical']:.1f}", format_value(first["p"], "p")]
+            )  # fmt: skip
+    if not body:
+        return []
+    head = ["Guarantee", "ε", "Mean rank, best first", "Not told apart from the first", "Graphs",
+            "Critical difference", "p (all equal)"]  # fmt: skip
+    return markdown(head, body, numbers=3)
+
+
+def _rank_text(row: Row) -> str:
+    text = f"{marked(row)} {row['rank']:.1f}"
+    return f"**{text}**" if row["bold"] else text
+
+
 def _by_guarantee(ranked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     """Rows under each guarantee; by setting where it has a data set in several, to count it once."""
     for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):

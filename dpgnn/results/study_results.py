@@ -19,6 +19,7 @@ from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import Finding, findings
 from dpgnn.results.frame import Run, load_runs
 from dpgnn.results.info import StudyInfo
+from dpgnn.results.mean_ranks import mean_ranks_table
 from dpgnn.results.paper import paper_tables, values_first
 from dpgnn.results.paper_map import load_map, read_numbers
 from dpgnn.results.ranking import rankings, refusals
@@ -93,10 +94,12 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     paired = differences(cells, info, asked)
     audits = read_audits(folder / "audits")
     attacked = read_attacks(folder / "attacks")
+    ranking_table = tables.rankings_table(ranked)
     made = [
         tables.summary_table(cells, info),
         comparisons.comparisons_table(asked),
-        tables.rankings_table(ranked),
+        ranking_table,
+        mean_ranks_table(ranking_table.rows),
         tables.refusals_table(refused),
         tuning.tuned_table(tuned),
         tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),

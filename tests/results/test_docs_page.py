@@ -95,4 +95,27 @@ def test_the_front_figure_shows_the_largest_graphs_and_says_so(
     monkeypatch.setattr(front_figure, "_sizes", lambda results: {p: len(p) for p in places})
     part = front_figure.front_figure([found])
     assert part is not None
-    assert part.caption.endswith(f"tier S, its 1 largest graphs of {len(places)}.")
+    assert part.caption.endswith(
+        f"tier S, its 1 largest real graphs of {len(places)} with repeated runs."
+    )
+
+
+def test_the_front_figure_leaves_out_stand_ins_and_graphs_without_intervals(
+    documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = documented
+    rankings = found.tables["rankings"]
+    first, second = dict.fromkeys(row["dataset"] for row in rankings.rows)
+    drawn = []
+    monkeypatch.setattr(front_figure, "_panel", lambda axis, dataset, *rest: drawn.append(dataset))
+
+    def draw(change: dict[str, object]) -> list[str]:
+        drawn.clear()
+        rows = [row | (change if row["dataset"] == first else {}) for row in rankings.rows]
+        tables = found.tables | {"rankings": replace(rankings, rows=rows)}
+        assert front_figure.front_figure([replace(found, tables=tables)]) is not None
+        return drawn.copy()
+
+    assert draw({}) == [first, second]
+    assert draw({"n": 1}) == [second]
+    assert draw({"dataset": "synthetic-flickr"}) == [second]
