@@ -10,6 +10,7 @@ from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.results import pivots
 from dpgnn.results.docs_edges import about_edges, answer
 from dpgnn.results.docs_methods import method_line
+from dpgnn.results.docs_tuned import tuned_lines
 from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import count
 from dpgnn.results.info import StudyInfo
@@ -99,6 +100,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
                 *pivots.leaders(_real(table.rows)),
                 "",
                 *_over_graphs(results),
+                *tuned_lines(results),
             ]
     if lines[-2] == "### Which method is best under which claim":
         lines += ["Nowhere do two entries give the same guarantee yet.", ""]
