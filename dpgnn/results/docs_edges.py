@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from dpgnn.results.cells import Cell
 from dpgnn.results.differences import is_mlp
 from dpgnn.results.findings import count, listed
-from dpgnn.results.stand_ins import on_real_graphs
+from dpgnn.results.stand_ins import on_real_graphs_if_any
 from dpgnn.results.study_results import StudyResults
 from dpgnn.results.table import Row
 
@@ -66,7 +66,7 @@ def _fair_rows(results: StudyResults) -> list[tuple[str, Row]]:
             claim = cells[_key(row)].claim
             assert claim is not None, "a fair comparison has a private entry"
             found.append((str(claim.privacy_unit), row))
-    return on_real_graphs(found, lambda pair: str(pair[1]["dataset"])) or found
+    return on_real_graphs_if_any(found, lambda pair: str(pair[1]["dataset"]))
 
 
 def _is_fair(

@@ -15,7 +15,7 @@ from dpgnn.results.drawing import Picture
 from dpgnn.results.findings import count
 from dpgnn.results.info import StudyInfo
 from dpgnn.results.paper import ONE_REPEAT
-from dpgnn.results.stand_ins import on_real_graphs
+from dpgnn.results.stand_ins import on_real_graphs_if_any
 from dpgnn.results.study_results import StudyResults
 from dpgnn.results.table import Row, format_value, signed
 from dpgnn.results.targets import target_lines
@@ -183,7 +183,7 @@ def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], 
 
 def _real(rows: Sequence[Row]) -> list[Row]:
     """Rows on graphs that were not drawn as stand-ins, where there are any."""
-    return on_real_graphs(rows, itemgetter("dataset")) or list(rows)
+    return on_real_graphs_if_any(rows, itemgetter("dataset"))
 
 
 def _count_text(results: StudyResults) -> str:

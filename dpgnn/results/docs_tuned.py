@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from dpgnn.results import pivots
 from dpgnn.results.findings import count
-from dpgnn.results.stand_ins import on_real_graphs
+from dpgnn.results.stand_ins import on_real_graphs_if_any
 from dpgnn.results.study_results import StudyResults
 from dpgnn.results.table import Row
 from dpgnn.results.tuning import CHOSEN
@@ -15,8 +16,9 @@ from dpgnn.results.tuning import CHOSEN
 
 def tuned_lines(results: StudyResults) -> list[str]:
     """A paragraph and two tables of Markdown; none where the study tunes nothing."""
-    tuned = _real(results.tables["tuned"].rows)
-    ranked = _real(results.tables["tuned-rankings"].rows)
+    of = itemgetter("dataset")
+    tuned = on_real_graphs_if_any(results.tables["tuned"].rows, of)
+    ranked = on_real_graphs_if_any(results.tables["tuned-rankings"].rows, of)
     if not ranked:
         return []
     points = sorted({row["points"] for row in tuned})
@@ -62,7 +64,3 @@ def _as_comparison(row: Row) -> dict[str, Any]:
 
 def _cell(row: Row) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in ("entry", "dataset", "setting", "epsilon"))
-
-
-def _real(rows: Sequence[Row]) -> list[Row]:
-    return on_real_graphs(rows, lambda row: str(row["dataset"])) or list(rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.results import drawing
 from dpgnn.results.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.results.drawing import Picture
-from dpgnn.results.stand_ins import on_real_graphs
+from dpgnn.results.stand_ins import on_real_graphs_if_any
 from dpgnn.results.table import Row, epsilon_text
 from dpgnn.results.tables import marked
 
@@ -52,7 +52,7 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
         if str(row["epsilon"]) == budget
     ]
     rows, settings = _one_setting(rows)
-    rows = on_real_graphs(rows, itemgetter("dataset")) or rows
+    rows = on_real_graphs_if_any(rows, itemgetter("dataset"))
     present, datasets = _panels_of(rows, _sizes(results))
     rows = [row for row in rows if row["dataset"] in datasets]
     guarantees = list(dict.fromkeys(row["guarantee"] for row in rows))

@@ -134,12 +134,13 @@ def mean_rank_lines(rows: Sequence[Row], *, ends: bool = False) -> list[str]:
             first = here[0]
             body.append(
                 [f"{guarantee} (setting {setting})", epsilon_text(budget), places, ", ".join(close) or "none",
-                 str(first["num_graphs"]), f"{first['critical']:.1f}", format_value(first["p"], "p")]
+                 first["left_out"] or "none", str(first["num_graphs"]), f"{first['critical']:.1f}",
+                 format_value(first["p"], "p")]
             )  # fmt: skip
     if not body:
         return []
-    head = ["Guarantee", "ε", "Mean rank, best first", "Not told apart from the first", "Graphs",
-            "Critical difference", "p (all equal)"]  # fmt: skip
+    head = ["Guarantee", "ε", "Mean rank, best first", "Not told apart from the first",
+            "Left out, not on all graphs", "Graphs", "Critical difference", "p (all equal)"]  # fmt: skip
     return markdown(head, body, numbers=3)
 
 

@@ -23,7 +23,7 @@ from dpgnn.results.mean_ranks import mean_ranks_table
 from dpgnn.results.paper import paper_tables, values_first
 from dpgnn.results.paper_map import load_map, read_numbers
 from dpgnn.results.ranking import rankings, refusals
-from dpgnn.results.stand_ins import on_real_graphs
+from dpgnn.results.stand_ins import on_real_graphs_if_any
 from dpgnn.results.table import Table
 from dpgnn.results.words import Protection, protections
 
@@ -135,7 +135,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
                 differences=paired,
                 papers=papers,
                 asked=comparisons.sentences(
-                    on_real_graphs(asked, lambda item: item.entry.dataset) or asked
+                    on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
                 ),
             )
         ),

@@ -93,7 +93,7 @@ def test_the_table_lists_the_best_first_and_bold_is_told_apart_from_all() -> Non
     assert table.rows[0]["bold"] == ("entry", "rank")
     assert [r["verdict"] for r in table.rows] == ["", "told apart", "told apart"]
     (line,) = pivots.mean_rank_lines(table.rows)[2:]
-    assert "| **A 1.0** · B 2.0 · C 3.0 | none | 12 |" in line
+    assert "| **A 1.0** · B 2.0 · C 3.0 | none | none | 12 |" in line
 
 
 def test_with_few_graphs_neighbours_are_not_told_apart() -> None:
@@ -101,7 +101,7 @@ def test_with_few_graphs_neighbours_are_not_told_apart() -> None:
     assert [r["verdict"] for r in table.rows] == ["", "not told apart", "told apart"]
     assert all(r["bold"] == () for r in table.rows)
     (line,) = pivots.mean_rank_lines(table.rows)[2:]
-    assert "| A 1.0 · B 2.0 · C 3.0 | B | 5 |" in line
+    assert "| A 1.0 · B 2.0 · C 3.0 | B | none | 5 |" in line
 
 
 def test_too_few_graphs_make_no_rows() -> None:
@@ -117,6 +117,8 @@ def test_stand_ins_do_not_count_and_an_entry_not_on_all_graphs_is_named() -> Non
     assert {r["num_graphs"] for r in table.rows} == {5}
     assert [r["entry"] for r in table.rows] == ["a", "b", "c"]
     assert {r["left_out"] for r in table.rows} == {"D"}
+    (line,) = pivots.mean_rank_lines(table.rows)[2:]
+    assert "| D | 5 |" in line
 
 
 def test_the_ends_alone_are_the_smallest_and_the_largest_budget() -> None:
