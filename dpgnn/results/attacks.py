@@ -190,7 +190,6 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             Column(key="average_precision", header="average_precision", form="csv"),
             Column(key="num_members", header="num_members", form="csv"),
             Column(key="num_others", header="num_others", form="csv"),
-            Column(key="seconds", header="seconds", form="csv"),
         ),
         rows=rows,
         empty="No attack was run on this study.",
@@ -213,7 +212,7 @@ def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> di
         "verdict": verdict(result),
     }  # fmt: skip
     for name in ("direction", "noise", "auc", "label_auc", "script_auroc", "average_precision", "num_members",
-                 "num_others", "seconds"):  # fmt: skip
+                 "num_others"):  # fmt: skip
         row[name] = result.get(name)
     rates = [rate for rate in result.get("rates", ()) if rate["asked"] == SHOWN_RATE]
     for rate in rates:
