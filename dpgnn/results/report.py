@@ -109,8 +109,8 @@ def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stder
     return text
 
 
-def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """The rows of the table of all cells, with what its detail rows show."""
+def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, Any]]:
+    """The rows of the table of all cells, with what its detail rows show (`short`: see `page_form.Form`)."""
     baseline = results.info.labels.get(results.info.baseline)
     against = {
         (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
@@ -123,12 +123,15 @@ def cell_rows(results: StudyResults) -> list[dict[str, Any]]:
     }
     rows = []
     for cell in results.cells:
+        if short and "~" in cell.entry:
+            continue
         place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
         row: dict[str, Any] = dict(summary[place])
         found = against.get(place, {})
         row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
         row["words"] = cell.words
-        row["options"] = json.dumps(cell.runs[0].record.entry.get("options", {}), sort_keys=True)
+        options = cell.runs[0].record.entry.get("options", {})
+        row["options"] = "" if short else json.dumps(options, sort_keys=True)
         key = f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
         row["rerun"] = rerun_command(results.info, key)
         row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
@@ -165,11 +168,14 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
         # beside the page stand a study's files; a joined page stands above them
         "folder": f"studies/{results.info.name}/" if joined else "",
         "max_rows": form.max_rows,
-        "cells": [] if form.brief or not form.has_room(len(results.cells)) else cell_rows(results),
+        "cells": []
+        if form.brief or not form.has_room_for_cells(len(results.cells))
+        else cell_rows(results, short=form.short_cells),
+        "short_cells": form.short_cells,
         "tables": {table.name: table for table in shown},
         "asked": by_question(results.tables["comparisons"]),
         "figures": [
-            _figure_view(results.info.name, picture, chart if form.is_live(picture.name) else None)
+            _figure_view(results.info.name, picture, chart, form)
             for picture, chart in results.figures
             if not (form.brief and picture.name in LARGEST)
         ],
@@ -181,16 +187,18 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
     }
 
 
-def _figure_view(study: str, picture: Picture, chart: Chart | None) -> dict[str, Any]:
-    spec = None
-    if chart is not None:
+def _figure_view(study: str, picture: Picture, chart: Chart | None, form: Form) -> dict[str, Any]:
+    spec, linked = None, picture.name in form.linked
+    if chart is not None and form.is_live(picture.name) and not linked:
         spec = {"panels": [vega.compact(panel) for _, panel in chart.panels]}
     return {
         "id": f"{study}-{picture.name}",
         "picture": picture,
         "chart": chart,
         "spec": None if spec is None else _script_json(spec),
-        "source": "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode(),
+        "source": ""
+        if linked
+        else "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode(),
     }
 
 

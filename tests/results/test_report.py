@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ import pytest
 from dpgnn.results import report
 from dpgnn.results.frame import Run
 from dpgnn.results.info import StudyInfo, read_info
-from dpgnn.results.page_form import Form
+from dpgnn.results.page_form import Form, forms
 from dpgnn.results.report import MAX_BYTES, sort_value, write_joined, write_study
 from dpgnn.results.rerun import rerun_command
 from dpgnn.results.study_results import StudyResults, gather
@@ -216,23 +217,60 @@ def test_a_page_of_any_size_is_written_with_its_long_tables_linked(
     assert line.startswith(f"{tmp_path}/report.html: to keep the page small, figures are shown in")
     assert "tables of more than 20 rows are linked as CSV files" in line
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "To keep the page small, figures are shown in their printed form; tables of more" in text
+    assert "To keep the page small, figures are shown in their printed form; training-" in text
     page = Page(text)
     # 22 differences are linked, the 20 cells stand on the page; no figure is interactive
     assert "tables/differences.csv" in page.links
     assert 'id="toy-cells-table"' in text
     assert "toy-class-accuracy-spec" not in text
+    assert "figures/class-accuracy.svg" in page.links
     for link in page.links:
         where = link.startswith("#") and link.removeprefix("#") in page.ids
         assert where or (tmp_path / link).exists(), link
     assert (tmp_path / "metrics.json").exists()
 
 
+def test_the_table_of_all_cells_is_given_up_last() -> None:
+    own = forms(joined=False)
+    assert own[0] == Form()
+    assert own[0].words == ""
+    for before, after in itertools.pairwise(own):
+        assert set(before.linked) <= set(after.linked)
+        assert not (before.max_rows and not after.max_rows)
+        # a table of all cells that has room keeps it until no longer table stands
+        assert after.max_cells is None or before.max_rows is not None
+    kept = [form for form in own if form.max_rows == 1000 and form.has_room_for_cells(10**6)]
+    tables = "tables of more than 1000 rows, but for that of all cells, are linked as CSV files"
+    whole = (
+        f"to keep the page small, training-curves and class-accuracy are linked as files; {tables}"
+    )
+    short = f"{whole}; all cells stand without options, and without the points of sweeps"
+    assert [form.words for form in kept] == [whole, short]
+    assert not own[-1].has_room_for_cells(21)
+
+
+def test_short_cells_have_neither_options_nor_points_of_sweeps(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = gather(read_info(written / "studies" / "toy" / "tables" / "study.json"), written)
+    point = replace(found.cells[0], entry=f"{found.cells[0].entry}~lr=1")
+    whole = len(report.cell_rows(found, short=True))
+    assert whole == len(found.cells)
+    assert len(report.cell_rows(replace(found, cells=[point, *found.cells]), short=True)) == whole
+    monkeypatch.setattr(report, "forms", lambda *, joined: [Form(short_cells=True)])
+    text = report.page([found], lambda line: None)
+    assert 'id="toy-cells-table"' in text
+    assert "<strong>Options.</strong>" not in text
+    assert "<strong>Rerun this cell</strong>" in text
+    assert "tables/summary.csv" in Page(text).links
+    assert "<strong>Options.</strong>" in (written / "studies" / "toy" / "report.html").read_text()
+
+
 def test_all_cells_are_linked_where_they_are_too_many(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = gather(read_info(written / "studies" / "toy" / "tables" / "study.json"), written)
-    smallest = Form(printed=None, max_rows=19)
+    smallest = Form(printed=None, max_rows=19, max_cells=19)
     monkeypatch.setattr(report, "forms", lambda *, joined: [replace(smallest, brief=joined)])
     text = report.page([found], lambda line: None)
     assert 'id="toy-cells-table"' not in text
