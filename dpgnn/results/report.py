@@ -122,9 +122,7 @@ def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, A
         for row in results.tables["summary"].rows
     }
     rows = []
-    for cell in results.cells:
-        if short and "~" in cell.entry:
-            continue
+    for cell in _listed(results, short):
         place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
         row: dict[str, Any] = dict(summary[place])
         found = against.get(place, {})
@@ -137,6 +135,11 @@ def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, A
         row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
         rows.append(row)
     return rows
+
+
+def _listed(results: StudyResults, short: bool) -> list[Cell]:
+    """The cells that the table of all cells has."""
+    return [cell for cell in results.cells if not (short and "~" in cell.entry)]
 
 
 def _render(studies: Sequence[StudyResults], form: Form) -> str:
@@ -181,7 +184,9 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
         ],
         "baseline": results.info.labels.get(results.info.baseline, ""),
         "filters": {
-            name: list(dict.fromkeys(getattr(cell, name) for cell in results.cells))
+            name: list(
+                dict.fromkeys(getattr(cell, name) for cell in _listed(results, form.short_cells))
+            )
             for name in ("dataset", "label", "epsilon", "mode")
         },
     }
