@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from dpgnn.results.charts import Chart
 from dpgnn.results.comparisons import by_question
 from dpgnn.results.drawing import Picture, write_picture
 from dpgnn.results.info import StudyInfo, read_info, write_info
-from dpgnn.results.page_form import LARGEST, Form, forms
+from dpgnn.results.page_form import Form, forms
 from dpgnn.results.rerun import rerun_command, rerun_of_row
 from dpgnn.results.study_results import StudyResults, gather
 from dpgnn.results.table import Column, Row, epsilon_text, to_csv, write_table
@@ -99,18 +100,21 @@ def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stder
     A page that would exceed 15 MB takes the first smaller form that fits, see `page_form.forms`, and says on
     its top and to `warn` what it leaves out. The smallest form is taken whatever its size.
     """
-    text, form = "", Form()
-    for form in forms(joined=len(studies) > 1):
-        text = _render(studies, form)
-        if len(text.encode()) <= MAX_BYTES:
-            break
-    if form.words:
-        warn(form.words)
-    return text
+    candidates = forms(joined=len(studies) > 1)
+    rendered = cache(lambda number: _render(studies, candidates[number]))
+
+    def fits(number: int) -> bool:
+        return len(rendered(number).encode()) <= MAX_BYTES
+
+    # each form is smaller than the one before it, so that few are rendered
+    first = 0 if fits(0) else bisect_left(range(len(candidates) - 1), True, lo=1, key=fits)
+    if candidates[first].words:
+        warn(candidates[first].words)
+    return rendered(first)
 
 
-def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, Any]]:
-    """The rows of the table of all cells, with what its detail rows show (`short`: see `page_form.Form`)."""
+def cell_rows(results: StudyResults, form: Form) -> list[dict[str, Any]]:
+    """The rows of the table of all cells, with what its detail rows show."""
     baseline = results.info.labels.get(results.info.baseline)
     against = {
         (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
@@ -122,14 +126,14 @@ def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, A
         for row in results.tables["summary"].rows
     }
     rows = []
-    for cell in _listed(results, short):
+    for cell in _listed(results, form):
         place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
         row: dict[str, Any] = dict(summary[place])
         found = against.get(place, {})
         row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
         row["words"] = cell.words
         options = cell.runs[0].record.entry.get("options", {})
-        row["options"] = "" if short else json.dumps(options, sort_keys=True)
+        row["options"] = "" if form.cells == "short" else json.dumps(options, sort_keys=True)
         key = f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
         row["rerun"] = rerun_command(results.info, key)
         row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
@@ -137,9 +141,11 @@ def cell_rows(results: StudyResults, *, short: bool = False) -> list[dict[str, A
     return rows
 
 
-def _listed(results: StudyResults, short: bool) -> list[Cell]:
-    """The cells that the table of all cells has."""
-    return [cell for cell in results.cells if not (short and "~" in cell.entry)]
+def _listed(results: StudyResults, form: Form) -> list[Cell]:
+    """The cells that the table of all cells has; none where it is left out."""
+    if form.brief or (form.cells == "limited" and not form.has_room(len(results.cells))):
+        return []
+    return [cell for cell in results.cells if form.cells != "short" or "~" not in cell.entry]
 
 
 def _render(studies: Sequence[StudyResults], form: Form) -> str:
@@ -171,22 +177,17 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
         # beside the page stand a study's files; a joined page stands above them
         "folder": f"studies/{results.info.name}/" if joined else "",
         "max_rows": form.max_rows,
-        "cells": []
-        if form.brief or not form.has_room_for_cells(len(results.cells))
-        else cell_rows(results, short=form.short_cells),
-        "short_cells": form.short_cells,
+        "cells": cell_rows(results, form),
+        "short_cells": form.cells == "short",
         "tables": {table.name: table for table in shown},
         "asked": by_question(results.tables["comparisons"]),
         "figures": [
             _figure_view(results.info.name, picture, chart, form)
             for picture, chart in results.figures
-            if not (form.brief and picture.name in LARGEST)
         ],
         "baseline": results.info.labels.get(results.info.baseline, ""),
         "filters": {
-            name: list(
-                dict.fromkeys(getattr(cell, name) for cell in _listed(results, form.short_cells))
-            )
+            name: list(dict.fromkeys(getattr(cell, name) for cell in _listed(results, form)))
             for name in ("dataset", "label", "epsilon", "mode")
         },
     }

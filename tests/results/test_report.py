@@ -230,23 +230,49 @@ def test_a_page_of_any_size_is_written_with_its_long_tables_linked(
     assert (tmp_path / "metrics.json").exists()
 
 
+@pytest.mark.parametrize("limit", range(10))
+@pytest.mark.parametrize("joined", [False, True])
+def test_the_first_form_that_fits_is_taken(
+    monkeypatch: pytest.MonkeyPatch, limit: int, joined: bool
+) -> None:
+    own = forms(joined=joined)
+    sizes = {form: len(own) - number for number, form in enumerate(own)}
+    drawn: list[Form] = []
+
+    def render(studies: object, form: Form) -> str:
+        drawn.append(form)
+        return "x" * sizes[form]
+
+    monkeypatch.setattr(report, "MAX_BYTES", limit)
+    monkeypatch.setattr(report, "_render", render)
+    said: list[str] = []
+    taken = own[max(0, len(own) - max(limit, 1))]
+    assert len(report.page([None] * (1 + joined), said.append)) == sizes[taken]  # type: ignore[list-item]
+    assert said == ([taken.words] if taken.words else [])
+    assert len(drawn) == len(set(drawn)) <= 5
+    assert len(drawn) == 1 or taken != own[0]
+
+
 def test_the_table_of_all_cells_is_given_up_last() -> None:
     own = forms(joined=False)
     assert own[0] == Form()
     assert own[0].words == ""
+    stages = ["whole", "short", "limited"]
     for before, after in itertools.pairwise(own):
         assert set(before.linked) <= set(after.linked)
         assert not (before.max_rows and not after.max_rows)
-        # a table of all cells that has room keeps it until no longer table stands
-        assert after.max_cells is None or before.max_rows is not None
-    kept = [form for form in own if form.max_rows == 1000 and form.has_room_for_cells(10**6)]
+        assert stages.index(before.cells) <= stages.index(after.cells)
+        # it is not shortened before other tables have given way
+        assert after.cells == "whole" or before.max_rows is not None
+    kept = [form for form in own if form.max_rows == 1000 and form.cells != "limited"]
     tables = "tables of more than 1000 rows, but for that of all cells, are linked as CSV files"
     whole = (
         f"to keep the page small, training-curves and class-accuracy are linked as files; {tables}"
     )
     short = f"{whole}; all cells stand without options, and without the points of sweeps"
     assert [form.words for form in kept] == [whole, short]
-    assert not own[-1].has_room_for_cells(21)
+    assert own[-1].cells == "limited"
+    assert not own[-1].has_room(21)
 
 
 def test_short_cells_have_neither_options_nor_points_of_sweeps(
@@ -254,10 +280,10 @@ def test_short_cells_have_neither_options_nor_points_of_sweeps(
 ) -> None:
     found = gather(read_info(written / "studies" / "toy" / "tables" / "study.json"), written)
     point = replace(found.cells[0], entry=f"{found.cells[0].entry}~lr=1")
-    whole = len(report.cell_rows(found, short=True))
-    assert whole == len(found.cells)
-    assert len(report.cell_rows(replace(found, cells=[point, *found.cells]), short=True)) == whole
-    monkeypatch.setattr(report, "forms", lambda *, joined: [Form(short_cells=True)])
+    more, short = replace(found, cells=[point, *found.cells]), Form(cells="short")
+    assert report.cell_rows(more, short) == report.cell_rows(found, short)
+    assert len(report.cell_rows(found, short)) == len(found.cells)
+    monkeypatch.setattr(report, "forms", lambda *, joined: [short])
     text = report.page([found], lambda line: None)
     assert 'id="toy-cells-table"' in text
     assert "<strong>Options.</strong>" not in text
@@ -270,7 +296,7 @@ def test_all_cells_are_linked_where_they_are_too_many(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = gather(read_info(written / "studies" / "toy" / "tables" / "study.json"), written)
-    smallest = Form(printed=None, max_rows=19, max_cells=19)
+    smallest = Form(printed=None, max_rows=19, cells="limited")
     monkeypatch.setattr(report, "forms", lambda *, joined: [replace(smallest, brief=joined)])
     text = report.page([found], lambda line: None)
     assert 'id="toy-cells-table"' not in text
