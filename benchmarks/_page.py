@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpgnn import storage
+from dpgnn.core import storage
 
 
 def fill(path: Path, name: str, text: str) -> None:

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpgnn import storage
 from dpgnn.accountants import calibration, composition
 from dpgnn.accountants.events import Event, PoissonRoots, compose
+from dpgnn.core import storage
 
 # (name, roots N, batch m, d_plus, d_minus, steps, limit in seconds)
 CASES = (

@@ -20,9 +20,9 @@ import torch
 
 from benchmarks._page import fill
 from benchmarks._timing import interleaved, ratios
-from dpgnn import storage
-from dpgnn.graph import distinct_keys
-from dpgnn.memory import keep_freed_memory
+from dpgnn.core import storage
+from dpgnn.core.memory import keep_freed_memory
+from dpgnn.data.graph import distinct_keys
 from dpgnn.models._sparse import product
 from dpgnn.models.gcn import normalized_adjacency
 from dpgnn.models.inputs import dropped
@@ -39,7 +39,7 @@ Step = Callable[[], object]
 MEMORY = """\
 import sys, time
 import torch
-from dpgnn.memory import keep_freed_memory
+from dpgnn.core.memory import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 torch.set_num_threads(1)

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpgnn import storage
-from dpgnn.study import RunKey, Study, load_study
+from dpgnn.core import storage
+from dpgnn.study.study import RunKey, Study, load_study
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL_SECONDS, GOAL_SHARE = 2.0, 0.10
@@ -36,7 +36,7 @@ STARTS = {
 LOADED = ("scipy.special", "scipy.optimize", "numba", "numba's first compiled function")
 LOAD = """\
 import gc; gc.disable()  # as `dpgnn train` does
-import numpy, torch, dpgnn.study
+import numpy, torch, dpgnn.study.study
 from time import process_time
 marks = [process_time()]
 import scipy.special; marks.append(process_time())

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks._page import fill
 from benchmarks._timing import interleaved, peak_extra_bytes, ratios
-from dpgnn import storage
+from dpgnn.core import storage
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
 from dpgnn.samplers.appr import approximate_pagerank
 from dpgnn.samplers.lists import Lists, trees

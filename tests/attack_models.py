@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from helpers import two_community_graph
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
 from dpgnn.attacks.queries import Target
-from dpgnn.graph import Graph
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split, SplitConfig, make_split
 from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.splits import Split, SplitConfig, make_split
-from dpgnn.storage import Store
 
 SHORT = {"training": {"num_epochs": 30}, "encoder_training": {"num_epochs": 10}, "hidden": 8}
 STAGES = {

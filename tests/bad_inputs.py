@@ -74,7 +74,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPGNN_MIRROR", str(MIRROR))
     monkeypatch.delenv("DPGNN_TRACEBACK", raising=False)
-    monkeypatch.setattr("dpgnn.datasets.download._fetch_rest", _no_network)
+    monkeypatch.setattr("dpgnn.data.raw.download._fetch_rest", _no_network)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     yield tmp_path
     if os.path.ismount(OUT):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers import ROOT, copy_repository, run_tool, two_community_graph
 
-from dpgnn.graph import Graph
-from dpgnn.splits import Split
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
 
 __all__ = ["copy_repository", "run_tool", "two_community_graph"]
 

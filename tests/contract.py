@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from helpers import two_community_graph
 
-from dpgnn import config as strict
-from dpgnn import methods, seeds
-from dpgnn.methods._head_options import EDGE_LEVEL_ONLY
-from dpgnn.methods._perturb_node import CHANGED
+from dpgnn import methods
+from dpgnn.core import config as strict
+from dpgnn.core import seeds
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, Method, Support
-from dpgnn.results.schema import read_record
-from dpgnn.runner import RunInputs, run_one
-from dpgnn.splits import Split
+from dpgnn.methods.shared.head_options import EDGE_LEVEL_ONLY
+from dpgnn.methods.shared.node_level import CHANGED
+from dpgnn.records.schema import read_record
+from dpgnn.run.runner import RunInputs, run_one
 
 EPSILON, DELTA = 4.0, 1e-3
 GRAPH = two_community_graph()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpgnn.graph import Graph
+from dpgnn.data.graph import Graph
 
 ROOT = Path(__file__).resolve().parents[1]
 

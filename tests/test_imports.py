@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 ORDER = (
-    "checks", "config", "memory", "paths", "seeds", "randomness", "storage", "code_hash", "locks", "rows",
-    "graph", "datasets", "splits",
-    "samplers", "accountants", "models", "training", "evaluation", "methods", "method_checks",
-    "audits", "attacks", "results", "entries", "tiers", "study", "runner", "wanted", "workflow", "timings",
-    "progress", "driver", "sharing", "cli", "__main__",
+    "core", "data", "samplers", "accountants", "models", "training", "methods", "records", "run",
+    "audits", "attacks", "study", "report", "cli", "__main__",
 )  # fmt: skip
 
 
@@ -55,7 +52,7 @@ def test_a_module_imports_only_from_lines_above(repository: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("module", ["dpgnn.workflow", "dpgnn.__main__"])
+@pytest.mark.parametrize("module", ["dpgnn.study.workflow", "dpgnn.__main__"])
 def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> None:
     code = (
         f"import sys, {module}\n"

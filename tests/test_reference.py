@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from helpers import run_tool
 
-from dpgnn.evaluation import mean_interval
-from dpgnn.results.archive import read_archive
-from dpgnn.results.schema import read_records
-from dpgnn.study import load_study
+from dpgnn.records.archive import read_archive
+from dpgnn.records.schema import read_records
+from dpgnn.study.study import load_study
+from dpgnn.training.evaluation import mean_interval
 
 CELL = ["dataset", "setting", "entry", "epsilon"]
 
@@ -119,8 +119,8 @@ def test_a_sample_of_differences_on_the_pages_is_rebuilt_from_the_records(reposi
 def test_the_pages_are_those_of_the_records(repository: Path, tmp_path: Path) -> None:
     """The page of the smallest study is made again, byte for byte."""
     from dpgnn.cli.report import describe
-    from dpgnn.results.docs_page import study_page
-    from dpgnn.results.study_results import gather
+    from dpgnn.report.pages.docs_page import study_page
+    from dpgnn.report.pages.study_results import gather
 
     path = Path("config.yaml")
     info = describe(load_study(repository / path), path, repository)

@@ -188,7 +188,7 @@ def check_whole_files(folder: Path) -> int:
 
 def leftovers(folder: Path) -> list[str]:
     """Temporary files below results/, and checkpoints of finished runs."""
-    from dpgnn.storage import UNFINISHED
+    from dpgnn.core.storage import UNFINISHED
 
     hidden = [p for p in (folder / "results").rglob(".*") if UNFINISHED.fullmatch(p.name)]
     return [str(path) for path in (*hidden, *(folder / "work").rglob("*.safetensors*"))]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, get_args
 
-from dpgnn import checks
 from dpgnn.accountants import calibration, gdp
 from dpgnn.accountants.composition import epsilon as composed_epsilon
 from dpgnn.accountants.events import Event, R, compose_all
+from dpgnn.core import checks
 
 Rule = Literal["shared-multiplier", "epsilon-ratio", "mu2-ratio"]
 RULES: tuple[Rule, ...] = get_args(Rule)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from dpgnn import checks
+from dpgnn.core import checks
 
 
 def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dpgnn import checks
 from dpgnn.accountants import calibration, composition
 from dpgnn.accountants.cases import Case
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.accountants.claims import Claim, Status, mark_large_delta
 from dpgnn.accountants.events import Event
 from dpgnn.accountants.implications import Notion
+from dpgnn.core import checks
 
 Mode = Literal["published", "sound"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpgnn import checks
 from dpgnn.accountants.composition import Accountant, delta, epsilon
 from dpgnn.accountants.events import Event, R, compose
+from dpgnn.core import checks
 
 __all__ = [
     "calibrate_noise",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpgnn import checks
 from dpgnn.accountants import amplification, composition, published, published_drw, rdp
 from dpgnn.accountants.claims import PrivacyUnit, Released
 from dpgnn.accountants.composition import Accountant
@@ -27,6 +26,7 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.accountants.implications import Notion
 from dpgnn.accountants.rdp import Conversion
+from dpgnn.core import checks
 
 EventOf = Callable[[float, int], Event[Any]]
 EpsilonOf = Callable[[float, int, float], float]
@@ -338,7 +338,7 @@ def aggregation(
         ),
         notion=notion,
         assumed_public=_public("release", sensitivity, proved),
-        # weights trained with a counted head pay nothing for the node's own row (methods/_perturb_node.py);
+        # weights trained with a counted head pay nothing for the node's own row (shared/node_level.py);
         # the rows themselves, released, would: sqrt(D + D^2) in place of sqrt(D)
         caveats=() if unit == "edge" or released == "weights" else ("own-row-uncounted",),
         released=released,

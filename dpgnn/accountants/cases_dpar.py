@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from dpgnn import checks
 from dpgnn.accountants import published_dpar
 from dpgnn.accountants.cases import Case, Stated
 from dpgnn.accountants.events import (
@@ -17,6 +16,7 @@ from dpgnn.accountants.events import (
     compose_all,
 )
 from dpgnn.accountants.implications import Notion
+from dpgnn.core import checks
 
 Selection = Literal["em", "gm"]
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal, get_args
 
-from dpgnn import checks
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.accountants.events import RELATIONS, Relation
+from dpgnn.core import checks
 
 PrivacyUnit = Literal["node-features", "node-record", "node-bounded", "node", "edge"]
 Status = Literal["proved", "as-published"]

@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpgnn import checks
 from dpgnn.accountants import gdp, pld, rdp
 from dpgnn.accountants.events import Event, R, parts, require_relation
 from dpgnn.accountants.grid import default_step
 from dpgnn.accountants.loss import DiscreteLoss
+from dpgnn.core import checks
 
 Floats = NDArray[np.float64]
 Accountant = Literal["pld", "gdp", "rdp"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from dpgnn import checks
+from dpgnn.core import checks
 
 AddRemove = Literal["add-remove"]
 ReplaceOne = Literal["replace-one"]

@@ -12,7 +12,6 @@ from typing import Any
 
 from scipy.special import log_ndtr
 
-from dpgnn import checks
 from dpgnn.accountants.events import (
     ContractiveIteration,
     Event,
@@ -21,6 +20,7 @@ from dpgnn.accountants.events import (
     PoissonRoots,
     parts,
 )
+from dpgnn.core import checks
 
 
 def delta(epsilon: float, mu: float) -> float:

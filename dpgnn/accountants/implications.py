@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpgnn import checks
 from dpgnn.accountants.claims import UNIT_RELATIONS, Claim, PrivacyUnit
 from dpgnn.accountants.events import Relation
+from dpgnn.core import checks
 
 
 @dataclass(frozen=True, kw_only=True)

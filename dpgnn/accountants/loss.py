@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpgnn import checks
 from dpgnn.accountants._kernels import discounted_sums
+from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.checks import at_least, non_negative, open_probability, require
+from dpgnn.core.checks import at_least, non_negative, open_probability, require
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from dpgnn import checks
 from dpgnn.accountants import gdp, rdp
 from dpgnn.accountants.events import (
     ContractiveIteration,
@@ -27,6 +26,7 @@ from dpgnn.accountants.events import (
     require_scheme,
 )
 from dpgnn.accountants.rdp import Conversion, Floats
+from dpgnn.core import checks
 
 # 1.1, 1.2, ..., 199.9: DP-GNN's code for its DP-MLP baseline.
 DP_MLP_ORDERS: Floats = np.round(np.arange(11, 2000) / 10, 1)

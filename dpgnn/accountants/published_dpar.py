@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dpgnn import checks
 from dpgnn.accountants import calibration, published, rdp
 from dpgnn.accountants.events import PoissonRoots
 from dpgnn.accountants.rdp import Conversion, Floats
+from dpgnn.core import checks
 
 # 1.1 .. 10.9 step .1 and the integers 12 .. 63: the orders of DPAR's code.
 DPAR_ORDERS: Floats = np.concatenate((np.round(np.arange(11, 110) / 10, 1), np.arange(12.0, 64.0)))

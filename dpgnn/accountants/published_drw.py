@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from dpgnn import checks
 from dpgnn.accountants import rdp
 from dpgnn.accountants.events import FixedSizeRoots, require_scheme
 from dpgnn.accountants.rdp import Conversion, Floats
+from dpgnn.core import checks
 
 Variant = Literal["basic", "forward-difference"]
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpgnn import checks
 from dpgnn.accountants import gdp, zcdp
 from dpgnn.accountants.events import (
     Event,
@@ -26,6 +25,7 @@ from dpgnn.accountants.events import (
     parts,
 )
 from dpgnn.accountants.mixtures import MixturePair, hypergeometric, removal_pair, two_sided_pair
+from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
 Conversion = Literal["improved", "mironov"]

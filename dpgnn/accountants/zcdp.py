@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpgnn import checks
 from dpgnn.accountants import gdp
 from dpgnn.accountants.events import Event, GumbelTopK, parts
+from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
 

@@ -1,6 +1,6 @@
 """Answers of models that aggregate with noise (CARIBOU, GAP), hop by hop, so that differences can follow.
 
-The steps repeat `_aggregate.contractive_iteration`, `released_code_iteration` and `noisy_sums`;
+The steps repeat `aggregate.contractive_iteration`, `released_code_iteration` and `noisy_sums`;
 tests/attacks/test_influence.py holds them against these functions.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.methods._aggregate import (
+from dpgnn.methods.shared.aggregate import (
     Draw,
     empty_rows,
     operator_without_self_loops,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dpgnn.attacks.differences import RowMap
     from dpgnn.attacks.queries import Target
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
     from dpgnn.methods.base import Prepared
 
 
@@ -34,8 +34,8 @@ def start_map(target: Target, graph: Graph) -> RowMap:
     import torch
 
     from dpgnn.attacks.queries import part
-    from dpgnn.methods._head_model import Encoder
-    from dpgnn.methods._head_private import _embed, _perceptron
+    from dpgnn.methods.shared.head_model import Encoder
+    from dpgnn.methods.shared.head_private import _embed, _perceptron
 
     config = target.entry.options.head
     if target.is_released_code or config.encoder_layers == 0:
@@ -66,9 +66,9 @@ def start_rows(target: Target, graph: Graph) -> np.ndarray:
 
 def adjacency(target: Target, graph: Graph, prepared: Prepared | None) -> sp.csr_array:
     """What the aggregation reads: every edge, or the prepared ones at node level."""
-    from dpgnn.methods import gap_fit
-    from dpgnn.methods._aggregate_bounds import reading_matrix
-    from dpgnn.methods._perturb_edges import adjacency_of
+    from dpgnn.methods.gap import fit as gap_fit
+    from dpgnn.methods.shared.aggregate_bounds import reading_matrix
+    from dpgnn.methods.shared.undirected import adjacency_of
 
     if target.at_node_level:
         assert prepared is not None
@@ -82,8 +82,9 @@ def node_logits(target: Target, graph: Graph, prepared: Prepared, draw: Draw) ->
     """Logits of all nodes at node level, as `fit_node` makes them."""
     import torch
 
-    from dpgnn.methods import caribou_fit, gap_fit
-    from dpgnn.methods._aggregate import contractive_iteration
+    from dpgnn.methods.caribou import fit as caribou_fit
+    from dpgnn.methods.gap import fit as gap_fit
+    from dpgnn.methods.shared.aggregate import contractive_iteration
 
     entry, config = target.entry, target.entry.options
     matrix, noise = adjacency(target, graph, prepared), target.noise_stddev
@@ -116,8 +117,8 @@ def head_map(target: Target, graph: Graph, widths: list[int]) -> RowMap:
     import torch
 
     from dpgnn.attacks.queries import part
-    from dpgnn.methods._head_model import MultiHead
-    from dpgnn.methods._head_private import _perceptron
+    from dpgnn.methods.shared.head_model import MultiHead
+    from dpgnn.methods.shared.head_private import _perceptron
     from dpgnn.models.forward import full_graph_logits
 
     config, state = target.entry.options.head, part(target.state, "head.")

@@ -20,9 +20,9 @@ from dpgnn.attacks import statistics
 from dpgnn.audits.canary import LOUD
 from dpgnn.audits.capture import Case, Training, caught_plan
 from dpgnn.audits.training_audit import _candidates, _total, watch
-from dpgnn.checks import at_least
-from dpgnn.graph import Graph
-from dpgnn.splits import Split
+from dpgnn.core.checks import at_least
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
 
 if TYPE_CHECKING:
     from torch import Tensor

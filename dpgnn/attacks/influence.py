@@ -16,10 +16,10 @@ import scipy.sparse as sp
 
 from dpgnn.attacks import layers
 from dpgnn.attacks.queries import Noise, Target, ask, with_features
-from dpgnn.checks import at_least, one_of, positive
+from dpgnn.core.checks import at_least, one_of, positive
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
 
 # scale: u's row times 1 + step, as published; mix: another node's row is added, so that a model which
 # normalises rows sees a change

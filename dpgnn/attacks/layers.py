@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dpgnn.attacks import aggregates, tapes
 from dpgnn.attacks.differences import Differences, RowMap, at_nodes
 from dpgnn.attacks.stacks import Stack, normalize_all, row_norm, start
-from dpgnn.methods._aggregate import empty_rows, symmetric_operator
+from dpgnn.methods.shared.aggregate import empty_rows, symmetric_operator
 
 if TYPE_CHECKING:
     from dpgnn.attacks.queries import Target
@@ -95,7 +95,7 @@ def _gcn_operator(target: Target) -> sp.csr_array:
 
 def _aggregation(target: Target) -> Stack:
     """CARIBOU (without the mean over all nodes) and GAP, noise as in the run."""
-    from dpgnn.methods._perturb_plan import normal_draw
+    from dpgnn.methods.shared.edge_level import normal_draw
 
     graph, config = target.graph, target.entry.options
     encode = aggregates.start_map(target, graph)

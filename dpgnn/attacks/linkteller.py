@@ -21,11 +21,11 @@ import numpy as np
 from dpgnn.attacks import statistics
 from dpgnn.attacks.influence import Direction, influence, path_of
 from dpgnn.attacks.queries import PERTURBED_GRAPH, Noise, Target, can_ask
-from dpgnn.checks import at_least, one_of, require
-from dpgnn.methods._perturb_edges import undirected_pairs
+from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.methods.shared.undirected import undirected_pairs
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
 
 PairSet = Literal["unbalanced", "low", "high", "balanced", "held-out"]
 SETS: tuple[PairSet, ...] = ("unbalanced", "low", "high", "balanced", "held-out")

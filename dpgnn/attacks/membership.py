@@ -24,16 +24,16 @@ from dpgnn.attacks import statistics
 from dpgnn.attacks.member_tests import BATCH_SIZE, Asked, by_degree, claim_tests, label_auc
 from dpgnn.attacks.queries import AGGREGATING, Target, ask, can_move
 from dpgnn.attacks.scorer import ATTEMPTS, AttackModel, says_nothing, train_scorer
-from dpgnn.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.core.storage import Store
+from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits
 from dpgnn.methods.base import Context, Performance, facts_of
-from dpgnn.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits
-from dpgnn.storage import Store
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Budget
-    from dpgnn.graph import Graph
+    from dpgnn.core.randomness import Streams
+    from dpgnn.data.graph import Graph
     from dpgnn.methods.base import Entry, Prepared
-    from dpgnn.randomness import Streams
 
 Variant = Literal["original", "same-graph"]
 VARIANTS: tuple[Variant, ...] = ("original", "same-graph")

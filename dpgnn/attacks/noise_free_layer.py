@@ -16,12 +16,12 @@ import numpy as np
 
 from dpgnn.attacks import statistics
 from dpgnn.attacks.queries import Target
-from dpgnn.checks import at_least, require
-from dpgnn.methods._aggregate import unit_rows
-from dpgnn.methods._perturb_edges import adjacency_of, degrees
+from dpgnn.core.checks import at_least, require
+from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.undirected import adjacency_of, degrees
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
 
 # runs of each world where no number is asked for; fewer where a state has more float64 values than that
 NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
@@ -71,7 +71,7 @@ def attack(
         level: probability of accusing a true claim.
         rng: of the edge and of all noise.
     """
-    from dpgnn.methods import caribou_fit
+    from dpgnn.methods.caribou import fit as caribou_fit
 
     if num_runs is not None:
         at_least("num_runs", num_runs, 8)

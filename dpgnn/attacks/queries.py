@@ -19,16 +19,16 @@ import scipy.sparse as sp
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.capture import FreshSecrets
-from dpgnn.checks import fail, require
+from dpgnn.core.checks import fail, require
+from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Fitted, Performance, Prepared
-from dpgnn.storage import Store
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.graph import Graph
-    from dpgnn.randomness import Streams
-    from dpgnn.splits import Split
+    from dpgnn.core.randomness import Streams
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 Noise = Literal["frozen", "fresh"]
 NOISES: tuple[Noise, ...] = ("frozen", "fresh")
@@ -165,9 +165,9 @@ def ask(
 
 def noisy_graph(target: Target, graph: Graph, streams: Streams) -> sp.csr_array:
     """The perturbed adjacency that EdgeRand, LapGraph or PertGraph makes of a graph on given streams."""
-    from dpgnn.methods._perturb_edges import symmetric_adjacency, undirected_pairs
-    from dpgnn.methods._perturb_graph import laplace_top_cells, randomized_response
-    from dpgnn.methods.pertgraph import DENSITY, EDGES, directed_answers, undirected_answers
+    from dpgnn.methods.pertgraph.method import DENSITY, EDGES, directed_answers, undirected_answers
+    from dpgnn.methods.shared.noisy_graph import laplace_top_cells, randomized_response
+    from dpgnn.methods.shared.undirected import symmetric_adjacency, undirected_pairs
 
     method, plan = target.entry.method, target.plan
     if method == "pertgraph":
@@ -209,8 +209,8 @@ def _aggregating(
     target: Target, graph: Graph, streams: Streams, prepared: Prepared | None
 ) -> Tensor:
     from dpgnn.attacks.aggregates import node_logits
-    from dpgnn.methods._aggregate_queries import query_logits
-    from dpgnn.methods._perturb_plan import normal_draw
+    from dpgnn.methods.shared.aggregate_queries import query_logits
+    from dpgnn.methods.shared.edge_level import normal_draw
 
     draw = normal_draw(target.context(streams), AGGREGATE)
     if target.at_node_level:
@@ -225,11 +225,11 @@ def _on_pairs(target: Target, graph: Graph, adjacency: sp.csr_array) -> Tensor:
     """The trained network on a perturbed graph."""
     import torch
 
-    from dpgnn.methods._aggregate import symmetric_operator
-    from dpgnn.methods._perturb_train import as_operator
+    from dpgnn.data.rows import normalize_rows
+    from dpgnn.methods.shared.aggregate import symmetric_operator
+    from dpgnn.methods.shared.graph_training import as_operator
     from dpgnn.models.gcn import GCN
     from dpgnn.models.inputs import as_input
-    from dpgnn.rows import normalize_rows
 
     state = {name: value for name, value in target.state.items() if name != "logits"}
     generator = torch.Generator()
@@ -255,7 +255,7 @@ def sum_sage(target: Target, num_features: int, num_classes: int) -> Any:
     """PertGraph's network of the entry's sizes, at inference, with no weights yet."""
     import torch
 
-    from dpgnn.methods._perturb_sage import SumSage
+    from dpgnn.methods.pertgraph.network import SumSage
 
     config = target.entry.options
     return SumSage(
@@ -273,10 +273,10 @@ def sum_sage(target: Target, num_features: int, num_classes: int) -> Any:
 
 def _with_embedding(target: Target, graph: Graph, streams: Streams, noise: Noise) -> Tensor:
     """DPDGC at edge level: features beside the noisy sums, which read no feature."""
-    from dpgnn.methods._head_training import apply_head
-    from dpgnn.methods._perturb_edges import adjacency_of
-    from dpgnn.methods._perturb_plan import normal_draw
-    from dpgnn.methods.dpdgc_fit import _sums
+    from dpgnn.methods.dpdgc.fit import _sums
+    from dpgnn.methods.shared.edge_level import normal_draw
+    from dpgnn.methods.shared.head_training import apply_head
+    from dpgnn.methods.shared.undirected import adjacency_of
 
     config = target.entry.options
     if noise == "frozen":

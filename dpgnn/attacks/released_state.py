@@ -16,7 +16,7 @@ import numpy as np
 from dpgnn.attacks import aggregates, statistics
 from dpgnn.attacks.linkteller import Pairs, claim_tests
 from dpgnn.attacks.queries import PERTURBED_GRAPH, Target, part
-from dpgnn.methods._aggregate import unit_rows
+from dpgnn.methods.shared.aggregate import unit_rows
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Entry

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn import methods, seeds
+from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, released_state
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
 from dpgnn.attacks.queries import PERTURBED_GRAPH, Target
-from dpgnn.checks import at_least, one_of, open_probability, require
+from dpgnn.core import seeds
+from dpgnn.core.checks import at_least, one_of, open_probability, require
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Performance, Prepared, Progress, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.storage import Store
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 Results = list[dict[str, Any]]
 

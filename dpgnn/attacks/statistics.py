@@ -14,7 +14,7 @@ import numpy as np
 
 from dpgnn.audits.one_run import OneRun, lower_bound
 from dpgnn.audits.statistics import rate_bounds
-from dpgnn.checks import non_negative, open_probability, probability, require
+from dpgnn.core.checks import non_negative, open_probability, probability, require
 
 # false-positive rates at which a true-positive rate is reported
 LOW_RATES = (0.001, 0.01, 0.1)

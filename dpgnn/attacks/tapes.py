@@ -54,8 +54,8 @@ def tape_of(target: Target) -> Tape:
 
         return Tape(network=perceptron(entry.options, graph), row_norm=entry.options.row_norm)
     if method == "dp_gnn":
-        from dpgnn.methods._dp_gnn_sample import arcs_of
-        from dpgnn.methods.dp_gnn import _network as convolution
+        from dpgnn.methods.dp_gnn.method import _network as convolution
+        from dpgnn.methods.dp_gnn.sample import arcs_of
 
         config = entry.options
         arcs = arcs_of(graph, symmetrize=config.symmetrize) if config.num_hops else None
@@ -64,21 +64,24 @@ def tape_of(target: Target) -> Tape:
             operator=None if arcs is None else _lists(arcs, graph.num_nodes, config.conv),
         )  # fmt: skip
     if method == "drw":
-        from dpgnn.methods import _drw_data, _drw_fit, _drw_options
+        from dpgnn.methods.drw import data as drw_data
+        from dpgnn.methods.drw import fit as drw_fit
+        from dpgnn.methods.drw import options as drw_options
 
-        config = _drw_options.resolved(entry)
-        network, hops = _drw_fit._network(config, graph), config.sampler != "nodes"
-        edges = _drw_data.undirected(graph)
+        config = drw_options.resolved(entry)
+        network, hops = drw_fit._network(config, graph), config.sampler != "nodes"
+        edges = drw_data.undirected(graph)
         return Tape(
             network=network, row_norm=config.row_norm, first_hop=hops,
             operator=_lists(edges, graph.num_nodes, config.conv) if hops else None,
         )  # fmt: skip
-    from dpgnn.methods import _dpar_fit, _dpar_options
+    from dpgnn.methods.dpar import fit as dpar_fit
+    from dpgnn.methods.dpar import options as dpar_options
 
-    config = _dpar_options.resolved(entry)
+    config = dpar_options.resolved(entry)
     return Tape(
-        network=_dpar_fit.network_of(config, graph, hop=False), row_norm=config.row_norm,
-        operator=sp.csr_array(_dpar_fit.propagation(graph)).astype(np.float64),
+        network=dpar_fit.network_of(config, graph, hop=False), row_norm=config.row_norm,
+        operator=sp.csr_array(dpar_fit.propagation(graph)).astype(np.float64),
         num_averages=config.power_iterations, restart=config.restart,
     )  # fmt: skip
 

@@ -17,9 +17,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpgnn.checks import at_least, one_of
-from dpgnn.graph import Graph
-from dpgnn.splits import Split
+from dpgnn.core.checks import at_least, one_of
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
 
 # leaves opposite to the canary turn around when they read it, quiet ones also where hidden units saturate
 # before they are averaged; orthogonal ones survive row normalisation

@@ -18,13 +18,14 @@ from unittest import mock
 
 import numpy as np
 
-from dpgnn import methods, seeds
+from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
-from dpgnn.code_hash import imported_modules
+from dpgnn.core import seeds
+from dpgnn.core.code_hash import imported_modules
+from dpgnn.core.randomness import SECRET_STREAMS, Streams
+from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Facts, Performance
-from dpgnn.randomness import SECRET_STREAMS, Streams
-from dpgnn.storage import Store
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 # where noisy releases are read first: module, function, position of the release among its arguments (None:
 # it is what the function returns), and whether it is a list of channels whose first is not noisy
 CONSUMERS: tuple[tuple[str, str, int | None], ...] = (
-    ("dpgnn.methods._head_training", "train_head", 1),
-    ("dpgnn.methods._head_private", "private_head", 2),
-    ("dpgnn.methods._perturb_train", "train_gcn", 1),
-    ("dpgnn.methods.pertgraph", "undirected_answers", None),
-    ("dpgnn.methods.pertgraph", "directed_answers", None),
-    ("dpgnn.methods._dpar_rows", "vectors", None),
+    ("dpgnn.methods.shared.head_training", "train_head", 1),
+    ("dpgnn.methods.shared.head_private", "private_head", 2),
+    ("dpgnn.methods.shared.graph_training", "train_gcn", 1),
+    ("dpgnn.methods.pertgraph.method", "undirected_answers", None),
+    ("dpgnn.methods.pertgraph.method", "directed_answers", None),
+    ("dpgnn.methods.dpar.rows", "vectors", None),
 )
 
 # trainings of dpgnn.training.nonprivate: at edge level they read what was released

@@ -13,7 +13,7 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits.capture import Training
 from dpgnn.audits.release_points import Where, measures_of
-from dpgnn.checks import require
+from dpgnn.core.checks import require
 
 # float32 sums of a few clipped rows
 _ROUNDING = 1e-4

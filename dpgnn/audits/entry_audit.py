@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn import methods, seeds
+from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all, parts
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
@@ -24,9 +24,10 @@ from dpgnn.audits.capture import CannotAudit, Case, caught_plan
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.power import Design, detectable
 from dpgnn.audits.statistics import ClaimLine, judge
-from dpgnn.checks import at_least, open_probability, require
+from dpgnn.core import seeds
+from dpgnn.core.checks import at_least, open_probability, require
+from dpgnn.core.storage import Store, sha256_json
 from dpgnn.methods.base import Entry, Facts
-from dpgnn.storage import Store, sha256_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +79,7 @@ class AuditRequest:
     @property
     def fingerprint(self) -> str:
         """Hash of what decides the scores, and of the code that makes them."""
-        from dpgnn.code_hash import code_sha256
+        from dpgnn.core.code_hash import code_sha256
 
         code = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
         fields = {

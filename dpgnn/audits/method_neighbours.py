@@ -25,13 +25,13 @@ from dpgnn.audits.capture import CONSUMERS, PLAIN_TRAININGS, Case, Training, sta
 from dpgnn.audits.compare_worlds import Observed, compare_release, compare_sums, examples_of
 from dpgnn.audits.release_points import POINTS, Where, measures_of
 from dpgnn.audits.worlds import World, make_world, neighbours
-from dpgnn.graph import Graph, is_symmetric
+from dpgnn.data.graph import Graph, is_symmetric
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, facts_of
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import Owner
 from dpgnn.samplers.published import Published
 from dpgnn.samplers.stable import Stable
-from dpgnn.splits import Split
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpgnn.audits.worlds import World, neighbours
-from dpgnn.checks import at_least, positive
+from dpgnn.core.checks import at_least, positive
 from dpgnn.samplers.promise import Change, Promise
 from dpgnn.samplers.subgraphs import Subgraphs, changed_roots
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import binom
 
-from dpgnn.checks import open_probability, require
+from dpgnn.core.checks import open_probability, require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from dpgnn import seeds
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, parts
 from dpgnn.audits import release_audit, training_audit
 from dpgnn.audits.entry_audit import case_of, guarded, one_thread
 from dpgnn.audits.findings import Finding
-from dpgnn.checks import at_least
+from dpgnn.core import seeds
+from dpgnn.core.checks import at_least
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism

@@ -109,7 +109,7 @@ def _hop(
     first: Sequence[Arguments], second: Sequence[Arguments], mechanism: Mechanism, where: Where
 ) -> Move:
     """One hop of an iteration, before its noise."""
-    from dpgnn.methods._aggregate import project_rows, unit_rows
+    from dpgnn.methods.shared.aggregate import project_rows, unit_rows
 
     (a,), (b,) = (
         [{"x0": call["raw"], **call} if "raw" in call else call for call in calls]
@@ -137,7 +137,7 @@ def _embedded(
     """DPDGC's sums of scaled embeddings, for the released weights and for equal ones."""
     import torch
 
-    from dpgnn.methods.dpdgc_fit import _sums as embedded
+    from dpgnn.methods.dpdgc.fit import _sums as embedded
 
     (a,), (b,) = first, second
     moved = 0.0
@@ -252,7 +252,7 @@ def _quantile_counts(
     first: Sequence[Arguments], second: Sequence[Arguments], mechanism: Mechanism, where: Where
 ) -> Move:
     """How many gradient norms are no larger than each candidate."""
-    from dpgnn.methods._dp_gnn_fit import CANDIDATES
+    from dpgnn.methods.dp_gnn.fit import CANDIDATES
 
     counts = []
     for calls in (first, second):
@@ -263,40 +263,44 @@ def _quantile_counts(
 
 
 POINTS: tuple[Point, ...] = (
-    Point(module="dpgnn.methods._aggregate", function="noisy_sums", measures={"aggregate": _sums}),
     Point(
-        module="dpgnn.methods._aggregate",
+        module="dpgnn.methods.shared.aggregate",
+        function="noisy_sums",
+        measures={"aggregate": _sums},
+    ),
+    Point(
+        module="dpgnn.methods.shared.aggregate",
         function="contractive_iteration",
         measures={"aggregate": _hop},
     ),
     Point(
-        module="dpgnn.methods._aggregate",
+        module="dpgnn.methods.shared.aggregate",
         function="released_code_iteration",
         measures={"aggregate": _hop},
     ),
-    Point(module="dpgnn.methods.dpdgc_fit", function="_sums", measures={"aggregate": _embedded}),
+    Point(module="dpgnn.methods.dpdgc.fit", function="_sums", measures={"aggregate": _embedded}),
     Point(
-        module="dpgnn.methods._perturb_graph",
+        module="dpgnn.methods.shared.noisy_graph",
         function="randomized_response",
         measures={"edges": _answers},
     ),
     Point(
-        module="dpgnn.methods._perturb_graph",
+        module="dpgnn.methods.shared.noisy_graph",
         function="block_response",
         measures={"edges": _directed_answers},
     ),
     Point(
-        module="dpgnn.methods._perturb_graph",
+        module="dpgnn.methods.shared.noisy_graph",
         function="keep_density",
         measures={"density": _density},
     ),
     Point(
-        module="dpgnn.methods._perturb_graph",
+        module="dpgnn.methods.shared.noisy_graph",
         function="laplace_top_cells",
         measures={"count": _count, "cells": _laplace_cells},
     ),
     Point(
-        module="dpgnn.methods._dpar_rows",
+        module="dpgnn.methods.dpar.rows",
         function="vectors",
         measures={
             "select": _rows(
@@ -307,7 +311,7 @@ POINTS: tuple[Point, ...] = (
         },
     ),
     Point(
-        module="dpgnn.methods._dp_gnn_fit",
+        module="dpgnn.methods.dp_gnn.fit",
         function="private_quantile",
         measures={"threshold/": _quantile_counts},
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from dpgnn.checks import at_least, open_probability, probability, require
+from dpgnn.core.checks import at_least, open_probability, probability, require
 
 if TYPE_CHECKING:
     from dpgnn.accountants.composition import PrivacyCurve

@@ -20,8 +20,8 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case, Training, _Silent
 from dpgnn.audits.one_run import OneRun, guess
-from dpgnn.randomness import Streams
-from dpgnn.storage import Store
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
 
 if TYPE_CHECKING:
     from torch import Tensor

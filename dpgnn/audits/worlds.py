@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.checks import fail, one_of, require
-from dpgnn.graph import distinct_keys, is_symmetric
+from dpgnn.core.checks import fail, one_of, require
+from dpgnn.data.graph import distinct_keys, is_symmetric
 from dpgnn.samplers.promise import Owner
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 UNITS = {
     "node-features": ("replace-one",),
@@ -89,7 +89,7 @@ def make_world(arcs: np.ndarray, num_nodes: int, train_idx: np.ndarray | None = 
 
 def world_of(graph: Graph, split: Split) -> World:
     """The data set of a graph in its split's setting."""
-    from dpgnn.splits import edges_in_setting
+    from dpgnn.data.splits import edges_in_setting
 
     return make_world(edges_in_setting(graph, split), graph.num_nodes, split.train_idx)
 

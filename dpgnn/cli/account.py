@@ -43,8 +43,8 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: too little or too much is given, or the target cannot be met.
     """
-    from dpgnn import storage
     from dpgnn.accountants.answers import Question, answer, compare
+    from dpgnn.core import storage
 
     if args.out is not None and not args.compare:
         raise ValueError("--out must come with --compare, got --out alone")
@@ -212,7 +212,7 @@ def draw(case: Case, rows: Sequence[ComparisonRow], path: Path) -> None:
     Raises:
         ValueError: the file's ending is neither.
     """
-    from dpgnn import checks, storage
+    from dpgnn.core import checks, storage
 
     kind = path.suffix.lower().lstrip(".")
     checks.require(kind in ("png", "svg"), "out", "end in .png or .svg", str(path))

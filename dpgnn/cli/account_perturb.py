@@ -10,7 +10,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpgnn import checks
+from dpgnn.core import checks
 
 if TYPE_CHECKING:
     from dpgnn.accountants.cases import Case
@@ -51,7 +51,8 @@ def perturb_case(args: argparse.Namespace) -> Case:
 
 def changed_roots(args: argparse.Namespace) -> tuple[int, int]:
     """(d_plus, d_minus) of the training of `--training-*`: of the embedding for dpdgc, else of one record."""
-    from dpgnn.methods import dpdgc, dpdgc_plan
+    from dpgnn.methods.dpdgc import method as dpdgc
+    from dpgnn.methods.dpdgc import plan as dpdgc_plan
 
     if args.method != "dpdgc":
         return _own_roots(args)
@@ -65,7 +66,8 @@ def changed_roots(args: argparse.Namespace) -> tuple[int, int]:
 
 def proved_sensitivity(args: argparse.Namespace) -> str:
     """The L2 change of one release that the method's sound plan proves, for an error message."""
-    from dpgnn.methods import caribou_sensitivity, gap
+    from dpgnn.methods.caribou import sensitivity as caribou_sensitivity
+    from dpgnn.methods.gap import method as gap
 
     edge = args.privacy_unit == "edge"
     if args.method == "caribou" and edge:
@@ -115,7 +117,7 @@ def _sensitivity(args: argparse.Namespace) -> float:
 
 def _own_roots(args: argparse.Namespace) -> tuple[int, int]:
     """Roots of a training that reads no edges: the one node's own."""
-    from dpgnn.methods._perturb_node import CHANGED
+    from dpgnn.methods.shared.node_level import CHANGED
 
     return CHANGED[args.relation]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
     from dpgnn.cli.attack_inputs import Loaded
-    from dpgnn.study import RunKey, Study
+    from dpgnn.study.study import RunKey, Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -62,14 +62,14 @@ def main(args: argparse.Namespace) -> int:
     import torch
 
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
-    from dpgnn.checks import one_of
     from dpgnn.cli.attack_inputs import load, request_of
     from dpgnn.cli.made import require_made
-    from dpgnn.paths import Paths
-    from dpgnn.results.attack_pages import fill_page
-    from dpgnn.results.attacks import attacks_table, read_attacks
-    from dpgnn.results.table import write_table
-    from dpgnn.study import load_study
+    from dpgnn.core.checks import one_of
+    from dpgnn.core.paths import Paths
+    from dpgnn.report.pages.attack_pages import fill_page
+    from dpgnn.report.tables.attacks import attacks_table, read_attacks
+    from dpgnn.report.tables.table import write_table
+    from dpgnn.study.study import load_study
 
     study, paths = load_study(args.study, args.tier), Paths(results=args.results)
     folder = args.out or paths.study(study.name) / "attacks"
@@ -121,9 +121,9 @@ def keys_of(study: Study, args: argparse.Namespace) -> list[RunKey]:
     Raises:
         ValueError: a name that the study does not have, or none of its runs is left.
     """
-    from dpgnn.checks import one_of, require
-    from dpgnn.paths import parse_run
-    from dpgnn.study import RunKey
+    from dpgnn.core.checks import one_of, require
+    from dpgnn.core.paths import parse_run
+    from dpgnn.study.study import RunKey
 
     for name in args.dataset:
         one_of("data set", name, study.config.datasets)
@@ -161,8 +161,8 @@ def attack_one(
 
     from dpgnn import methods
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST, claim_of
-    from dpgnn.code_hash import code_sha256
-    from dpgnn.storage import read_json, sha256_json, write_json
+    from dpgnn.core.code_hash import code_sha256
+    from dpgnn.core.storage import read_json, sha256_json, write_json
 
     path = (
         folder

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
-    from dpgnn.graph import Graph
+    from dpgnn.core.paths import Paths
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry, Prepared
-    from dpgnn.paths import Paths
-    from dpgnn.runner import RunInputs
-    from dpgnn.splits import Split
-    from dpgnn.study import RunKey, Study
+    from dpgnn.run.runner import RunInputs
+    from dpgnn.study.study import RunKey, Study
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +65,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
     from dpgnn.accountants.plan import Budget
     from dpgnn.attacks.request import AttackRequest
-    from dpgnn.runner import resolve_delta
+    from dpgnn.run.runner import resolve_delta
 
     inputs = loaded.inputs
     if loaded.stale:
@@ -91,10 +91,11 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
 def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Hashes of a finished run's record when a run now would have the same; and else what differs."""
-    from dpgnn import methods, runner
-    from dpgnn.code_hash import code_sha256
-    from dpgnn.results.schema import read_record
-    from dpgnn.storage import sha256_json
+    from dpgnn import methods
+    from dpgnn.core.code_hash import code_sha256
+    from dpgnn.core.storage import sha256_json
+    from dpgnn.records.schema import read_record
+    from dpgnn.run import runner
 
     path = folder / "record.json"
     if not path.exists():
@@ -119,7 +120,8 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
 
 def _drawn(study: Study, key: RunKey, entry: Entry, graph: Graph, split: Split) -> Prepared | None:
     """The sample of a run that was not prepared on disk, with the draws of the stage that would."""
-    from dpgnn import methods, seeds
+    from dpgnn import methods
+    from dpgnn.core import seeds
 
     method = methods.get(entry.method)
     spec = method.sampler(entry)

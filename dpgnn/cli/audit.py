@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpgnn.audits.entry_audit import AuditRequest
     from dpgnn.audits.findings import Finding
     from dpgnn.audits.statistics import Verdict
-    from dpgnn.study import RunKey, Study
+    from dpgnn.study.study import RunKey, Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,9 +57,9 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.audits.entry_audit import audit, case_of
     from dpgnn.audits.one_run_audit import audit_in_one_run
-    from dpgnn.paths import Paths
-    from dpgnn.storage import write_json
-    from dpgnn.study import RunKey, load_study
+    from dpgnn.core.paths import Paths
+    from dpgnn.core.storage import write_json
+    from dpgnn.study.study import RunKey, load_study
 
     study = load_study(args.study)
     key = RunKey(
@@ -97,8 +97,8 @@ def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
         folder: the study's attacks/.
         key: of the audit; every repeat counts.
     """
-    from dpgnn.results.attack_verdicts import detects, has_scorer, lower_bound, verdict
-    from dpgnn.results.attacks import full_kind_of, read_attacks
+    from dpgnn.report.tables.attack_verdicts import detects, has_scorer, lower_bound, verdict
+    from dpgnn.report.tables.attacks import full_kind_of, read_attacks
 
     stem = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}"
     found = []
@@ -128,7 +128,7 @@ def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
 
 def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) -> str:
     """Claimed and proved epsilon, and one line for each mechanism with the measured one."""
-    from dpgnn.results.claims_table import proved_elsewhere, proved_of
+    from dpgnn.report.tables.claims_table import proved_elsewhere, proved_of
 
     proved, other = proved_of(claims), proved_elsewhere(claims)
     words = f"claimed epsilon {claims[0].epsilon:.4g}, " + (
@@ -166,11 +166,11 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.accountants.plan import Budget
     from dpgnn.audits.entry_audit import AuditRequest
     from dpgnn.cli.made import require_made
-    from dpgnn.datasets.graph_files import read_graph
-    from dpgnn.paths import Paths
-    from dpgnn.runner import facts_of, resolve_delta
-    from dpgnn.splits import read_split
-    from dpgnn.tiers import epsilon_value
+    from dpgnn.core.paths import Paths
+    from dpgnn.data.files.graph_files import read_graph
+    from dpgnn.data.splits import read_split
+    from dpgnn.run.runner import facts_of, resolve_delta
+    from dpgnn.study.tiers import epsilon_value
 
     paths = Paths(results=args.results)
     require_made(study, key, paths, "audit")

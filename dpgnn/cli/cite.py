@@ -20,9 +20,10 @@ def main(args: argparse.Namespace) -> int:
     """Print the BibTeX entries that the study's data sets and methods need."""
     from pathlib import Path
 
-    from dpgnn import driver, methods
-    from dpgnn.datasets.citations import bibtex_of
-    from dpgnn.study import load_study
+    from dpgnn import methods
+    from dpgnn.data.datasets.citations import bibtex_of
+    from dpgnn.study import driver
+    from dpgnn.study.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
     datasets = sorted({key.dataset for key in study.keys})

@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> int:
-    from dpgnn import datasets
+    from dpgnn.data import datasets
 
     meta = datasets.prepare(args.name, args.out, folder=args.raw, root_seed=args.root_seed)
     print(
@@ -69,7 +69,7 @@ def _prepare(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from dpgnn.datasets.listing import list_datasets
+    from dpgnn.data.raw.listing import list_datasets
 
     for line in list_datasets(args.raw):
         print(line)
@@ -77,7 +77,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _statistics(args: argparse.Namespace) -> int:
-    from dpgnn.results.data_statistics import as_markdown, statistics_rows, write_rows
+    from dpgnn.report.tables.data_statistics import as_markdown, statistics_rows, write_rows
 
     rows = statistics_rows(args.raw)
     if args.out:
@@ -91,9 +91,9 @@ def _statistics(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace) -> int:
-    from dpgnn.checks import require
-    from dpgnn.datasets.template import study_text
-    from dpgnn.storage import write_text
+    from dpgnn.core.checks import require
+    from dpgnn.core.storage import write_text
+    from dpgnn.data.datasets.template import study_text
 
     remedy = "say another file, or delete it to start anew"
     require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
@@ -103,7 +103,7 @@ def _study(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from dpgnn.datasets.validation import problems_of
+    from dpgnn.data.files.validation import problems_of
 
     problems = problems_of(args.path)
     for problem in problems:

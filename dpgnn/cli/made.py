@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpgnn.checks import require
+from dpgnn.core.checks import require
 
 if TYPE_CHECKING:
-    from dpgnn.paths import Paths
-    from dpgnn.study import RunKey, Study
+    from dpgnn.core.paths import Paths
+    from dpgnn.study.study import RunKey, Study
 
 
 def require_made(study: Study, key: RunKey, paths: Paths, purpose: str) -> None:

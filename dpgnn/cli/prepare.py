@@ -28,12 +28,13 @@ def main(args: argparse.Namespace) -> int:
     import dataclasses
     import json
 
-    from dpgnn import methods, seeds
-    from dpgnn.checks import fail
-    from dpgnn.datasets.graph_files import read_graph
+    from dpgnn import methods
+    from dpgnn.core import seeds
+    from dpgnn.core.checks import fail
+    from dpgnn.core.storage import write_json, write_parquet
+    from dpgnn.data.files.graph_files import read_graph
+    from dpgnn.data.splits import edges_in_setting, read_split
     from dpgnn.methods.base import SamplerSpec
-    from dpgnn.splits import edges_in_setting, read_split
-    from dpgnn.storage import write_json, write_parquet
 
     method = methods.get(args.method)
     if method.prepare is None:

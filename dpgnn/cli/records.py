@@ -32,12 +32,12 @@ def add_parser(subparsers: Any) -> None:
 
 def pack_main(args: argparse.Namespace) -> int:
     """Keep the records of a study's planned runs, what their graphs are, and what figures need of them."""
-    from dpgnn import driver
     from dpgnn.cli.report import describe
-    from dpgnn.paths import Paths
-    from dpgnn.results.archive import NAME, REFERENCE, keep_graphs, pack
-    from dpgnn.results.keeping import keep_for_figures
-    from dpgnn.study import load_study
+    from dpgnn.core.paths import Paths
+    from dpgnn.records.archive import NAME, REFERENCE, keep_graphs, pack
+    from dpgnn.report.paper.keeping import keep_for_figures
+    from dpgnn.study import driver
+    from dpgnn.study.study import load_study
 
     file = driver.study_file(args.study, root=Path())
     study = load_study(file, args.tier)
@@ -60,7 +60,7 @@ def check_archive(path: Path) -> None:
     Raises:
         ValueError: no such file, or it does not begin as a Parquet file does.
     """
-    from dpgnn.checks import require
+    from dpgnn.core.checks import require
 
     first = b""
     if path.is_file():
@@ -72,8 +72,8 @@ def check_archive(path: Path) -> None:
 
 def show_main(args: argparse.Namespace) -> int:
     """Print one record, or what there is."""
-    from dpgnn.checks import require
-    from dpgnn.results.archive import read_archive
+    from dpgnn.core.checks import require
+    from dpgnn.records.archive import read_archive
 
     check_archive(args.archive)
     texts = read_archive(args.archive)
@@ -88,7 +88,7 @@ def show_main(args: argparse.Namespace) -> int:
 
 def unpack_main(args: argparse.Namespace) -> int:
     """Write all runs of an archive as files."""
-    from dpgnn.results.archive import unpack
+    from dpgnn.records.archive import unpack
 
     check_archive(args.archive)
     print(f"{args.folder}: {unpack(args.archive, args.folder)} runs", file=sys.stderr)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpgnn.results.info import StudyInfo
-    from dpgnn.study import Study
+    from dpgnn.records.info import StudyInfo
+    from dpgnn.study.study import Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Write a study's report, or the page that joins them."""
-    from dpgnn.results.report import write_joined, write_study
+    from dpgnn.report.pages.report import write_joined, write_study
 
     if args.docs:
         for page in write_pages(args.root):
@@ -47,8 +47,8 @@ def main(args: argparse.Namespace) -> int:
         names = write_joined(args.results, out)
         print(f"{out}: {', '.join(names)}", file=sys.stderr)
         return 0
-    from dpgnn.paths import Paths
-    from dpgnn.study import load_study
+    from dpgnn.core.paths import Paths
+    from dpgnn.study.study import load_study
 
     info = describe(load_study(args.study, args.tier), args.study)
     out = args.out or Paths(results=args.results).study(info.name)
@@ -68,11 +68,11 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
     Raises:
         ValueError: there is no committed record, or a damaged one.
     """
-    from dpgnn.checks import require
-    from dpgnn.results.archive import REFERENCE
-    from dpgnn.results.docs_page import write_docs
-    from dpgnn.results.study_results import gather
-    from dpgnn.study import load_study
+    from dpgnn.core.checks import require
+    from dpgnn.records.archive import REFERENCE
+    from dpgnn.report.pages.docs_page import write_docs
+    from dpgnn.report.pages.study_results import gather
+    from dpgnn.study.study import load_study
 
     stated = sorted((root / "workflow" / "studies").glob("*.yaml"))
     files = [Path("config.yaml"), *(path.relative_to(root) for path in stated)]
@@ -95,7 +95,7 @@ def describe(study: Study, path: Path, root: Path = Path()) -> StudyInfo:
     import dataclasses
 
     from dpgnn import methods
-    from dpgnn.results.info import EntryInfo, StudyInfo
+    from dpgnn.records.info import EntryInfo, StudyInfo
 
     config = study.config
     used = dict.fromkeys(key.entry for key in study.keys)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpgnn.study import RunKey, Study
+    from dpgnn.study.study import RunKey, Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,9 +41,9 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Show an estimate or the status, or run Snakemake and return its exit status."""
-    from dpgnn import driver, progress
-    from dpgnn.study import load_study
-    from dpgnn.workflow import check_datasets
+    from dpgnn.study import driver, progress
+    from dpgnn.study.study import load_study
+    from dpgnn.study.workflow import check_datasets
 
     path = driver.study_file(args.study, root=Path())
     if args.file:
@@ -96,7 +96,7 @@ def runs_of(study: Study, cell: str) -> list[RunKey]:
     Raises:
         ValueError: the study plans no such run.
     """
-    from dpgnn.checks import require
+    from dpgnn.core.checks import require
 
     chosen = [key for key in study.keys if cell in (key.folder, key.folder.rsplit("/", 1)[0])]
     rule = f"be planned by study {study.name}, tier {study.tier}"
@@ -106,6 +106,6 @@ def runs_of(study: Study, cell: str) -> list[RunKey]:
 
 def record_of(study: Study, key: RunKey) -> str:
     """The record file of a run."""
-    from dpgnn.paths import Paths
+    from dpgnn.core.paths import Paths
 
     return str(Paths().run(study.name, key.folder) / "record.json")

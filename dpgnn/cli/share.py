@@ -25,9 +25,9 @@ def main(args: argparse.Namespace) -> int:
     """Share the study and say what was done."""
     from pathlib import Path
 
-    from dpgnn import driver, sharing
-    from dpgnn.checks import require
-    from dpgnn.study import load_study
+    from dpgnn.core.checks import require
+    from dpgnn.study import driver, sharing
+    from dpgnn.study.study import load_study
 
     path = driver.study_file(args.study, root=Path())
     study = load_study(path, args.tier)

@@ -44,9 +44,9 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Read the graph, draw the split, write one file."""
-    from dpgnn import seeds
-    from dpgnn.datasets.graph_files import read_graph, read_meta
-    from dpgnn.splits import make_split, write_split
+    from dpgnn.core import seeds
+    from dpgnn.data.files.graph_files import read_graph, read_meta
+    from dpgnn.data.splits import make_split, write_split
 
     config = setting_of(args)
     # features stay on disk, and edges where the recipe does not look at them
@@ -81,9 +81,9 @@ def setting_of(args: argparse.Namespace) -> Any:
     """
     import json
 
-    from dpgnn import config
-    from dpgnn.checks import fail
-    from dpgnn.splits import SplitConfig
+    from dpgnn.core import config
+    from dpgnn.core.checks import fail
+    from dpgnn.data.splits import SplitConfig
 
     try:
         values = json.loads(args.setting_json)

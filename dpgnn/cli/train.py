@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.paths import RELEASES
+from dpgnn.core.paths import RELEASES
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
+    from dpgnn.core.paths import Paths
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry, Prepared
-    from dpgnn.paths import Paths
-    from dpgnn.runner import RunInputs
-    from dpgnn.splits import Split
-    from dpgnn.study import RunKey, Study
+    from dpgnn.run.runner import RunInputs
+    from dpgnn.study.study import RunKey, Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError, RuntimeError: what went wrong in the only run; of many, how many failed.
     """
-    from dpgnn.memory import keep_freed_memory
+    from dpgnn.core.memory import keep_freed_memory
 
     keep_freed_memory()
     # what imports make stays, so looking for garbage among it is in vain; `run_one` begins to look
@@ -62,10 +62,10 @@ def main(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace) -> int:
     """Make the runs of a command line."""
-    from dpgnn import progress
-    from dpgnn.locks import exclusive
-    from dpgnn.paths import Paths, parse_run
-    from dpgnn.study import RunKey, load_study
+    from dpgnn.core.locks import exclusive
+    from dpgnn.core.paths import Paths, parse_run
+    from dpgnn.study import progress
+    from dpgnn.study.study import RunKey, load_study
 
     study, paths = load_study(args.study), Paths(results=args.results)
     keys = [RunKey(**parse_run(run, name="--run")) for run in args.run]  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def check_device(device: str) -> None:
     Raises:
         ValueError: cuda, and torch was built without it or sees no GPU.
     """
-    from dpgnn.checks import require
+    from dpgnn.core.checks import require
 
     if device == "cpu":
         return
@@ -137,7 +137,7 @@ def train(
     finished: Path | None = None,
 ) -> Any:
     """Load what one run reads, make it, and return its record."""
-    from dpgnn.runner import run_one
+    from dpgnn.run.runner import run_one
 
     inputs = inputs_of(study, key, paths, device=device)
     out = paths.run(study.name, key.folder)
@@ -164,10 +164,10 @@ def inputs_of(
     """
     import dataclasses
 
-    from dpgnn.datasets.graph_files import read_meta
-    from dpgnn.splits import edges_in_setting, read_split
-    from dpgnn.storage import sha256_file
-    from dpgnn.wanted import Wanted
+    from dpgnn.core.storage import sha256_file
+    from dpgnn.data.files.graph_files import read_meta
+    from dpgnn.data.splits import edges_in_setting, read_split
+    from dpgnn.study.wanted import Wanted
 
     stated = Wanted(study).inputs(key, device)
     folder = paths.graph(key.dataset)
@@ -206,8 +206,8 @@ def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> No
 
     Runs on it would look paired with the study's others, and would not be.
     """
-    from dpgnn.checks import fail
-    from dpgnn.storage import parquet_metadata
+    from dpgnn.core.checks import fail
+    from dpgnn.core.storage import parquet_metadata
 
     stated, setting = parquet_metadata(path), study.config.settings[key.setting]
     remedy = f"`dpgnn run {study.name} --target splits` makes it again"
@@ -225,7 +225,7 @@ def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> No
 @functools.lru_cache(maxsize=1)
 def _graph(folder: Path, content_sha256: str) -> Graph:
     """A graph, read once for all runs of a process."""
-    from dpgnn.datasets.graph_files import read_graph
+    from dpgnn.data.files.graph_files import read_graph
 
     return read_graph(folder)
 
@@ -242,8 +242,8 @@ def read_prepared(
     Where the file is missing, `draw` makes the sample, if it is given; that has no sha256.
     """
     from dpgnn import methods
+    from dpgnn.core.storage import read_json, read_parquet, sha256_file
     from dpgnn.methods.base import Prepared
-    from dpgnn.storage import read_json, read_parquet, sha256_file
 
     spec = methods.get(entry.method).sampler(entry)
     if spec is None:

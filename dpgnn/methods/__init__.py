@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import importlib
 
-from dpgnn.checks import one_of
+from dpgnn.core.checks import one_of
 from dpgnn.methods.base import Method
 
 TABLE: dict[str, str] = {
     "mlp": "dpgnn.methods.mlp",
     "gcn": "dpgnn.methods.gcn",
-    "caribou": "dpgnn.methods.caribou",
-    "dp_gnn": "dpgnn.methods.dp_gnn",
+    "caribou": "dpgnn.methods.caribou.method",
+    "dp_gnn": "dpgnn.methods.dp_gnn.method",
     "dp_mlp": "dpgnn.methods.dp_mlp",
     "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
-    "dpdgc": "dpgnn.methods.dpdgc",
+    "dpdgc": "dpgnn.methods.dpdgc.method",
     "edgerand": "dpgnn.methods.edgerand",
-    "gap": "dpgnn.methods.gap",
+    "gap": "dpgnn.methods.gap.method",
     "lapgraph": "dpgnn.methods.lapgraph",
-    "pertgraph": "dpgnn.methods.pertgraph",
-    "dpar": "dpgnn.methods.dpar",
-    "drw": "dpgnn.methods.drw",
+    "pertgraph": "dpgnn.methods.pertgraph.method",
+    "dpar": "dpgnn.methods.dpar.method",
+    "drw": "dpgnn.methods.drw.method",
 }
 
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.accountants.plan import Budget, Ledger, Plan
-from dpgnn.checks import one_of
-from dpgnn.randomness import Streams
-from dpgnn.storage import Store
+from dpgnn.core.checks import one_of
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import torch
 
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 Mode = Literal["nonprivate", "published", "sound"]
 MODES = ("nonprivate", "published", "sound")
@@ -104,7 +104,7 @@ class SamplerSpec:
     @property
     def label(self) -> str:
         """SAMPLER-HASH8, the file's stem."""
-        from dpgnn.storage import sha256_json
+        from dpgnn.core.storage import sha256_json
 
         return f"{self.name}-{sha256_json({'name': self.name, 'params': self.params})[:8]}"
 

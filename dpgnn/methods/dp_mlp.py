@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
+from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -23,13 +24,12 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
-from dpgnn.methods.planning import DPSGDConfig, claim_for, poisson_dp_sgd
-from dpgnn.rows import RowNorm, normalize_rows
+from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
     from dpgnn.models.network import Network
-    from dpgnn.splits import Split
 
 # changed roots when one node changes: (roots of G, roots of G')
 CHANGED_ROOTS = {"add-remove": (1, 0), "replace-one": (1, 1), "null-one": (1, 1)}
@@ -127,7 +127,7 @@ def fit(
 
     Guarantee: the released weights are post-processing of the plan's mechanism.
     """
-    from dpgnn.methods.private_training import run_dp_sgd, scorer
+    from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
     from dpgnn.models.forward import full_graph
     from dpgnn.models.trees import lone_roots
 

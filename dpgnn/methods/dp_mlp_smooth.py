@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.checks import at_least, one_of
+from dpgnn.core.checks import at_least, one_of
 from dpgnn.methods import dp_mlp
-from dpgnn.methods._dp_gnn_sample import arcs_of, mean_over_lists
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -27,11 +26,12 @@ from dpgnn.methods.base import (
     Prediction,
     Prepared,
 )
+from dpgnn.methods.dp_gnn.sample import arcs_of, mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods._perturb_graph_plan import (
-    check_size,
-    pure_claim,
-    require_private,
-    response_mechanism,
-    truthful,
-)
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -26,10 +19,17 @@ from dpgnn.methods.base import (
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.shared.noisy_graph_plan import (
+    check_size,
+    pure_claim,
+    require_private,
+    response_mechanism,
+    truthful,
+)
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 MECHANISM = "edges"
 
@@ -76,9 +76,9 @@ def fit(
 
     Guarantee: edges enter through the planned mechanism alone.
     """
-    from dpgnn.methods._perturb_edges import undirected_pairs
-    from dpgnn.methods._perturb_graph import randomized_response
-    from dpgnn.methods._perturb_train import train_gcn
+    from dpgnn.methods.shared.graph_training import train_gcn
+    from dpgnn.methods.shared.noisy_graph import randomized_response
+    from dpgnn.methods.shared.undirected import undirected_pairs
 
     event = context.ledger.enter(MECHANISM).event
     pairs = randomized_response(
@@ -93,7 +93,7 @@ def fit(
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, on the perturbed graph."""
-    from dpgnn.methods._aggregate_answers import answer
+    from dpgnn.methods.shared.aggregate_answers import answer
 
     return answer(entry, fitted, node_idx)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.checks import at_least, probability, require
+from dpgnn.core.checks import at_least, probability, require
+from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -17,16 +18,15 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
-from dpgnn.rows import RowNorm, normalize_rows
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
     import torch
 
     from dpgnn.accountants.plan import Plan
-    from dpgnn.graph import Graph
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
     from dpgnn.models.gcn import GCN, Operator
-    from dpgnn.splits import Split
 
 
 @dataclass(frozen=True, kw_only=True)

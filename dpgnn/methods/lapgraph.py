@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.checks import open_probability
-from dpgnn.methods._perturb_graph_plan import laplace_mechanism, pure_claim, require_private
+from dpgnn.core.checks import open_probability
 from dpgnn.methods.base import (
     Context,
     Entry,
@@ -21,10 +20,11 @@ from dpgnn.methods.base import (
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.shared.noisy_graph_plan import laplace_mechanism, pure_claim, require_private
 
 if TYPE_CHECKING:
-    from dpgnn.graph import Graph
-    from dpgnn.splits import Split
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
 
 COUNT, CELLS = "count", "cells"
 
@@ -75,9 +75,9 @@ def fit(
 
     Guarantee: edges enter through the planned mechanisms alone.
     """
-    from dpgnn.methods._perturb_edges import undirected_pairs
-    from dpgnn.methods._perturb_graph import laplace_top_cells
-    from dpgnn.methods._perturb_train import train_gcn
+    from dpgnn.methods.shared.graph_training import train_gcn
+    from dpgnn.methods.shared.noisy_graph import laplace_top_cells
+    from dpgnn.methods.shared.undirected import undirected_pairs
 
     scales = {name: context.ledger.enter(name).details["scale"] for name in (COUNT, CELLS)}
     pairs = laplace_top_cells(
@@ -92,7 +92,7 @@ def fit(
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, on the perturbed graph."""
-    from dpgnn.methods._aggregate_answers import answer
+    from dpgnn.methods.shared.aggregate_answers import answer
 
     return answer(entry, fitted, node_idx)
 

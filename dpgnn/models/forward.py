@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dpgnn.checks import require
+from dpgnn.core.checks import require
 from dpgnn.models.network import (
     Activate,
     Add,

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgnn.checks import at_least, one_of, require
-from dpgnn.graph import TASKS, Task
+from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.data.graph import TASKS, Task
 
 Conv = Literal["gcn", "gin", "sage", "gat", "symmetric", "weighted"]
 CONVS = ("gcn", "gin", "sage", "gat", "symmetric", "weighted")

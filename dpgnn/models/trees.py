@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpgnn.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.network import CONVS, Conv
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.subgraphs import Subgraphs

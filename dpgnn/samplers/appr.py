@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpgnn.checks import at_least, non_negative, one_of, open_probability, positive, require
+from dpgnn.core.checks import at_least, non_negative, one_of, open_probability, positive, require
 from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers.adjacency import Adjacency
 from dpgnn.samplers.lists import in_threads

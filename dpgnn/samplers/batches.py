@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpgnn.checks import at_least, probability, require
+from dpgnn.core.checks import at_least, probability, require
 
 
 class Batches(Protocol):

@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from dpgnn.checks import at_least
-from dpgnn.graph import distinct_keys
+from dpgnn.core.checks import at_least
+from dpgnn.data.graph import distinct_keys
 from dpgnn.samplers import _kernels
 from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.lists import Arcs, present_mask, top_k_slots

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpgnn.checks import at_least, require
+from dpgnn.core.checks import at_least, require
 from dpgnn.samplers import _kernels, _ragged
 from dpgnn.samplers.subgraphs import Subgraphs
 

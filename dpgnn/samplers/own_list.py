@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
 from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.lists import (
     Arcs,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
 
 Owner = Literal["source", "target"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.checks import at_least, positive, require
+from dpgnn.core.checks import at_least, positive, require
 from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers._hashing import draw_key, pair_hashes
 from dpgnn.samplers.lists import Arcs

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
 from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, present_mask, top_k_slots
 from dpgnn.samplers.promise import Promise, occurrence_bound, proved

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.checks import at_least, require
+from dpgnn.core.checks import at_least, require
 from dpgnn.samplers import _ragged
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpgnn.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.samplers import _ragged, _walk_kernels
 from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency

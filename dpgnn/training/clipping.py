@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numba import njit
 
-from dpgnn.checks import one_of, positive, require
+from dpgnn.core.checks import one_of, positive, require
 from dpgnn.models.network import Network
 
 # rows of inputs longer than this count as non-finite: see `clip_factors`

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, PoissonRoots, parts
-from dpgnn.checks import at_least, fail, positive, require
+from dpgnn.core.checks import at_least, fail, positive, require
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
 from dpgnn.training.clipping import Clipping, global_clipping
@@ -22,8 +22,8 @@ from dpgnn.training.options import OptimizerConfig
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism
-    from dpgnn.randomness import Streams
-    from dpgnn.storage import Store
+    from dpgnn.core.randomness import Streams
+    from dpgnn.core.storage import Store
 
 Evaluate = Callable[[Mapping[str, Tensor]], Mapping[str, float]]
 

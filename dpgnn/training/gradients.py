@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgnn.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.forward import to_torch
 from dpgnn.models.network import Linear, Network
 from dpgnn.models.trees import Trees

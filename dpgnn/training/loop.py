@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
 from dpgnn.training.optimizers import Optimizer
 
 if TYPE_CHECKING:
-    from dpgnn.storage import Store
+    from dpgnn.core.storage import Store
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from dpgnn.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches
 from dpgnn.training.gradients import RootGradients
@@ -18,8 +18,8 @@ from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig, Selection
 
 if TYPE_CHECKING:
-    from dpgnn.randomness import Streams
-    from dpgnn.storage import Store
+    from dpgnn.core.randomness import Streams
+    from dpgnn.core.storage import Store
 
 Evaluate = Callable[[Mapping[str, Tensor]], Mapping[str, float]]
 

@@ -11,7 +11,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from dpgnn.checks import non_negative, require
+from dpgnn.core.checks import non_negative, require
 from dpgnn.models.network import Network
 from dpgnn.training.clipping import Clipping
 

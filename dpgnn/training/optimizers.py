@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgnn.checks import at_least
+from dpgnn.core.checks import at_least
 from dpgnn.training._adam import moments, move
 from dpgnn.training.options import OptimizerConfig
 

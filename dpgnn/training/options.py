@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpgnn.checks import at_least, non_negative, one_of, positive, probability, require
+from dpgnn.core.checks import at_least, non_negative, one_of, positive, probability, require
 
 Selection = Literal["best_validation", "last"]
 

@@ -23,7 +23,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from dpgnn.checks import at_least, require
+from dpgnn.core.checks import at_least, require
 from dpgnn.models.network import Network
 from dpgnn.models.trees import Trees
 from dpgnn.training.clipping import Clipping

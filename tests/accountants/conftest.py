@@ -12,7 +12,7 @@ from dpgnn.accountants import events
 settings.register_profile("accountants", deadline=None)
 settings.load_profile("accountants")
 
-VECTORS = Path(__file__).parents[1] / "data" / "accounting_vectors.json"
+VECTORS = Path(__file__).parent / "accounting_vectors.json"
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from dpgnn import storage
 from dpgnn.accountants import claims
 from dpgnn.accountants.claims import Claim, from_dict, in_words
 from dpgnn.accountants.events import RELATIONS
+from dpgnn.core import storage
 
 CLAIM = Claim(
     privacy_unit="node-record", relation="add-remove", epsilon=6.774, delta=1.1e-6,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpgnn.accountants import composition, gdp, zcdp
 from dpgnn.accountants.events import GaussianRelease, GumbelTopK, LaplaceRelease, compose
-from dpgnn.methods._dpar_rows import select_gumbel
+from dpgnn.methods.dpar.rows import select_gumbel
 
 
 def top_k(scale=20.0, num_selected=2, sensitivity=1.0):

@@ -10,11 +10,11 @@ import pytest
 from attack_models import SHORT, allowed_auc, fitted, largest_deviation, useless_deviation
 from helpers import two_community_graph
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import hub, noise_free_layer
-from dpgnn.graph import Graph
+from dpgnn.core import config as strict
+from dpgnn.data.graph import Graph
 from dpgnn.methods.base import Entry
 
 BASE = {"num_hops": 3, "contraction": 0.8, "beta": 0.5, "head": SHORT}

@@ -15,8 +15,8 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
 from dpgnn.attacks.request import AttackRequest, Sizes, run_gmia, run_leak, run_linkteller
-from dpgnn.methods._perturb_edges import undirected_pairs
-from dpgnn.results import attack_verdicts as verdicts
+from dpgnn.methods.shared.undirected import undirected_pairs
+from dpgnn.report.tables import attack_verdicts as verdicts
 
 EVERYONE = np.arange(60)
 

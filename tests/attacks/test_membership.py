@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from attack_models import SHORT, allowed_auc, largest_deviation, useless_deviation
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import membership, statistics
 from dpgnn.attacks.member_tests import Asked, claim_tests, label_auc
 from dpgnn.attacks.scorer import AttackModel, _kept, train_scorer
 from dpgnn.cli.attack import words
-from dpgnn.graph import Graph
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import SplitConfig, make_split, membership_splits
 from dpgnn.methods.base import Entry, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.splits import SplitConfig, make_split, membership_splits
 
 SIZES = SplitConfig(kind="membership", inductive=True, num_per_class=60, num_test=120)
 # members and non-members that are asked: one training node of each side is left out; in pairs of one class

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgnn.results import attack_grid, attack_pages, attack_pivots, attacks
-from dpgnn.results import attack_verdicts as verdicts
-from dpgnn.results.table import to_csv, to_markdown
-from dpgnn.study import load_study
+from dpgnn.report.pages import attack_pages
+from dpgnn.report.tables import attack_grid, attack_pivots, attacks
+from dpgnn.report.tables import attack_verdicts as verdicts
+from dpgnn.report.tables.table import to_csv, to_markdown
+from dpgnn.study.study import load_study
 
 Found = Sequence[Mapping[str, Any]]
 

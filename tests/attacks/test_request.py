@@ -14,17 +14,17 @@ import pytest
 import yaml
 from helpers import TOY
 
-from dpgnn import workflow
 from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS, Sizes
 from dpgnn.audits import one_run
 from dpgnn.cli import attack as attack_command
-from dpgnn.results import attack_pivots, attacks
-from dpgnn.results import attack_verdicts as verdicts
-from dpgnn.results.info import StudyInfo
-from dpgnn.results.table import to_csv, to_markdown
-from dpgnn.splits import read_split, write_split
-from dpgnn.storage import read_json, write_json
+from dpgnn.core.storage import read_json, write_json
+from dpgnn.data.splits import read_split, write_split
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.tables import attack_pivots, attacks
+from dpgnn.report.tables import attack_verdicts as verdicts
+from dpgnn.report.tables.table import to_csv, to_markdown
+from dpgnn.study import workflow
 
 RUN = "chains-s.public/lapgraph/eps=1/0"
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.events import parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, training_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
 from dpgnn.audits.one_run_audit import audit_in_one_run
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
 FACTS = Facts(num_nodes=1000, num_train=600, num_features=50, num_classes=7, task="multiclass")
@@ -48,7 +48,7 @@ def test_releases_of_private_edges_are_audited(method):
 
 
 def test_a_randomised_response_that_always_tells_the_truth_is_accused(monkeypatch):
-    from dpgnn.methods import _perturb_graph
+    from dpgnn.methods.shared import noisy_graph as _perturb_graph
 
     called = []
 

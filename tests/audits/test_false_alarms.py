@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, compose_all, parts
@@ -13,6 +12,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, mechanics
 from dpgnn.audits.entry_audit import AuditRequest
 from dpgnn.audits.statistics import ClaimLine, judge, rate_bounds
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
 LEVEL, NUM_RUNS, NUM_STEPS, AUDITS_EACH = 0.001, 30, 3, 40

@@ -6,13 +6,13 @@ import importlib
 import numpy as np
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.events import GaussianRelease
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.audits.capture import CONSUMERS
 from dpgnn.audits.method_neighbours import examine_method, small_world
 from dpgnn.audits.release_points import POINTS
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 
 BUDGET = Budget(epsilon=4.0, delta=1e-3)
@@ -157,6 +157,6 @@ def test_a_gradient_that_mixes_roots_is_seen(monkeypatch):
 
 
 def test_too_small_a_sensitivity_of_a_release_is_seen(monkeypatch):
-    monkeypatch.setattr("dpgnn.methods.gap.SQRT2", 1.0)
+    monkeypatch.setattr("dpgnn.methods.gap.method.SQRT2", 1.0)
     faults = faults_of(entry("gap", "edge"))["aggregate"]
     assert "moves 1.41421 of 1" in faults[0]

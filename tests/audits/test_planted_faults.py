@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits.entry_audit import AuditRequest, Finding, audit, forget
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 
 FULL = {"num_steps": 2, "expected_batch_size": "full"}
@@ -170,7 +170,7 @@ FAULTS = {
         request=lambda: dp_mlp(TRAINING), noticed=fails("noise of every step"),
     ),
     "hub not capped": Fault(
-        target="dpgnn.methods._aggregate_bounds", attribute="own_list_edges", plant=hub_is_kept,
+        target="dpgnn.methods.shared.aggregate_bounds", attribute="own_list_edges", plant=hub_is_kept,
         request=gap, noticed=rejected, claim_test=True,
     ),
 }  # fmt: skip

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dpgnn.audits.worlds import UNITS, make_world, neighbours
-from dpgnn.graph import is_symmetric
+from dpgnn.data.graph import is_symmetric
 
 
 def star(num_leaves=4, extra=1):

@@ -15,7 +15,7 @@ from bad_inputs import MIRROR, OUT, Case, Hostile, check, empty_folder, file_aft
 from bad_inputs import prepare as raw
 
 from dpgnn.__main__ import main
-from dpgnn.datasets.sources import source_of
+from dpgnn.data.raw.sources import source_of
 
 __all__ = ["empty_folder"]
 

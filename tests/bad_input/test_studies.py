@@ -83,7 +83,7 @@ def batch_of_25(entry: str, option: str) -> Callable[[], None]:
 
     def make() -> None:
         from dpgnn import methods
-        from dpgnn.study import load_study
+        from dpgnn.study.study import load_study
 
         study(**{f"entries__{entry}__options__{option}": 25})()
         folder = Path("results/graphs/chains-s")

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.__main__ import main
 from dpgnn.accountants.plan import Budget
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
 FACTS = Facts(num_nodes=2708, num_train=1895, num_features=1433, num_classes=7, task="multiclass")

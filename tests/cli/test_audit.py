@@ -8,9 +8,9 @@ import yaml
 from helpers import TOY
 
 from dpgnn.__main__ import main
-from dpgnn.results.claims_table import audits_table, read_audits
-from dpgnn.storage import read_json
-from dpgnn.workflow import Workflow
+from dpgnn.core.storage import read_json
+from dpgnn.report.tables.claims_table import audits_table, read_audits
+from dpgnn.study.workflow import Workflow
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from dpgnn import methods
 from dpgnn.cli import cite
-from dpgnn.datasets.citations import bibtex_of, read_bibliography
+from dpgnn.data.datasets.citations import bibtex_of, read_bibliography
 
 STUDY = """\
 name: toy

@@ -11,8 +11,8 @@ from helpers import ROOT
 
 from dpgnn.__main__ import main
 from dpgnn.cli import data
-from dpgnn.datasets import read_graph
-from dpgnn.study import resolve
+from dpgnn.data.datasets import read_graph
+from dpgnn.study.study import resolve
 
 DATA_PAGE = ROOT / "docs" / "data.md"
 
@@ -65,7 +65,7 @@ def test_parsing_loads_no_heavy_module():
 
 
 def test_a_study_to_start_from_is_valid(tmp_path, monkeypatch):
-    from dpgnn.study import load_study
+    from dpgnn.study.study import load_study
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "own" / "mine").mkdir(parents=True)
@@ -146,7 +146,7 @@ def documented_example():
 
 
 def test_the_documented_example_makes_every_run_of_its_study(tmp_path, monkeypatch, capsys):
-    from dpgnn.study import load_study
+    from dpgnn.study.study import load_study
 
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "data" / "own" / "friends"
@@ -172,7 +172,7 @@ def test_the_documented_example_makes_every_run_of_its_study(tmp_path, monkeypat
 
 
 def test_a_study_of_a_small_graph_takes_full_batches():
-    from dpgnn.datasets.template import study_text
+    from dpgnn.data.datasets.template import study_text
 
     for name, full in (("chains-s", True), ("cora", False), ("facebook-Rutgers89", False)):
         text = study_text(name)

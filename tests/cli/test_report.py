@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpgnn.cli import report
-from dpgnn.storage import write_json
+from dpgnn.core.storage import write_json
 
 STUDY = """
 name: tiny
@@ -45,11 +45,12 @@ def study(tmp_path: Path) -> Path:
 
 def make_runs(study: Path, results: Path, tier: str) -> None:
     """The stages before the report, as the workflow runs them."""
-    from dpgnn import datasets, seeds
     from dpgnn.cli.train import train
-    from dpgnn.paths import Paths
-    from dpgnn.splits import make_split, write_split
-    from dpgnn.study import load_study
+    from dpgnn.core import seeds
+    from dpgnn.core.paths import Paths
+    from dpgnn.data import datasets
+    from dpgnn.data.splits import make_split, write_split
+    from dpgnn.study.study import load_study
 
     loaded, paths = load_study(study, tier), Paths(results=results)
     graph = datasets.load("chains-s", folder=results / "raw", root_seed=0)

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from dpgnn import datasets, seeds
 from dpgnn.cli import data, split
-from dpgnn.config import ConfigError
-from dpgnn.datasets.graph_files import read_meta
-from dpgnn.splits import SplitConfig, make_split, read_split
-from dpgnn.storage import parquet_metadata
+from dpgnn.core import seeds
+from dpgnn.core.config import ConfigError
+from dpgnn.core.storage import parquet_metadata
+from dpgnn.data import datasets
+from dpgnn.data.files.graph_files import read_meta
+from dpgnn.data.splits import SplitConfig, make_split, read_split
 
 
 def run(*words):
@@ -72,8 +73,8 @@ def test_a_bad_recipe_is_named_by_its_key(graph_folder, tmp_path, recipe, messag
 def test_too_few_nodes_name_data_set_setting_and_remedy(tmp_path):
     import numpy as np
 
-    from dpgnn.datasets import save_graph
-    from dpgnn.graph import Graph
+    from dpgnn.data.datasets import save_graph
+    from dpgnn.data.graph import Graph
 
     graph = Graph(
         name="three", x=np.ones((3, 1), np.float32), y=np.array([0, 1, -1]), num_classes=2,

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from helpers import TOY, write_study
 
-from dpgnn import locks, progress
 from dpgnn.__main__ import main
 from dpgnn.cli import train
 from dpgnn.cli.run import released_budgets
-from dpgnn.study import load_study
+from dpgnn.core import locks
+from dpgnn.study import progress
+from dpgnn.study.study import load_study
 
 RUNS = [f"chains-s.public/dp_mlp/eps={epsilon}/0" for epsilon in (1, 8)]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
 

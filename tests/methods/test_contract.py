@@ -12,12 +12,13 @@ import pytest
 from contract import CASES, DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of, run
 from safetensors.numpy import load_file
 
-from dpgnn import config as strict
-from dpgnn import evaluation, methods
+from dpgnn import methods
 from dpgnn.accountants.plan import Budget, LedgerError
+from dpgnn.core import config as strict
+from dpgnn.core.storage import read_parquet
 from dpgnn.methods.base import Method, Support, facts_of
-from dpgnn.runner import run_one
-from dpgnn.storage import read_parquet
+from dpgnn.run.runner import run_one
+from dpgnn.training import evaluation
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), CASES)
@@ -68,7 +69,7 @@ def test_every_claim_with_a_delta_says_when_it_is_too_large(
         planned.append(plan)
         raise Planned
 
-    monkeypatch.setattr("dpgnn.runner.Ledger", stop)
+    monkeypatch.setattr("dpgnn.run.runner.Ledger", stop)
     entry = entry_of(name, mode, support)
     for delta, said in ((DELTA, False), (0.05, True)):
         with pytest.raises(Planned):

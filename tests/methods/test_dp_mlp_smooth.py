@@ -10,13 +10,13 @@ import pytest
 import torch
 from helpers import two_community_graph
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import Context, Entry, Fitted, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.splits import Split
-from dpgnn.storage import Store
 
 GRAPH = two_community_graph()
 NODES = np.arange(GRAPH.num_nodes)

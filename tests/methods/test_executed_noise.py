@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 from helpers import two_community_graph
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Budget, Ledger
-from dpgnn.methods import caribou_fit, dpdgc_fit, gap_fit
-from dpgnn.methods._aggregate import symmetric_operator
-from dpgnn.methods._perturb_edges import adjacency_of
-from dpgnn.methods._perturb_plan import normal_draw
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.splits import Split
-from dpgnn.storage import Store
+from dpgnn.methods.caribou import fit as caribou_fit
+from dpgnn.methods.dpdgc import fit as dpdgc_fit
+from dpgnn.methods.gap import fit as gap_fit
+from dpgnn.methods.shared.aggregate import symmetric_operator
+from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.undirected import adjacency_of
 
 GRAPH = two_community_graph()
 ORDER = np.random.default_rng(1).permutation(GRAPH.num_nodes)
@@ -115,7 +117,7 @@ def test_gumbel_and_laplace_noise_have_the_planned_scales(
 
 
 def test_gaussian_page_rank_rows_have_the_planned_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpgnn.methods import _dpar_rows
+    from dpgnn.methods.dpar import rows as _dpar_rows
 
     seen, real = [], _dpar_rows.select_gaussian
 

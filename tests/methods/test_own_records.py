@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dpgnn.graph import Graph
-from dpgnn.methods import _dp_gnn_sample, _drw_fit
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import SamplerSpec
+from dpgnn.methods.dp_gnn import sample as _dp_gnn_sample
+from dpgnn.methods.drw import fit as _drw_fit
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.subgraphs import changed_roots, from_table
 from dpgnn.samplers.walks import record_chains
-from dpgnn.splits import Split
 
 
 def test_a_record_of_a_directed_graph_decides_its_own_list_and_no_slot_of_another() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dpgnn.audits.edge_neighbours import examine_edges
 from dpgnn.audits.worlds import make_world
-from dpgnn.graph import is_symmetric
+from dpgnn.data.graph import is_symmetric
 from dpgnn.samplers._hashing import draw_key, pair_hash
 from dpgnn.samplers.degree import MutualDegree, OutDegree
 

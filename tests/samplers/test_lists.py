@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpgnn import storage
+from dpgnn.core import storage
 from dpgnn.samplers.lists import Lists, node_mask, parquet_arcs, shorten, trees
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.published import Published

@@ -1,10 +1,10 @@
 import pytest
 
+from dpgnn.core.storage import canonical_json
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import occurrence_bound
 from dpgnn.samplers.published import Published
 from dpgnn.samplers.stable import Stable
-from dpgnn.storage import canonical_json
 
 
 def test_occurrence_bound_is_the_geometric_sum():

@@ -4,9 +4,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn import storage
 from dpgnn.audits.neighbours import examine_promises
 from dpgnn.audits.worlds import make_world
+from dpgnn.core import storage
 from dpgnn.samplers.rows import (
     ReleasedRows,
     cap_columns,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpgnn import storage
+from dpgnn.core import storage
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.subgraphs import Subgraphs, changed_roots, from_table
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn import storage
 from dpgnn.audits.neighbours import examine, examine_promises
 from dpgnn.audits.worlds import make_world
+from dpgnn.core import storage
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.walks import Walks, partition_from_table, record_chains
 

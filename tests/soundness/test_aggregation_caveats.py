@@ -9,18 +9,18 @@ import scipy.sparse as sp
 from helpers import two_community_graph
 from scipy.stats import norm
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants import gdp
 from dpgnn.accountants.plan import Budget, Ledger
-from dpgnn.graph import Graph
-from dpgnn.methods import gap
-from dpgnn.methods._aggregate_bounds import sampled_edges
-from dpgnn.methods._perturb_graph import block_response, keep_density
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import SplitConfig, make_split
 from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.randomness import Streams
-from dpgnn.splits import SplitConfig, make_split
-from dpgnn.storage import Store
+from dpgnn.methods.gap import method as gap
+from dpgnn.methods.shared.aggregate_bounds import sampled_edges
+from dpgnn.methods.shared.noisy_graph import block_response, keep_density
 
 
 def entry_of(name, unit, relation, **options):

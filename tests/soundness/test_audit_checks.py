@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import GaussianRelease, parts
@@ -14,6 +13,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of
 from dpgnn.audits.statistics import ClaimLine, judge
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
 LINE = ClaimLine.of(

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, parts
@@ -18,6 +17,7 @@ from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.audits.one_run import OneRun
 from dpgnn.audits.one_run_audit import audit_in_one_run
 from dpgnn.audits.worlds import make_world, neighbours
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.audits.neighbours import examine
 from dpgnn.audits.worlds import make_world
-from dpgnn.methods._dp_gnn_options import network_of, sampler_of
-from dpgnn.methods._dp_gnn_sample import training_input
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
+from dpgnn.methods.dp_gnn.options import network_of, sampler_of
+from dpgnn.methods.dp_gnn.sample import training_input
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.training.gradients import RootGradients
 

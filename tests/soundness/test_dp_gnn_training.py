@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from dpgnn import config as strict
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits.neighbours import examine
 from dpgnn.audits.worlds import World, make_world, neighbours
-from dpgnn.methods._dp_gnn_options import network_of, sampler_of
-from dpgnn.methods._dp_gnn_sample import training_input
+from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.dp_gnn.options import network_of, sampler_of
+from dpgnn.methods.dp_gnn.sample import training_input
 from dpgnn.samplers.subgraphs import Subgraphs
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients

@@ -12,10 +12,10 @@ from dpgnn.accountants import gdp, published_dpar
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import PoissonRoots, compose
 from dpgnn.audits.statistics import ClaimLine, judge
-from dpgnn.graph import Graph
-from dpgnn.methods._dpar_options import DPARConfig
-from dpgnn.methods._dpar_rows import draw_members, select_gumbel, vectors
-from dpgnn.splits import Split
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
+from dpgnn.methods.dpar.options import DPARConfig
+from dpgnn.methods.dpar.rows import draw_members, select_gumbel, vectors
 
 # fixed-batches: 10 batches of the roots, 100 epochs, noise 4 C
 NUM_BATCHES, NUM_EPOCHS, NOISE = 10, 100, 4.0

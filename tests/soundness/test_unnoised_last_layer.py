@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dpgnn.methods import caribou_sensitivity as sensitivity
-from dpgnn.methods._aggregate import (
+from dpgnn.methods.caribou import sensitivity
+from dpgnn.methods.shared.aggregate import (
     ContractiveLayer,
     contractive_iteration,
     operator_without_self_loops,
@@ -18,7 +18,7 @@ from dpgnn.methods._aggregate import (
     symmetric_operator,
     unit_rows,
 )
-from dpgnn.methods._perturb_edges import symmetric_adjacency
+from dpgnn.methods.shared.undirected import symmetric_adjacency
 
 LENGTH, HOPS, RUNS = 8, 10, 100
 LAYER = ContractiveLayer(contraction=0.9, alpha1=1.0, beta=10.0)

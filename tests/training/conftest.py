@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from dpgnn.core.randomness import Streams
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import Trees, build_trees, lone_roots, weighted_rows
-from dpgnn.randomness import Streams
 
 
 @pytest.fixture

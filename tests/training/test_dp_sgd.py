@@ -10,11 +10,11 @@ import torch
 
 from dpgnn.accountants.events import FixedSizeRoots, GaussianRelease, PoissonRoots, compose
 from dpgnn.accountants.plan import Mechanism
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
-from dpgnn.randomness import Streams
 from dpgnn.samplers.batches import poisson_batches
-from dpgnn.storage import Store
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
 from dpgnn.training.gradients import RootGradients

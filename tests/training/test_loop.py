@@ -4,7 +4,7 @@ import threading
 import pytest
 import torch
 
-from dpgnn.storage import Store
+from dpgnn.core.storage import Store
 from dpgnn.training.loop import Stopped, run_steps
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from dpgnn.core.storage import Store
 from dpgnn.models.forward import evaluate, per_root_loss
 from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
-from dpgnn.storage import Store
 from dpgnn.training import loop
 from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import global_clipping

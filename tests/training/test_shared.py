@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from dpgnn.randomness import Streams
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
 from dpgnn.samplers.batches import poisson_batches
-from dpgnn.storage import Store
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
 from dpgnn.training.gradients import Execution, RootGradients
@@ -51,10 +51,10 @@ def test_a_process_that_dies_is_named_and_nothing_hangs(problem: Any) -> None:
 def test_a_study_says_how_many_processes_a_run_has(small_graph: Any, tmp_path: Any) -> None:
     from helpers import TOY
 
+    from dpgnn.data.splits import SplitConfig, make_split
     from dpgnn.methods.base import Performance
-    from dpgnn.runner import RunInputs, run_one
-    from dpgnn.splits import SplitConfig, make_split
-    from dpgnn.study import resolve
+    from dpgnn.run.runner import RunInputs, run_one
+    from dpgnn.study.study import resolve
 
     study = resolve(TOY | {"num_processes": 2})
     key = next(key for key in study.keys if key.entry == "dp_mlp")

@@ -10,7 +10,7 @@ import pytest
 from helpers import TOY, copy_repository, planned, run_tool, write_study
 
 from dpgnn.attacks.request import ATTACKS
-from dpgnn.storage import read_json
+from dpgnn.core.storage import read_json
 
 STUDY: dict[str, Any] = copy.deepcopy(TOY) | {"epsilons": ["8"], "attacks": True}
 STUDY["entries"]["lapgraph"] = {

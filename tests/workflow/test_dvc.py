@@ -11,8 +11,8 @@ import pytest
 import yaml
 from helpers import TOY, planned, run_tool, write_study
 
-from dpgnn import sharing
-from dpgnn.study import load_study
+from dpgnn.study import sharing
+from dpgnn.study.study import load_study
 
 SHARE = ("python", "-m", "dpgnn", "share")
 SECRET = "a row of a graph that may not be handed on"

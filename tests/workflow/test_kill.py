@@ -18,8 +18,8 @@ import pytest
 import whole
 from helpers import ROOT, copy_repository, planned
 
-from dpgnn.locks import is_held
-from dpgnn.progress import workflow_lock
+from dpgnn.core.locks import is_held
+from dpgnn.study.progress import workflow_lock
 
 # in the order of the stages; each death is met on the way that the one before left open
 DEATHS: dict[str, dict[str, Any]] = {
@@ -199,7 +199,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(
     tmp_path: Path, fault: dict[str, Any], after: str
 ) -> None:
     code = (
-        "from pathlib import Path; from dpgnn import storage; storage.write_json('x.json', 'new')"
+        "from pathlib import Path; from dpgnn.core import storage; storage.write_json('x.json', 'new')"
     )
     (tmp_path / "x.json").write_text('"old"\n')
     (tmp_path / "fault.json").write_text(json.dumps(fault | {"whom": "process"}))

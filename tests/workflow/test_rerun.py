@@ -14,8 +14,8 @@ import pytest
 from helpers import copy_repository, run_tool
 
 from dpgnn import methods
-from dpgnn.results.archive import read_archive
-from dpgnn.study import load_study
+from dpgnn.records.archive import read_archive
+from dpgnn.study.study import load_study
 
 # a run of every method on a small graph, none of the first repeat
 RUNS = (

@@ -9,8 +9,8 @@ sys.path.insert(0, str(workflow.basedir))
 BIN = shlex.quote(str(Path(sys.executable).parent))
 shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
-from dpgnn.driver import claim
-from dpgnn.workflow import Workflow
+from dpgnn.study.driver import claim
+from dpgnn.study.workflow import Workflow
 
 WORKFLOW = Workflow(
     study_file=config.get("study", "config.yaml"),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import yaml
 
-from dpgnn.study import study_schema
+from dpgnn.study.study import study_schema
 
 FILE = Path(__file__).resolve().parent / "config.schema.yaml"
-NOTE = "# generated from dpgnn/study.py and dpgnn/methods by workflow/schemas/generate.py; do not edit\n"
+NOTE = (
+    "# generated from dpgnn/study and dpgnn/methods by workflow/schemas/generate.py; do not edit\n"
+)
 
 
 def text() -> str:

@@ -142,8 +142,8 @@ class PatchAfterImport(MetaPathFinder):
 
 patches = {}
 if FAULT.exists():
-    patches = {"dpgnn.storage": patch_os, "dpgnn.datasets.graph_files": patch_os}
-    patches["dpgnn.datasets.download"] = patch_download
+    patches = {"dpgnn.core.storage": patch_os, "dpgnn.data.files.graph_files": patch_os}
+    patches["dpgnn.data.raw.download"] = patch_download
 if PACE.exists():
     patches["dpgnn.training.loop"] = patch_loop
 if patches:

@@ -1,0 +1,79 @@
+"""Where everything lies below `results/`, and where releases are kept; the one home of the layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpgnn.core.checks import fail
+
+# private runs of releases, by study and run; nothing removes it
+RELEASES = Path("releases")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Paths of the workflow's artefacts.
+
+    Attributes:
+        results: the root of everything rules make.
+    """
+
+    results: Path = Path("results")
+
+    def graph(self, dataset: str) -> Path:
+        """Folder of nodes.parquet, edges.parquet and graph.json."""
+        return self.results / "graphs" / dataset
+
+    def split(self, dataset: str, setting: str, repeat: int) -> Path:
+        """The split's Parquet file."""
+        return self.results / "splits" / f"{dataset}.{setting}.{repeat}.parquet"
+
+    def prepared(self, dataset: str, setting: str, repeat: int, label: str) -> Path:
+        """The prepared sample's Parquet file; its facts stand in the .json beside it."""
+        return self.results / "prepared" / f"{dataset}.{setting}.{repeat}" / f"{label}.parquet"
+
+    def study(self, study: str) -> Path:
+        """Folder of a study."""
+        return self.results / "studies" / study
+
+    def run(self, study: str, folder: str) -> Path:
+        """Folder of one run; `folder` is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
+        return self.study(study) / "runs" / folder
+
+
+def in_project(path: str | Path, root: Path = Path()) -> Path:
+    """A file's path relative to the project's folder `root` where it lies inside it, else as it is given.
+
+    So that one file has one path: another would be another value of the jobs that it is given to.
+    """
+    place = Path(root, path)
+    whole = place.parent.resolve() / place.name
+    home = root.resolve()
+    return whole.relative_to(home) if whole.is_relative_to(home) else Path(path)
+
+
+def parse_run(folder: str, *, name: str = "run") -> dict[str, str | int]:
+    """dataset, setting, entry, epsilon and repeat of DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+
+    Args:
+        folder: the text.
+        name: what it is, for messages: a flag, for example.
+
+    Raises:
+        ValueError: another form.
+    """
+    rule = "have the form DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
+    parts = folder.strip("/").split("/")
+    if len(parts) != 4 or "." not in parts[0] or not parts[2].startswith("eps="):
+        fail(name, rule, folder)
+    if not (parts[3].isascii() and parts[3].isdigit()):  # isdigit alone takes superscripts
+        fail(name, rule, folder)
+    dataset, setting = parts[0].split(".", 1)
+    return {
+        "dataset": dataset,
+        "setting": setting,
+        "entry": parts[1],
+        "epsilon": parts[2].removeprefix("eps="),
+        "repeat": int(parts[3]),
+    }

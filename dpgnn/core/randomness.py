@@ -1,0 +1,101 @@
+"""Streams: every draw of a run comes from a named stream, seeded (study) or secret (release).
+
+`study`: seeded, recorded, repeatable; right for public data only, because who knows the seed knows the
+noise. `release`: every draw a proof needs secret - noise, batch coins, Gumbel, Laplace, randomised
+response - comes from a cryptographic generator keyed by the operating system; nothing is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpgnn.core import seeds
+from dpgnn.core.checks import one_of
+
+if TYPE_CHECKING:
+    import torch
+
+Randomness = Literal["study", "release"]
+
+# a proof needs these secret; the others (weights, sampler keys, splits) may be published
+SECRET_STREAMS = ("noise", "batches", "gumbel", "laplace", "response", "edges")
+PUBLIC_STREAMS = (
+    "weights", "dropout", "sampler", "resample", "spare", "classes", "thresholds", "random-rows",
+    "column-cap", "clipping-norm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streams:
+    """The named streams of one run.
+
+    Attributes:
+        root_seed: the study's seed.
+        axes: the run's key (dataset, setting, entry, epsilon, repeat); streams of different runs differ.
+        randomness: "study" or "release".
+    """
+
+    root_seed: int
+    axes: Mapping[str, str | int]
+    randomness: Randomness = "study"
+
+    def __post_init__(self) -> None:
+        one_of("randomness", self.randomness, ("study", "release"))
+
+    def is_secret(self, stream: str) -> bool:
+        """Whether the stream is drawn from the operating system and cannot be replayed.
+
+        Raises:
+            ValueError: there is no such stream.
+        """
+        name = stream.split("/")[0]
+        # a misspelt secret stream would be one that can be replayed
+        one_of("stream", name, (*SECRET_STREAMS, *PUBLIC_STREAMS))
+        return self.randomness == "release" and name in SECRET_STREAMS
+
+    def seed(self, stream: str, **extra: str | int) -> int:
+        """A 128-bit seed of a stream that may be published.
+
+        Raises:
+            ValueError: the stream is secret in a release, so it has no seed.
+        """
+        if self.is_secret(stream):
+            raise ValueError(
+                f"stream {stream} must have no seed in a release, got a request for one"
+            )
+        return seeds.child_seed(self.root_seed, stream, **self.axes, **extra)
+
+    def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
+        """A numpy generator; for a secret stream a ChaCha20 keystream keyed by the system."""
+        if self.is_secret(stream):
+            import secrets
+
+            from randomgen import ChaCha
+
+            return np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+        return np.random.Generator(np.random.PCG64DXSM(self.seed(stream, **extra)))
+
+    def torch(self, stream: str, **extra: str | int) -> torch.Generator:
+        """A CPU torch generator for a stream that may be published, e.g. `weights`.
+
+        Raises:
+            ValueError: the stream is secret; draw it with `numpy` instead.
+        """
+        import torch
+
+        if self.is_secret(stream):
+            raise ValueError(
+                f"stream {stream} must be drawn with Streams.numpy in a release, got torch; "
+                "torch's generators are not cryptographic"
+            )
+        return torch.Generator().manual_seed(self.seed(stream, **extra) % 2**63)
+
+    def recorded(self) -> dict[str, Any]:
+        """What the record says of the randomness; a release records no seed."""
+        if self.randomness == "release":
+            return {"kind": "release", "root_seed": None}
+        return {"kind": "study", "root_seed": self.root_seed}

@@ -1,0 +1,124 @@
+"""What is asked of an own graph once its files are read, or of a batch of a large one.
+
+What only the whole graph can answer has a function of its own, which a streamed graph is asked at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.data.custom.raw_graph import Problems, RawGraph
+from dpgnn.data.graph import Features
+
+if TYPE_CHECKING:
+    from dpgnn.data.custom.read import Options
+
+
+def check_features(raw: RawGraph, x: Features, problems: Problems) -> None:
+    """Every feature is finite."""
+    values = x.data if hasattr(x, "indptr") else x
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    where = np.argwhere(bad)[0]
+    if values.ndim == 1:
+        node = int(np.searchsorted(x.indptr, where[0], side="right")) - 1
+        shown = f"node {raw.name_of(node)}"
+    else:
+        node = int(where[0])
+        shown = f"node {raw.name_of(node)}, column {raw.column_name(int(where[1]))}"
+    value = float(values[tuple(where)])
+    count = f"{value}, and {int(bad.sum()) - 1} more" if bad.sum() > 1 else value
+    problems.add(f"{raw.where}: feature of {shown}", "be finite", count, "replace or drop it")
+
+
+def check_labels(raw: RawGraph, y: np.ndarray, options: Options, problems: Problems) -> int:
+    """All labels of a graph; returns the number of classes."""
+    if options.task == "multilabel":
+        check_label_columns(raw.where, y.shape[1], options, problems)
+        return y.shape[1]
+    labelled = y[y >= 0]
+    num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
+    if num_classes > len(labelled) and options.stated_classes is None and len(labelled):
+        # a class that nobody has is more likely an id in the wrong column, and costs memory for each
+        rule = f"be below the number of labelled nodes, {len(labelled)}, where no number is stated"
+        remedy = "state num_classes in graph.yaml, or number the classes 0, 1, 2, ..."
+        shown = f"{num_classes - 1} at node {raw.name_of(int(np.argmax(y)))}"
+        problems.add(f"{raw.where}: labels", rule, shown, remedy)
+        return num_classes
+    check_range(raw, y, num_classes, problems)
+    check_distinct(raw.where, len(np.unique(labelled)), problems)
+    return num_classes
+
+
+def check_label_columns(where: str, number: int, options: Options, problems: Problems) -> None:
+    """There are as many label columns as graph.yaml says."""
+    if options.stated_classes not in (None, number):
+        rule = f"be {options.stated_classes} columns, as graph.yaml says"
+        problems.add(f"{where}: labels", rule, number)
+
+
+def check_range(raw: RawGraph, y: np.ndarray, num_classes: int, problems: Problems) -> None:
+    """Every label is a class or -1."""
+    bad = (y < -1) | (y >= max(num_classes, 1))
+    if bad.any():
+        node = int(np.argmax(bad))
+        rule = f"be a class in 0..{num_classes - 1}, or empty where unlabelled"
+        problems.add(f"{raw.where}: label of node {raw.name_of(node)}", rule, int(y[node]))
+
+
+def check_distinct(where: str, distinct: int, problems: Problems) -> None:
+    """The labels of the whole graph name two classes or more."""
+    if distinct < 2:
+        problems.add(f"{where}: labels", "name two classes or more", f"{distinct} class")
+
+
+def check_edges(
+    raw: RawGraph, source: np.ndarray, target: np.ndarray, options: Options, problems: Problems
+) -> None:
+    """Every edge joins two nodes that are there, stands once and is no loop, as far as graph.yaml asks it."""
+    where, n = f"{raw.where_edges}: edge", raw.num_nodes
+    outside = (source < 0) | (source >= n) | (target < 0) | (target >= n)
+    if outside.any():
+        row = int(np.argmax(outside))
+        shown, remedy = f"{source[row]} -> {target[row]}", "add the node or drop it"
+        problems.add(f"{where} {raw.number_of(row)}", f"join nodes 0..{n - 1}", shown, remedy)
+        return
+    loops = source == target
+    if loops.any() and not options.drop_self_loops:
+        row = int(np.argmax(loops))
+        node = raw.name_of(int(source[row]))
+        remedy = "drop them or set drop_self_loops in graph.yaml"
+        shown = f"{node} -> {node}, and {int(loops.sum()) - 1} more"
+        problems.add(f"{where} {raw.number_of(row)}", "be no self-loop", shown, remedy)
+    if options.drop_duplicates:
+        return
+    keys = source.astype(np.int64) * n + target
+    _, first, count = np.unique(keys, return_index=True, return_counts=True)
+    if (count > 1).any():
+        row = int(first[np.argmax(count > 1)])
+        pair = f"{raw.name_of(int(source[row]))} -> {raw.name_of(int(target[row]))}"
+        remedy = "drop duplicates or set drop_duplicates in graph.yaml"
+        shown = f"{pair} again, {int((count - 1).sum())} duplicates in all"
+        problems.add(f"{where} {raw.number_of(row)}", "stand once", shown, remedy)
+
+
+def check_unlabelled(raw: RawGraph, y: np.ndarray, problems: Problems) -> None:
+    """No node of a part lacks a label."""
+    if raw.codes is None or y.ndim > 1:
+        return
+    bad = (raw.codes >= 0) & (y < 0)
+    if bad.any():
+        node = raw.name_of(int(np.argmax(bad)))
+        problems.add(f"{raw.where}: split of node {node}", "be empty: it has no label", "a part")
+
+
+def check_parts(where: str, codes: Collection[int], problems: Problems) -> None:
+    """The split of the whole graph has nodes to train and to test on; `codes` are those that occur."""
+    for part, code in (("train", 0), ("test", 2)):
+        if code not in codes:
+            remedy = "drop the column split"
+            problems.add(f"{where}: split", f"have {part} nodes", "none", remedy)

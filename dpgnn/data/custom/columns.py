@@ -1,0 +1,202 @@
+"""Columns of own tables -> arrays, the same for a whole table and for a batch of a large one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.core.checks import fail
+from dpgnn.data.custom.raw_graph import Problems
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+PARTS = {"train": 0, "val": 1, "test": 2, "": -1}
+LABEL_COLUMN = re.compile(r"label(_\d+)?")
+ENDS = ("source", "target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of one table.
+
+    Attributes:
+        path: the table, for messages.
+        frame: the rows.
+        first: number of the first of them in the table, from 0.
+        ids: the user's names of nodes, or None when they are positions.
+    """
+
+    path: Path
+    frame: pl.DataFrame
+    first: int = 0
+    ids: list[str] | None = None
+
+    def name_of(self, row: int) -> str:
+        """The user's name of a row's node."""
+        return self.ids[row] if self.ids else str(self.first + row)
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name: one of the two would be read, and nobody could say which.
+
+    Raises:
+        ValueError: names the first of them.
+    """
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        fail(f"{path}: columns", "have different names", f"{', '.join(twice)} twice")
+
+
+def check_schema(path: Path, schema: pa.Schema) -> None:
+    """Refuse a Parquet table that polars cannot hold.
+
+    Raises:
+        ValueError: a name stands twice, or a column is of numbers of 256 bits.
+    """
+    import pyarrow as pa
+
+    check_names(path, schema.names)
+    for field in schema:
+        if pa.types.is_decimal256(field.type):
+            remedy = "write it as float64"
+            fail(f"{path}: column {field.name}", "hold numbers", str(field.type), remedy)
+
+
+def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> list[str]:
+    """All columns of nodes but id, labels and split."""
+    taken = ("id", "split")
+    columns = [name for name in names if name not in taken and not LABEL_COLUMN.fullmatch(name)]
+    if not columns:
+        problems.add(f"{path}: features", "be one column or more", "none")
+    return columns
+
+
+def check_edge_columns(path: Path, names: Sequence[str], problems: Problems) -> bool:
+    """Whether the two ends are there; further columns are noted."""
+    missing = [name for name in ENDS if name not in names]
+    if missing:
+        shown = ", ".join(names)
+        problems.add(f"{path}: column {missing[0]}", "be there", shown, "name the two ends so")
+        return False
+    more = sorted(set(names) - set(ENDS))
+    if more:
+        remedy = "edges carry no weights or features here; drop it"
+        problems.add(f"{path}: column {more[0]}", "not be there", ", ".join(more), remedy)
+    return True
+
+
+def texts_of(column: pl.Series) -> pl.Series:
+    """Cells as texts without blanks around them; "" where a cell is empty or NaN."""
+    import polars as pl
+
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    kinds = (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    if isinstance(column.dtype, kinds) or column.dtype.is_integer():
+        texts = column.cast(pl.String)
+    else:
+        cells = [None if cell is None else str(cell) for cell in column.to_list()]
+        texts = pl.Series(column.name, cells, dtype=pl.String)
+    return texts.str.strip_chars().fill_null("")
+
+
+def numbers(rows: Rows, name: str, problems: Problems) -> np.ndarray | None:
+    """One column as float64; the first cell that is no number is named."""
+    import polars as pl
+
+    column = rows.frame[name]
+    if column.dtype == pl.String:
+        found = column.str.strip_chars().cast(pl.Float64, strict=False)
+    elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        found = column.cast(pl.Float64)
+    else:
+        problems.add(f"{rows.path}: column {name}", "hold numbers", str(column.dtype))
+        return None
+    bad = found.is_null()
+    if bad.any():
+        row = bad.arg_true()[0]
+        value = column[row]
+        more = f", and {bad.sum() - 1} more cells" if bad.sum() > 1 else ""
+        shown = "an empty cell" if value in (None, "") else str(value)
+        where = f"{rows.path}: column {name} of node {rows.name_of(row)}"
+        problems.add(where, "be a number", shown + more)
+        return None
+    return found.to_numpy()
+
+
+def features(rows: Rows, columns: Sequence[str], problems: Problems) -> np.ndarray | None:
+    """The columns as float32, shape (num_rows, num_columns)."""
+    found = [numbers(rows, name, problems) for name in columns]
+    if not found or any(column is None for column in found):
+        return None
+    with np.errstate(over="ignore"):  # what is infinite then is named later
+        return np.stack([c for c in found if c is not None], axis=1).astype(np.float32)
+
+
+def codes(rows: Rows, problems: Problems) -> np.ndarray | None:
+    """The column `split` as int8 parts; None without one."""
+    import polars as pl
+
+    if "split" not in rows.frame.columns:
+        return None
+    texts = texts_of(rows.frame["split"])
+    for cell in texts.unique(maintain_order=True):
+        if cell not in PARTS:
+            where = f"{rows.path}: split of node {rows.name_of(row_of(texts, cell))}"
+            problems.add(where, "be train, val, test or empty", cell)
+            return None
+    return texts.replace_strict(PARTS, return_dtype=pl.Int8).to_numpy()
+
+
+def row_of(texts: pl.Series, cell: str) -> int:
+    """The first row that holds `cell`."""
+    return int((texts == cell).arg_true()[0])
+
+
+def ends(
+    rows: Rows, place: Mapping[str, int] | None, num_nodes: int, problems: Problems
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Positions of the two ends of each edge.
+
+    Args:
+        rows: of the table of edges.
+        place: position of each id; None when nodes have none.
+        num_nodes: of the graph.
+        problems: gets the first end that is no node.
+    """
+    found = []
+    for name in ENDS:
+        column = rows.frame[name]
+        positions = _positions(column, place, num_nodes)
+        bad = positions < 0
+        if bad.any():
+            row = int(np.argmax(bad))
+            known = f"a node in 0..{num_nodes - 1}" if place is None else "an id of a node"
+            shown = texts_of(column.slice(row, 1))[0] or "an empty cell"
+            shown += f", and {int(bad.sum()) - 1} more" if bad.sum() > 1 else ""
+            where = f"{rows.path}: {name} of edge {rows.first + row + 1}"
+            problems.add(where, f"be {known}", shown, "add the node or drop the edge")
+            return None, None
+        found.append(positions)
+    return found[0], found[1]
+
+
+def _positions(column: pl.Series, place: Mapping[str, int] | None, num_nodes: int) -> np.ndarray:
+    """Nodes' positions, int64, -1 where there is no such node."""
+    import polars as pl
+
+    if place is not None:
+        cells = texts_of(column).to_list()
+        return np.array([place.get(cell, -1) for cell in cells], dtype=np.int64)
+    if not column.dtype.is_integer():
+        texts = texts_of(column)
+        column = texts.set(~texts.str.contains(r"^\d{1,18}$"), None)
+    positions = column.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+    return np.where(positions < num_nodes, positions, -1)

@@ -1,0 +1,180 @@
+"""A user's own Parquet tables that are too large to be read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.core.checks import fail, require
+from dpgnn.data.custom import checks, columns
+from dpgnn.data.custom.columns import Rows as TableRows
+from dpgnn.data.custom.labels import label_columns, labels
+from dpgnn.data.custom.raw_graph import Problems, RawGraph
+from dpgnn.data.files.pieces import Pieces, Rows
+from dpgnn.data.files.streaming import Header
+
+if TYPE_CHECKING:
+    from dpgnn.data.custom.read import Options
+
+STREAMED_BYTES = 1 << 30
+ROWS_AT_ONCE = 1 << 16
+TOO_LARGE = "the graph is too large to be searched for it first"
+
+
+def is_large(folder: Path) -> bool:
+    """Whether the graph is two Parquet tables that would take more than 1 GiB in memory."""
+    import pyarrow.parquet as pq
+
+    from dpgnn.data.custom.read import READERS
+
+    tables = [folder / name for name in ("nodes.parquet", "edges.parquet")]
+    formats = [name for name in READERS if (folder / name).exists()]
+    if formats != ["nodes.parquet"] or not tables[1].exists():
+        return False
+    try:
+        found = [pq.read_metadata(path) for path in tables]
+    except (OSError, ValueError):
+        return False  # damaged: the reader of small tables names what is wrong
+    return sum(meta.num_rows * meta.num_columns * 8 for meta in found) > STREAMED_BYTES
+
+
+def pieces(folder: Path, name: str, options: Options) -> Pieces:
+    """The graph of nodes.parquet and edges.parquet, batch by batch.
+
+    Nodes are rows 0, 1, 2, ... (no column id), and what a whole graph would be searched for first is asked
+    of graph.yaml instead: num_classes and drop_duplicates. All else is read and checked as in memory.
+
+    Raises:
+        ValueError: an option or a column is missing, or, while it is read, any value is wrong.
+    """
+    import pyarrow.parquet as pq
+
+    nodes_path, edges_path, yaml = (
+        folder / file for file in ("nodes.parquet", "edges.parquet", "graph.yaml")
+    )
+    num_classes = options.stated_classes or 0
+    require(num_classes > 0, f"{yaml}: num_classes", "be stated", None, TOO_LARGE)
+    require(options.drop_duplicates, f"{yaml}: drop_duplicates", "be true", False, TOO_LARGE)
+    schemas = {path: pq.read_schema(path) for path in (nodes_path, edges_path)}
+    for path, schema in schemas.items():
+        columns.check_schema(path, schema)
+    nodes, edges = schemas[nodes_path].names, schemas[edges_path].names
+    num_nodes = pq.read_metadata(nodes_path).num_rows
+    require(num_nodes > 0, str(nodes_path), "have a row for each node", "no rows")
+    if "id" in nodes:
+        fail(f"{nodes_path}: column id", "not be there", "id", f"number nodes by row; {TOO_LARGE}")
+    problems = Problems()
+    features = columns.feature_columns(nodes_path, nodes, problems)
+    label = label_columns(nodes_path, nodes, options, problems)
+    if options.task == "multilabel":
+        checks.check_label_columns(str(nodes_path), len(label), options, problems)
+    columns.check_edge_columns(edges_path, edges, problems)
+    problems.stop()
+    has_split = "split" in nodes
+
+    def rows() -> Iterator[Rows]:
+        classes, parts = set[int](), set[int]()
+        for batch in _batches(nodes_path):
+            x = columns.features(batch, features, problems)
+            y = labels(batch, label, options, problems)
+            codes = columns.codes(batch, problems)
+            problems.stop()
+            assert x is not None
+            assert y is not None
+            raw = _raw(batch, num_nodes=len(y), codes=codes, columns=features, first=batch.first)
+            checks.check_features(raw, x, problems)
+            checks.check_unlabelled(raw, y, problems)
+            if options.task == "multiclass":
+                checks.check_range(raw, y, num_classes, problems)
+                classes.update(np.unique(y[y >= 0]).tolist())
+            problems.stop()
+            parts.update([] if codes is None else np.unique(codes).tolist())
+            yield x, y, {} if codes is None else {"public": codes}
+        if options.task == "multiclass":
+            checks.check_distinct(str(nodes_path), len(classes), problems)
+        if has_split:
+            checks.check_parts(str(nodes_path), parts, problems)
+        problems.stop()
+
+    def ends() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for batch in _batches(edges_path):
+            source, target = columns.ends(batch, None, num_nodes, problems)
+            problems.stop()
+            assert source is not None
+            assert target is not None
+            raw = _raw(batch, num_nodes=num_nodes, first_edge=batch.first)
+            checks.check_edges(raw, source, target, options, problems)
+            problems.stop()
+            yield source, target
+
+    return Pieces(
+        header=Header(
+            name=name,
+            num_nodes=num_nodes,
+            num_features=len(features),
+            num_classes=num_classes,
+            expected_edges=(1 if options.directed else 2) * pq.read_metadata(edges_path).num_rows,
+            task=options.task,
+            directed=options.directed,
+            splits=("public",) if has_split else (),
+        ),
+        nodes=rows,
+        edges=ends,
+    )
+
+
+def problems_of(folder: Path) -> list[str]:
+    """The first thing that is wrong with a large graph, as its preparation would find it."""
+    from dpgnn.data.custom.read import read_options
+
+    problems = Problems()
+    with problems.caught():
+        found = pieces(folder, folder.name, read_options(folder))
+        for batches in (found.edges(), found.nodes()):
+            for _ in batches:
+                pass
+    return problems.texts
+
+
+def _raw(
+    batch: TableRows,
+    *,
+    num_nodes: int,
+    codes: np.ndarray | None = None,
+    columns: list[str] | None = None,
+    first: int = 0,
+    first_edge: int = 0,
+) -> RawGraph:
+    """What the checks ask of a batch besides the arrays that they are given."""
+    return RawGraph(
+        where=str(batch.path),
+        where_edges=str(batch.path),
+        num_nodes=num_nodes,
+        x=None,
+        y=None,
+        source=None,
+        target=None,
+        codes=codes,
+        columns=columns,
+        first=first,
+        first_edge=first_edge,
+    )
+
+
+def _batches(path: Path) -> Iterator[TableRows]:
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = 0
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+                if batch.num_rows:
+                    yield TableRows(path=path, frame=pl.DataFrame(batch), first=first)
+                first += batch.num_rows
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError) as error:
+        fail(str(path), "be an undamaged Parquet file", str(error), "write it again")

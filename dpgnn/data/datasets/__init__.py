@@ -1,0 +1,283 @@
+"""Raw files -> Graph. One file per source, one line per data set in the table below.
+
+To add a data set: a loader file, its rows in data/sources.csv, its BibTeX in data/citations.bib and
+one line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.checks import fail
+from dpgnn.core.storage import UNFINISHED
+from dpgnn.data.files.graph_files import FILES, read_graph, save_graph, was_cut_short
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.raw.files import RawFiles
+    from dpgnn.data.raw.sources import Source
+
+__all__ = ["TABLE", "entry_of", "load", "prepare", "provenance", "read_graph", "save_graph"]
+
+OWN_FOLDER = Path("data/own")  # a user's own graphs, one folder each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Where a data set's loader is, and what must be said of the graph.
+
+    Attributes:
+        module: below dpgnn.data.datasets; it has either `load(name, files, root_seed) -> Graph`, or
+            `pieces(name, files, root_seed) -> Pieces` for a graph that can be streamed.
+        raw_edges: sources.csv counts the raw file's edges, and the loader compares them itself.
+        caveats: caveat ids that any claim on this graph carries.
+        edge_caveats: those that only methods which read edges carry.
+    """
+
+    module: str
+    raw_edges: bool = False
+    caveats: tuple[str, ...] = ()
+    edge_caveats: tuple[str, ...] = ()
+
+
+# NAME-* stands for every name that starts like it
+TABLE: Mapping[str, Entry] = {
+    "chains-50": Entry(module="chains"),
+    "chains-l": Entry(module="chains"),
+    "chains-m": Entry(module="chains"),
+    "chains-s": Entry(module="chains"),
+    "chains-x": Entry(module="chains"),
+    "citeseer": Entry(module="planetoid"),
+    "computers": Entry(module="npz_graphs"),
+    "cora": Entry(module="planetoid"),
+    "cora_ml": Entry(module="npz_graphs"),
+    "cs": Entry(module="npz_graphs"),
+    "dblp": Entry(module="npz_graphs"),
+    "digits": Entry(module="digits", edge_caveats=("preprocessing",)),
+    "facebook-*": Entry(module="facebook100", caveats=("preprocessing",)),
+    "flickr": Entry(module="graphsaint", raw_edges=True),
+    "ogbn-arxiv": Entry(module="ogb", raw_edges=True),
+    "ogbn-mag": Entry(module="ogb", raw_edges=True),
+    "ogbn-products": Entry(module="ogb", raw_edges=True),
+    "photo": Entry(module="npz_graphs"),
+    "physics": Entry(module="npz_graphs"),
+    "ppi": Entry(module="graphsaint", raw_edges=True),
+    "pubmed": Entry(module="planetoid"),
+    "reddit": Entry(module="reddit"),
+    "reddit-dpar": Entry(module="reddit", caveats=("preprocessing",)),
+    "reddit2": Entry(module="graphsaint", raw_edges=True),
+    "synthetic-*": Entry(module="synthetic"),
+}
+
+
+OWN = Entry(module="custom")
+
+
+def is_stand_in(name: str) -> bool:
+    """Whether a data set is drawn at random, shaped like one that may not be at hand."""
+    return name.startswith("synthetic-")
+
+
+def listed(name: str) -> Entry | None:
+    """The table's entry for a data set; None for a name that is not its own, as a user's own graph."""
+    return TABLE.get(name) or TABLE.get(name.partition("-")[0] + "-*")
+
+
+def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
+    """The table's entry for a data set, or OWN for a user's own graph.
+
+    Raises:
+        ValueError: the name is unknown, and lists what exists; or an own graph has a name of the table.
+    """
+    found, own = listed(name), Path(own_folder) / name
+    if found is not None:
+        # one of the two would be used silently, and nobody could say which
+        if own.is_dir():
+            fail(str(own), "have a name of its own", name, "rename the folder: the name is taken")
+        return found
+    if own.is_dir():
+        return OWN
+    remedy = f"or a folder of your own graph: {own}, see docs/data.md"
+    graphs = Path(own_folder).iterdir() if Path(own_folder).is_dir() else ()
+    known = [*TABLE, *sorted(path.name for path in graphs if path.is_dir())]
+    fail("data set", f"be one of {', '.join(known)}", name, remedy)
+
+
+def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
+    """Check that a data set exists, also where the table has its family only (facebook-*, synthetic-*).
+
+    Raises:
+        ValueError: it does not; lists what does.
+    """
+    from dpgnn.core.checks import one_of
+    from dpgnn.data.datasets.schools import SCHOOLS
+    from dpgnn.data.raw.sources import read_sources
+
+    entry_of(name, own_folder=own_folder)
+    family, _, member = name.partition("-")
+    if is_stand_in(name):
+        one_of("stand-in", name, (known for known in read_sources() if is_stand_in(known)))
+    elif name not in TABLE and family == "facebook":
+        one_of("school of facebook-*", member, SCHOOLS)
+
+
+def check_out(out: Path, source: Path) -> None:
+    """Refuse to write a graph where something else would be lost.
+
+    Args:
+        out: the folder that a graph shall be written to.
+        source: the folder of a user's own graph of that name; it need not exist.
+
+    Raises:
+        ValueError: `out` is the source, or holds files and no graph.json; what a killed write left does not
+            count, the next one removes it.
+    """
+    remedy = "say a folder of its own, such as results/graphs/NAME"
+    if out.resolve() == source.resolve():
+        fail("--out", "not be the folder of the graph's own files", str(out), remedy)
+    held = (path.name for path in out.iterdir()) if out.is_dir() else iter(())
+    kept = sorted(name for name in held if not UNFINISHED.fullmatch(name))
+    if kept and "graph.json" not in kept and not (set(kept) <= set(FILES) and was_cut_short(out)):
+        shown = f"{str(out)!r} with {kept[0]}"
+        raise ValueError(f"--out must be a new or empty folder or a graph's, got {shown}; {remedy}")
+
+
+def load(name: str, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER) -> Graph:
+    """Load a data set from raw files, fetching those that are not here.
+
+    Args:
+        name: a name of the table, or of a folder below `own_folder`.
+        folder: where raw files are kept (data/raw); mirror folders come from DPGNN_MIRROR.
+        root_seed: used by synthetic data sets only.
+        own_folder: holds a user's own graphs, one folder each.
+
+    Returns:
+        a validated graph whose counts are the published ones.
+
+    Raises:
+        ValueError: unknown name, damaged file, or counts other than the published ones.
+        OSError: a raw file is not here and could not be fetched.
+    """
+    from dpgnn.data.custom import read as custom
+    from dpgnn.data.files import pieces
+
+    if entry_of(name, own_folder=own_folder) is OWN:
+        return custom.load_folder(Path(own_folder) / name, name)
+    module, files = _open(name, Path(folder))
+    if hasattr(module, "pieces"):
+        graph = pieces.collect(module.pieces(name, files, root_seed))
+    else:
+        graph = module.load(name, files, root_seed)
+    found = {count: getattr(graph, count) for count in files.source.counts()}
+    _check_counts(name, found, files.source)
+    return graph
+
+
+def prepare(
+    name: str, out: Path, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER
+) -> dict[str, Any]:
+    """Write a data set as a graph folder; large ones are streamed in bounded memory.
+
+    Args:
+        name, folder, root_seed, own_folder: as for `load`.
+        out: the graph's folder, usually results/graphs/NAME.
+
+    Returns:
+        what graph.json holds.
+
+    Raises:
+        ValueError, OSError: as `load`, or as `check_out`; nothing stands in `out` then.
+    """
+    from dpgnn.data.custom import read as custom
+    from dpgnn.data.custom import stream as custom_stream
+    from dpgnn.data.files import pieces
+
+    check_out(Path(out), Path(own_folder) / name)
+    if entry_of(name, own_folder=own_folder) is OWN:
+        own = Path(own_folder) / name
+        if custom_stream.is_large(own):
+            found = custom_stream.pieces(own, name, custom.read_options(own))
+            print(found.header.estimate(), file=sys.stderr)
+            return pieces.write(found, Path(out), provenance=own_provenance(own))
+        graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
+        return save_graph(graph, out, provenance=own_provenance(own))
+    module, files = _open(name, Path(folder))
+    if not hasattr(module, "pieces"):
+        graph = load(name, folder=folder, root_seed=root_seed)
+        return save_graph(graph, out, provenance=provenance(name, folder))
+    found = module.pieces(name, files, root_seed)
+    print(found.header.estimate(), file=sys.stderr)
+    return pieces.write(found, Path(out), provenance=provenance(name, folder))
+
+
+def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:
+    """The loader's module and the data set's raw files."""
+    from dpgnn.data.raw.files import RawFiles
+    from dpgnn.data.raw.sources import source_of
+
+    entry = entry_of(name)
+    module = importlib.import_module(f"dpgnn.data.datasets.{entry.module}")
+    return module, RawFiles(source=source_of(name), folder=folder)
+
+
+def _check_counts(name: str, found: Mapping[str, int], source: Source) -> None:
+    for count, published in source.counts().items():
+        if count == "num_edges" and entry_of(name).raw_edges:
+            continue
+        if found[count] != published:
+            fail(
+                f"{name}: {count}",
+                f"be {published}, the published number",
+                found[count],
+                "the raw file is another version; compare it with data/sources.csv",
+            )
+
+
+def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
+    """Changes when a file of a user's own graph changes; "" for a data set of the table."""
+    from dpgnn.core.storage import sha256_json
+
+    if entry_of(name, own_folder=own_folder) is not OWN:
+        return ""
+    return sha256_json(own_provenance(Path(own_folder) / name))
+
+
+def own_provenance(folder: Path) -> dict[str, Any]:
+    """What graph.json says of a user's own graph: the checksums of its files."""
+    from dpgnn.core.storage import sha256_file
+    from dpgnn.data.custom.read import caveats_of
+
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return {
+        "origin": ["own graph"],
+        "caveats": list(caveats_of(folder)),
+        "raw_sha256": {path.name: sha256_file(path) for path in files},
+    }
+
+
+def provenance(name: str, folder: Path = Path("data/raw")) -> dict[str, Any]:
+    """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json.
+
+    A checksum that nobody publishes is that of the file here, in `folder` or a mirror folder.
+    """
+    from dpgnn.core.storage import sha256_file
+
+    _, files = _open(name, Path(folder))
+    source = files.source
+    found = {raw.file: files.find(raw) for raw in source.files if not raw.sha256}
+    return {
+        "origin": [raw.url or raw.mirror_path for raw in source.files] or ["made by dpgnn"],
+        "version": source.version,
+        "licence": source.licence,
+        "redistribute": source.redistribute,
+        "citation": source.citation,
+        "caveats": list(entry_of(name).caveats),
+        "edge_caveats": list(entry_of(name).edge_caveats),
+        "raw_sha256": {raw.file: raw.sha256 for raw in source.files}
+        | {file: sha256_file(path) if path else "" for file, path in found.items()},
+    }

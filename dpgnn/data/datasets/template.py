@@ -1,0 +1,87 @@
+"""A small study of one data set, to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dpgnn.core.checks import require
+from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of
+from dpgnn.data.datasets.recipes import labelled_nodes
+from dpgnn.data.raw.sources import source_of
+
+STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-+]*")
+
+TEXT = """\
+# A small study of {name}. Every key is explained in docs/configuration.md.
+name: {name}-first
+title: First look at {name}
+root_seed: 2026
+repeats: 3
+epsilons: ["1", "8"]
+baseline: mlp
+
+datasets:
+  {name}: {{settings: [{setting}]}}
+
+settings:
+  # edges between training and test nodes are dropped, so no training node is read at test time
+  {recipe}
+
+entries:
+  mlp: {{method: mlp, mode: nonprivate}}
+  gcn: {{method: gcn, mode: nonprivate}}
+  dp_mlp: {{method: dp_mlp, mode: sound, privacy_unit: node, relation: add-remove{options}}}
+"""
+TRAIN_FRACTION = 0.6
+FRACTIONS = f"train_fraction: {TRAIN_FRACTION}, val_fraction: 0.2"
+RECIPES = {
+    "random": f"random: {{kind: random, inductive: true, {FRACTIONS}}}",
+    "public": "public: {kind: public, inductive: true}  # the parts that the graph brings",
+}
+# up to so many training nodes a step takes all of them: half a batch of the default size is no batch
+SMALL = 512
+FULL_BATCH = ", options: {training: {expected_batch_size: full}}"
+
+
+def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
+    """The YAML text of a study with MLP, GCN and DP-MLP on one data set.
+
+    An own graph that has a split of its own is run in it, and a small graph with full batches.
+
+    Raises:
+        ValueError: no data set and no own graph has that name, or it cannot stand in a path.
+    """
+    own = entry_of(name, own_folder=own_folder) is OWN
+    rule = "be letters, digits, _, - and +"
+    require(bool(STUDY_NAME.fullmatch(name)), "name of a data set", rule, name, "rename its folder")
+    setting, num_train = _own_facts(Path(own_folder) / name) if own else ("random", _listed(name))
+    small = num_train is not None and num_train <= SMALL
+    return TEXT.format(
+        name=name,
+        setting=setting,
+        recipe=RECIPES[setting],
+        options=FULL_BATCH if small else "",
+    )
+
+
+def _own_facts(folder: Path) -> tuple[str, int | None]:
+    """Setting and number of training nodes; the latter is None where nobody has to know or can say."""
+    from dpgnn.data.custom import read as custom
+    from dpgnn.data.custom import stream as custom_stream
+
+    if custom_stream.is_large(folder):
+        return "random", None
+    # what is wrong with a graph is said by `dpgnn data validate`, and again before the first run
+    graph, _ = custom.read_folder(folder, folder.name)
+    if graph is None:
+        return "random", None
+    if "public" in graph.splits:
+        return "public", len(graph.splits["public"]["train"])
+    return "random", round(TRAIN_FRACTION * len(labelled_nodes(graph)))
+
+
+def _listed(name: str) -> int | None:
+    """Training nodes of a data set of the table, as far as its number of nodes is published."""
+    num_nodes = source_of(name).num_nodes
+    return None if num_nodes is None else round(TRAIN_FRACTION * num_nodes)

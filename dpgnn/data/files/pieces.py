@@ -1,0 +1,80 @@
+"""A graph as batches: one description that is either collected in memory or streamed to disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.data.datasets.edges import clean_edges
+from dpgnn.data.files.content import PART_CODES
+from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES, GraphWriter, Header
+from dpgnn.data.graph import Features, Graph
+
+Rows = tuple[Features, np.ndarray, Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """A graph that need never be in memory as a whole.
+
+    Attributes:
+        header: the sizes.
+        nodes: called once; yields (x, y, codes of each split) in order of node.
+        edges: called once; yields (source, target) in any order; reverse edges and duplicates are
+            taken care of by whoever reads.
+    """
+
+    header: Header
+    nodes: Callable[[], Iterator[Rows]]
+    edges: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
+
+
+def collect(pieces: Pieces) -> Graph:
+    """The graph in memory."""
+    header = pieces.header
+    sources, targets = zip(*pieces.edges()) if header.expected_edges else ((), ())
+    none = np.zeros(0, dtype=np.int64)
+    edges = clean_edges(
+        np.concatenate([none, *sources]),
+        np.concatenate([none, *targets]),
+        header.num_nodes,
+        undirected=not header.directed,
+    )
+    xs, ys, parts = zip(*pieces.nodes())
+    x = sp.vstack(xs, format="csr") if sp.issparse(xs[0]) else np.concatenate(xs)
+    splits = {}
+    for name in header.splits:
+        codes = np.concatenate([batch[name] for batch in parts])
+        splits[name] = {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
+    return Graph(
+        name=header.name,
+        x=x,
+        edge_index=edges,
+        y=np.concatenate(ys),
+        num_classes=header.num_classes,
+        task=header.task,
+        directed=header.directed,
+        splits=splits,
+    )
+
+
+def write(
+    pieces: Pieces,
+    folder: Path,
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    scratch: Path = Path("work/streaming"),
+) -> dict[str, Any]:
+    """Stream the graph to a folder in bounded memory; returns what graph.json holds."""
+    with GraphWriter(folder, pieces.header, memory_bytes=memory_bytes, scratch=scratch) as writer:
+        for source, target in pieces.edges():
+            writer.add_edges(source, target)
+        for x, y, parts in pieces.nodes():
+            writer.add_nodes(x, y, parts)
+        return writer.finish(provenance)

@@ -1,0 +1,176 @@
+"""Downloads that resume, verify before they count, and leave nothing half written."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from dpgnn.core.storage import UnwritableError, explain_os_errors, sha256_file
+
+BLOCK_BYTES = 1 << 20
+TIMEOUT_SECONDS = 30.0
+Progress = Callable[[int, int | None], None]
+
+
+class ChecksumError(ValueError):
+    """A raw file is not the published one."""
+
+
+class DownloadError(OSError):
+    """A file could not be fetched; what arrived is kept and the next call resumes."""
+
+
+def download(
+    url: str,
+    target: Path,
+    *,
+    sha256: str,
+    num_bytes: int | None = None,
+    partial_folder: Path = Path("work/downloads"),
+    attempts: int = 4,
+    wait_seconds: float = 1.0,
+    progress: Progress | None = None,
+) -> Path:
+    """Fetch one file, resuming what an earlier call left, and move it to `target` once it is verified.
+
+    Args:
+        url: http or https (file: for tests and mounted media).
+        target: where the verified file shall be.
+        sha256: 64 hexadecimal digits; "" accepts the file and prints what to write in sources.csv.
+        num_bytes: the published size; None when unknown. More bytes than that are never read.
+        partial_folder: where the unfinished file waits, named after the address.
+        attempts: tries in this call before giving up.
+        wait_seconds: pause after the first failed try; doubled after each.
+        progress: called with (bytes here, bytes in all or None); default writes to standard error.
+
+    Returns:
+        `target`.
+
+    Raises:
+        DownloadError: no answer, or the connection broke on every try; the part is kept.
+        ChecksumError: the whole file arrived but is not the published one; it is deleted.
+    """
+    with explain_os_errors(partial_folder):
+        partial_folder.mkdir(parents=True, exist_ok=True)
+    part = partial_folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
+    report = progress or _Printer(target.name)
+    for attempt in range(attempts):
+        try:
+            with explain_os_errors(part):
+                _fetch_rest(url, part, num_bytes, report)
+            break
+        except UnwritableError:
+            raise
+        except (OSError, http.client.HTTPException) as error:
+            refused = isinstance(error, urllib.error.HTTPError) and error.code in (
+                401,
+                403,
+                404,
+                410,
+            )
+            if refused or attempt + 1 == attempts:
+                raise _gave_up(url, target, part, error) from None
+            time.sleep(wait_seconds * 2**attempt)
+    _check(url, part, sha256, num_bytes)
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _move(part, target)
+    return target
+
+
+def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -> None:
+    """Append what is missing to `part`; raises OSError when the connection ends early."""
+    have = part.stat().st_size if part.exists() else 0
+    if num_bytes is not None and have == num_bytes:
+        return
+    request = urllib.request.Request(
+        url, headers={"User-Agent": "dpgnn", "Accept-Encoding": "identity"}
+    )
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # the part is as long as the file, or longer: start over
+            part.unlink()
+            raise OSError("the server has no more bytes than the unfinished file") from None
+        raise
+    with answer:
+        if have and getattr(answer, "status", None) != 206:
+            have = 0  # the server does not resume
+        length = answer.headers.get("Content-Length")
+        total = have + int(length) if length else num_bytes
+        with open(part, "ab" if have else "wb") as file:
+            while block := answer.read(BLOCK_BYTES):
+                file.write(block)
+                have += len(block)
+                report(have, total)
+                if num_bytes is not None and have > num_bytes:
+                    return  # `_check` refuses it; an endless answer must not fill the disk
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and have < total:
+        raise OSError(f"the connection ended after {have} of {total} bytes")
+
+
+def _check(url: str, part: Path, sha256: str, num_bytes: int | None) -> None:
+    size, found = part.stat().st_size, sha256_file(part)
+    if num_bytes is not None and size != num_bytes:
+        part.unlink()
+        raise ChecksumError(
+            f"{url} must have {num_bytes} bytes, got {size}; it was deleted, try again"
+        )
+    if sha256 and found != sha256:
+        part.unlink()
+        raise ChecksumError(
+            f"{url} must have sha256 {sha256}, got {found}; it was deleted; if the publisher changed "
+            "the file, compare it with the counts in data/sources.csv before writing the new sha256"
+        )
+    if not sha256:
+        print(f"{url}: no sha256 is known; this one is {found}, {size} bytes", file=sys.stderr)
+
+
+def _move(part: Path, target: Path) -> None:
+    """Rename, or copy and rename when the folders are on different disks."""
+    try:
+        os.replace(part, target)
+    except OSError:
+        import shutil
+
+        temporary = target.with_name(f".{target.name}.part")
+        try:
+            shutil.copyfile(part, temporary)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        part.unlink()
+
+
+def _gave_up(url: str, target: Path, part: Path, error: Exception) -> DownloadError:
+    kept = part.stat().st_size if part.exists() else 0
+    return DownloadError(
+        f"{url} could not be fetched: {error}; {kept} bytes are kept and the next run resumes. "
+        f"Without a network, place the file at {target} or name a mirror folder in DPGNN_MIRROR"
+    )
+
+
+class _Printer:
+    """One line on standard error, at most twice a second."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.last = name, 0.0
+
+    def __call__(self, have: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self.last < 0.5 and have != total:
+            return
+        self.last = now
+        share = f" of {total / 1e6:.1f} MB ({100 * have / total:.0f} %)" if total else " MB"
+        print(f"{self.name}: {have / 1e6:.1f}{share}", file=sys.stderr)

@@ -1,0 +1,56 @@
+"""What `dpgnn data list` prints: what is here, what would be fetched, under which licence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpgnn.data.datasets import OWN_FOLDER, listed
+from dpgnn.data.raw.files import RawFiles
+from dpgnn.data.raw.sources import Source, read_sources
+
+HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes", "licence")
+
+
+def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
+    """Aligned lines: a header, each data set of data/sources.csv, each own graph; then own graphs whose
+    name is taken.
+
+    Args:
+        raw_folder: where fetched files are kept; mirror folders come from DPGNN_MIRROR.
+        own_folder: a user's own graphs, one folder each.
+    """
+    sources = read_sources()
+    rows: list[tuple[str, ...]] = [HEADER]
+    taken: list[Path] = []
+    rows += [_row(sources[name], raw_folder) for name in sorted(sources)]
+    if own_folder.is_dir():
+        own = sorted(path.name for path in own_folder.iterdir() if path.is_dir())
+        rows += [(name, "here", *"-----", "your own") for name in own if not listed(name)]
+        taken = [own_folder / name for name in own if listed(name)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    ]
+    return lines + [
+        f"{path} cannot be used: the name is taken; rename the folder" for path in taken
+    ]
+
+
+def _row(source: Source, raw_folder: Path) -> tuple[str, ...]:
+    files = RawFiles(source=source, folder=raw_folder)
+    missing = files.missing()
+    if source.name.endswith("-*"):
+        state = "by name"
+    elif not source.files:
+        state = "made here"
+    elif not missing:
+        state = "here"
+    elif all(raw.url for raw in missing):
+        state = "would be fetched"
+    else:
+        state = "place by hand"
+    sizes = [raw.num_bytes for raw in source.files]
+    megabytes = f"{sum(filter(None, sizes)) / 1e6:.1f}" if sizes and all(sizes) else "-"
+    counts = (source.num_nodes, source.num_edges, source.num_features, source.num_classes)
+    shown = tuple("-" if count is None else str(count) for count in counts)
+    return (source.name, state, megabytes, *shown, source.licence)

@@ -1,0 +1,172 @@
+"""data/sources.csv: where each raw file comes from, its checksum, licence and published counts."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from dpgnn.core.checks import fail, one_of
+
+COLUMNS = (
+    "name",
+    "version",
+    "file",
+    "mirror_path",
+    "url",
+    "sha256",
+    "bytes",
+    "licence",
+    "redistribute",
+    "citation",
+    "num_nodes",
+    "num_edges",
+    "num_features",
+    "num_classes",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawFile:
+    """One file of a data set.
+
+    Attributes:
+        file: its name in the format's own words.
+        mirror_path: where it lies below a mirror folder and below data/raw.
+        url: where it is fetched from; "" when it must be placed by hand.
+        sha256: 64 hexadecimal digits; "" when nobody we trust has published it.
+        num_bytes: its size; None when unknown.
+    """
+
+    file: str
+    mirror_path: str
+    url: str
+    sha256: str
+    num_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One data set: its files, terms, citation, and the counts its publishers state.
+
+    Attributes:
+        num_edges: directed edges of the graph as loaded here, or raw edges where the loader says so;
+            None when nobody states it.
+        redistribute: "yes", "no" or "unclear": whether the raw files may be handed on.
+        citation: keys of data/citations.bib, separated by spaces.
+    """
+
+    name: str
+    version: str
+    files: tuple[RawFile, ...]
+    licence: str
+    redistribute: str
+    citation: str
+    num_nodes: int | None
+    num_edges: int | None
+    num_features: int | None
+    num_classes: int | None
+
+    def counts(self) -> dict[str, int]:
+        """The counts that are stated, by the attribute of Graph they belong to."""
+        stated = {
+            "num_nodes": self.num_nodes,
+            "num_edges": self.num_edges,
+            "num_features": self.num_features,
+            "num_classes": self.num_classes,
+        }
+        return {name: value for name, value in stated.items() if value is not None}
+
+
+def data_folder() -> Path:
+    """The repository's data/ folder: beside the package, or in the working folder.
+
+    Raises:
+        FileNotFoundError: neither holds sources.csv.
+    """
+    for folder in (Path(__file__).resolve().parents[3] / "data", Path("data").resolve()):
+        if (folder / "sources.csv").exists():
+            return folder
+    raise FileNotFoundError("data/sources.csv must lie beside the package or in the working folder")
+
+
+@cache
+def read_sources(path: Path | None = None) -> dict[str, Source]:
+    """All data sets of sources.csv by name.
+
+    Raises:
+        ValueError: a column is missing or a number is not one; names the line.
+    """
+    path = path or data_folder() / "sources.csv"
+    rows: dict[str, list[dict[str, str]]] = {}
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            fail(str(path), f"have the columns {', '.join(COLUMNS)}", f"no {', '.join(missing)}")
+        for row in reader:
+            rows.setdefault(row["name"], []).append(row)
+    return {name: _source(path, name, lines) for name, lines in rows.items()}
+
+
+def source_of(name: str) -> Source:
+    """The row of one data set.
+
+    Raises:
+        ValueError: the name is not in sources.csv; lists those that are.
+    """
+    sources = read_sources()
+    family = name.partition("-")[0] + "-*"
+    if name not in sources and family in sources:
+        return _member(sources[family], name)
+    return sources[one_of("data set in sources.csv", name, sources)]
+
+
+def _member(family: Source, name: str) -> Source:
+    """A row `facebook-*` stands for every school; the star is the part of the name after the dash."""
+    member = name.partition("-")[2]
+    files = tuple(
+        replace(
+            raw,
+            file=raw.file.replace("*", member),
+            mirror_path=raw.mirror_path.replace("*", member),
+            url=raw.url.replace("*", member),
+        )
+        for raw in family.files
+    )
+    return replace(family, name=name, files=files)
+
+
+def _source(path: Path, name: str, rows: list[dict[str, str]]) -> Source:
+    first = rows[0]
+
+    def number(row: dict[str, str], column: str) -> int | None:
+        text = row[column].strip()
+        if text and not text.isdigit():
+            fail(f"{path}: {column} of {name}", "be a whole number or empty", text)
+        return int(text) if text else None
+
+    files = tuple(
+        RawFile(
+            file=row["file"],
+            mirror_path=row["mirror_path"],
+            url=row["url"],
+            sha256=row["sha256"],
+            num_bytes=number(row, "bytes"),
+        )
+        for row in rows
+        if row["file"]
+    )
+    return Source(
+        name=name,
+        version=first["version"],
+        files=files,
+        licence=first["licence"],
+        redistribute=first["redistribute"],
+        citation=first["citation"],
+        num_nodes=number(first, "num_nodes"),
+        num_edges=number(first, "num_edges"),
+        num_features=number(first, "num_features"),
+        num_classes=number(first, "num_classes"),
+    )

@@ -1,0 +1,80 @@
+"""Row normalisation of features: it acts on each record by itself, so it changes no neighbouring relation."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from dpgnn.core.checks import one_of
+
+RowNorm = Literal["none", "l1", "l2"]
+
+
+# Norms within them are exact to float32's rounding as they are summed below; beyond them squares underflow or
+# overflow, or 1 / norm does. Ordinary rows keep the bytes they always had.
+SMALL_NORM, LARGE_NORM = 2.0**-40, 2.0**40
+
+
+def normalize_rows(x: Any, kind: RowNorm) -> Any:
+    """Divide each row by its L1 or L2 norm; zero rows stay zero.
+
+    Guarantee: the norm of every other row is 1 up to float32 rounding, however small or large its values are.
+
+    Args:
+        x: float32, shape (num_nodes, num_features), dense or CSR.
+        kind: "none" gives x back.
+
+    Returns:
+        float32, same shape and kind as x.
+    """
+    one_of("row normalisation", kind, ("none", "l1", "l2"))
+    if kind == "none":
+        return x
+    dense = isinstance(x, np.ndarray)
+    # no warning may tell that a row of huge or tiny values is there
+    with np.errstate(over="ignore", under="ignore"):
+        norms = _norms(x, kind)
+        extreme = _extreme_rows(x, norms)
+        norms[extreme] = 0
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
+        if dense:
+            scaled = x * scale[:, None]
+            scaled[extreme] = _in_float64(x[extreme], kind)
+            return scaled
+        import scipy.sparse as sp
+
+        scaled = sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
+        if not len(extreme):
+            return scaled
+        ones = np.ones(len(extreme), dtype=np.float32)
+        places = (extreme, np.arange(len(extreme)))
+        place = sp.csr_array((ones, places), shape=(x.shape[0], len(extreme)))
+        return sp.csr_array(scaled + place @ _in_float64(x[extreme], kind))
+
+
+def _norms(x: Any, kind: RowNorm) -> np.ndarray:
+    """float64, shape (num_nodes,); sums are taken in the dtype of x."""
+    if kind == "l1":
+        values = abs(x)
+    else:
+        values = x * x if isinstance(x, np.ndarray) else x.multiply(x)
+    sums = np.asarray(values.sum(axis=1), dtype=np.float64).reshape(-1)
+    return sums if kind == "l1" else np.sqrt(sums)
+
+
+def _extreme_rows(x: Any, norms: np.ndarray) -> np.ndarray:
+    """Positions of the rows whose norm is not told right, int64, ascending; zero rows are not among them."""
+    rows = np.flatnonzero((norms < SMALL_NORM) | (norms > LARGE_NORM))
+    return rows[np.asarray(abs(x[rows]).sum(axis=1)).ravel() > 0]
+
+
+def _in_float64(x: Any, kind: RowNorm) -> Any:
+    """Rows of float32 normalised in float64, where no square of theirs underflows or overflows."""
+    x = x.astype(np.float64)
+    norms = _norms(x, kind)
+    if isinstance(x, np.ndarray):
+        return (x / norms[:, None]).astype(np.float32)
+    import scipy.sparse as sp
+
+    return sp.csr_array(x.multiply(1 / norms[:, None])).astype(np.float32)

@@ -1,0 +1,345 @@
+"""Graph -> Split: which nodes are trained on, selected on and tested on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpgnn.core.checks import at_least, fail, one_of, require
+from dpgnn.core.storage import (
+    DamagedFileError,
+    column_of,
+    parquet_metadata,
+    read_parquet,
+    values_of,
+    write_parquet,
+)
+from dpgnn.data.datasets import recipes
+from dpgnn.data.datasets.recipes import labelled_nodes
+from dpgnn.data.datasets.truncation import truncate
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+
+Kind = Literal["public", "random", "per_class", "clustered", "caribou", "membership"]
+KINDS = ("public", "random", "per_class", "clustered", "caribou", "membership")
+LOOKING_KINDS = ("clustered", "per_class", "membership")  # at edges, or at the class of each node
+REMEDIES: Mapping[Kind, str] = {
+    "public": "name nodes of each part in the column `split`, or use kind random",
+    "random": "change train_fraction and val_fraction, or give it a column `split` and use kind public",
+    "per_class": "lower num_per_class or num_val",
+    "clustered": "change train_fraction and val_fraction, or use kind random",
+    "caribou": "lower min_class_size, or use kind random",
+    "membership": "lower num_per_class",
+}
+NO_NODES = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitConfig:
+    """One setting of a study.
+
+    Attributes:
+        kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "per_class"
+            (`num_per_class` training nodes a class, then `num_val` and `num_test`), "clustered" (whole
+            communities packed into the fractions, as DP-GNN's ogbn-arxiv-clustered), "caribou"
+            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's). "clustered" looks
+            at private edges, "per_class" and "membership" at private labels: claims carry the caveat
+            `preprocessing`.
+        inductive: True drops every edge whose ends lie in different parts (the disjoint setting);
+            False trains and evaluates on the whole graph (transductive).
+        train_fraction, val_fraction: of the labelled nodes, for "random" and "clustered"; the rest is
+            test.
+        num_per_class: training nodes of each class, for "per_class" and "membership".
+        num_val, num_test: sizes for "per_class"; num_test 0 takes all the rest. For "membership"
+            num_test is the number of nodes left out of training that the attack is tested on.
+        min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all.
+            It looks at private labels: claims carry the caveat `preprocessing`.
+        drop_isolated: nodes without an edge leave the graph after the split is drawn.
+        max_degree: edges are cut down to this many a node by a fixed public rule (`datasets.truncation`),
+            so that a declared degree bound is true; 0 keeps all. Claims then speak of the graph after the
+            cut and carry the caveat `preprocessing`. Undirected graphs only: the rule takes an edge for
+            both directions.
+    """
+
+    kind: Kind = "random"
+    inductive: bool = False
+    train_fraction: float = 0.6
+    val_fraction: float = 0.2
+    num_per_class: int = 20
+    num_val: int = 500
+    num_test: int = 0
+    min_class_size: int = 0
+    drop_isolated: bool = False
+    max_degree: int = 0
+
+    def __post_init__(self) -> None:
+        one_of("kind of split", self.kind, KINDS)
+        total = self.train_fraction + self.val_fraction
+        require(0 < self.train_fraction < 1, "train_fraction", "be in (0, 1)", self.train_fraction)
+        require(0 <= self.val_fraction < 1, "val_fraction", "be in [0, 1)", self.val_fraction)
+        require(
+            total < 1, "train_fraction + val_fraction", "be < 1", total, "leave nodes to test on"
+        )
+        at_least("num_per_class", self.num_per_class, 1)
+        at_least("num_val", self.num_val, 0)
+        at_least("num_test", self.num_test, 0)
+        at_least("min_class_size", self.min_class_size, 0)
+        at_least("max_degree", self.max_degree, 0)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The fields as a mapping, less `max_degree` where it cuts nothing.
+
+        Hashes of configurations are taken over this, so the option has not changed those made before it.
+        """
+        fields = asdict(self)
+        return fields if self.max_degree else {k: v for k, v in fields.items() if k != "max_degree"}
+
+    @property
+    def sizes(self) -> recipes.Sizes:
+        """(per class, validation, test), as the recipes take them."""
+        return self.num_per_class, self.num_val, self.num_test
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Caveat ids that claims on such a split carry: recipes that look at private labels or edges."""
+        looks = self.kind in LOOKING_KINDS or self.min_class_size > 0 or self.drop_isolated
+        looks = looks or self.max_degree > 0
+        return ("preprocessing",) if looks else ()
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether drawing the split looks at edges."""
+        return self.kind == "clustered" or self.drop_isolated
+
+
+# the settings of the papers by name; ogbn and Reddit sets bring their public split
+PAPER_SETTINGS: Mapping[str, SplitConfig] = {
+    "dpgnn-transductive": SplitConfig(kind="public"),
+    "dpgnn-disjoint": SplitConfig(kind="public", inductive=True),
+    "dpgnn-clustered": SplitConfig(
+        kind="clustered", inductive=True, train_fraction=0.67, val_fraction=0.18
+    ),
+    "drw-transductive": SplitConfig(kind="public"),
+    "drw-inductive": SplitConfig(kind="public", inductive=True),
+    "dpar": SplitConfig(kind="random", inductive=True, train_fraction=0.8, val_fraction=0.0),
+    "caribou": SplitConfig(kind="caribou", min_class_size=50, drop_isolated=True),
+    "caribou-facebook": SplitConfig(kind="caribou", min_class_size=1000, drop_isolated=True),
+    "gmia-cora": SplitConfig(kind="membership", inductive=True, num_per_class=90, num_test=630),
+    "gmia-citeseer": SplitConfig(
+        kind="membership", inductive=True, num_per_class=100, num_test=600
+    ),
+    "gmia-pubmed": SplitConfig(
+        kind="membership", inductive=True, num_per_class=1500, num_test=4500
+    ),
+    "gmia-flickr": SplitConfig(
+        kind="membership", inductive=True, num_per_class=1500, num_test=10500
+    ),
+    "gmia-reddit": SplitConfig(
+        kind="membership", inductive=True, num_per_class=500, num_test=20500
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """Disjoint int64 node positions, sorted. Membership is public in every claim of this project.
+
+    Attributes:
+        train_idx, val_idx, test_idx: int64, shape (num,), ascending.
+        inductive: True when edges between parts are dropped, in training and in evaluation.
+        dropped_idx: nodes that the setting takes out of the graph: no part, no edge.
+        max_degree: edges are cut down to this many a node; 0 keeps all.
+    """
+
+    train_idx: np.ndarray
+    val_idx: np.ndarray
+    test_idx: np.ndarray
+    inductive: bool
+    dropped_idx: np.ndarray = field(default_factory=lambda: NO_NODES)
+    max_degree: int = 0
+
+    def __post_init__(self) -> None:
+        parts = np.concatenate([self.train_idx, self.val_idx, self.test_idx, self.dropped_idx])
+        require(
+            len(np.unique(parts)) == len(parts),
+            "split",
+            "have disjoint parts",
+            "a node in two parts",
+        )
+        at_least("split: number of training nodes", len(self.train_idx), 1)
+        at_least("split: number of test nodes", len(self.test_idx), 1)
+        for idx in (self.train_idx, self.val_idx, self.test_idx, self.dropped_idx):
+            idx.setflags(write=False)
+
+    def part_of(self, num_nodes: int) -> np.ndarray:
+        """int8, shape (num_nodes,): 0 train, 1 val, 2 test, -1 in no part, -2 taken out."""
+        part = np.full(num_nodes, -1, dtype=np.int8)
+        part[self.dropped_idx] = -2
+        for code, idx in enumerate((self.train_idx, self.val_idx, self.test_idx)):
+            part[idx] = code
+        return part
+
+
+def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -> Split:
+    """Draw a split by the recipe in `config`.
+
+    Args:
+        graph: only labelled nodes enter a part. Features are not looked at; edges by "clustered" and
+            `drop_isolated` only.
+        config: the recipe.
+        rng: used by "random", "per_class" and "membership"; "public", "clustered" and "caribou" draw
+            nothing from it, so their repeats share one split.
+
+    Raises:
+        ValueError: the graph has no public split, a class has too few labelled nodes, or a directed graph
+            shall be cut to a largest degree.
+    """
+    if config.max_degree:
+        _refuse_directed(graph, config.max_degree)
+    if config.kind == "public":
+        if "public" not in graph.splits:
+            fail(f"split of {graph.name}", "be a kind it has", "public", "use random or per_class")
+        public = graph.splits["public"]
+        parts = public["train"], public["val"], public["test"]
+    elif config.kind == "random":
+        order = rng.permutation(labelled_nodes(graph))
+        parts = recipes.cut(order, config.train_fraction, config.val_fraction)
+    elif config.kind == "clustered":
+        parts = recipes.clustered(graph, config.train_fraction, config.val_fraction)
+    elif config.kind == "caribou":
+        parts = recipes.caribou(graph)
+    elif config.kind == "per_class":
+        parts = recipes.per_class(graph, config.sizes, rng=rng)
+    else:
+        return membership_splits(graph, config, rng=rng)[0]
+    return _split(graph, config, parts)
+
+
+def membership_splits(
+    graph: Graph, config: SplitConfig, *, rng: np.random.Generator
+) -> tuple[Split, Split]:
+    """G-MIA's target and shadow split, disjoint; the first is what kind "membership" draws.
+
+    Each trains on `num_per_class` nodes of every class and tests the attack on `num_test` nodes that it
+    was not trained on.
+
+    Raises:
+        ValueError: a class has fewer than 2 * num_per_class nodes, or too few nodes remain.
+
+    Source: Olatunji et al. (2021), arXiv:2101.06570, setting TSTF.
+    """
+    at_least(f"split of {graph.name}: num_test", config.num_test, 1)
+    target, shadow = recipes.membership(graph, config.sizes, rng=rng)
+    return _split(graph, config, target), _split(graph, config, shadow)
+
+
+def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
+    """edge_index seen in the split's setting: all edges, or only those inside one part.
+
+    Edges of nodes that the setting takes out of the graph are left out in both. What is left is cut down to
+    the split's `max_degree`, if it has one.
+
+    Returns:
+        int64, shape (2, num_kept); node ids are the graph's.
+
+    Raises:
+        ValueError: a directed graph shall be cut to a largest degree.
+    """
+    if split.max_degree:
+        _refuse_directed(graph, split.max_degree)
+    edges = graph.edge_index
+    if split.inductive or len(split.dropped_idx):
+        part = split.part_of(graph.num_nodes)
+        source, target = part[edges[0]], part[edges[1]]
+        if split.inductive:
+            edges = edges[:, (source == target) & (source >= 0)]
+        else:
+            edges = edges[:, (source > -2) & (target > -2)]
+    return truncate(edges, graph.num_nodes, split.max_degree) if split.max_degree else edges
+
+
+def write_split(
+    path: str | os.PathLike[str],
+    split: Split,
+    *,
+    num_nodes: int,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a split atomically: one int8 column `part` (0 train, 1 val, 2 test, -1 none, -2 out).
+
+    Args:
+        path: usually results/splits/DATASET.SETTING.REPEAT.parquet.
+        split: the parts.
+        num_nodes: of the graph, one row each.
+        metadata: kept beside the column: dataset, setting, repeat, the recipe, the graph's hash.
+    """
+    import pyarrow as pa
+
+    table = pa.table({"part": column_of(split.part_of(num_nodes))})
+    stated: dict[str, Any] = {**(metadata or {}), "inductive": split.inductive}
+    if split.max_degree:
+        stated["max_degree"] = split.max_degree
+    write_parquet(path, table, metadata=stated)
+
+
+def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) -> Split:
+    """Read a split that `write_split` wrote.
+
+    Args:
+        path: the file.
+        num_nodes: when given, the file must have that many rows.
+
+    Raises:
+        DamagedFileError: missing, damaged, or of another graph.
+    """
+    part = values_of(read_parquet(path, ["part"])["part"])
+    metadata = parquet_metadata(path)
+    if "inductive" not in metadata or not np.isin(part, (-2, -1, 0, 1, 2)).all():
+        raise DamagedFileError(f"{path} must be a split of dpgnn; delete it and run `dpgnn split`")
+    if num_nodes is not None and len(part) != num_nodes:
+        raise DamagedFileError(
+            f"{path} must have {num_nodes} rows, one a node, got {len(part)}; it belongs to another "
+            "graph: delete it and run `dpgnn split`"
+        )
+    train, val, test, dropped = (np.flatnonzero(part == code) for code in (0, 1, 2, -2))
+    return Split(
+        train_idx=train,
+        val_idx=val,
+        test_idx=test,
+        inductive=bool(metadata["inductive"]),
+        dropped_idx=dropped,
+        max_degree=int(metadata.get("max_degree", 0)),
+    )
+
+
+def _refuse_directed(graph: Graph, max_degree: int) -> None:
+    """The cut gives both directions of what it keeps, so a directed graph would gain edges."""
+    rule, remedy = "be 0 for a directed graph", "bound its degrees in the method's options instead"
+    require(not graph.directed, f"split of {graph.name}: max_degree", rule, max_degree, remedy)
+
+
+def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
+    """The parts without the nodes that the setting takes out of the graph."""
+    dropped = recipes.dropped_nodes(
+        graph, min_class_size=config.min_class_size, drop_isolated=config.drop_isolated
+    )
+    train, val, test = (np.sort(part[~np.isin(part, dropped)]) for part in parts)
+    labelled = len(labelled_nodes(graph))
+    for name, part in (("training", train), ("test", test)):
+        what = f"split of {graph.name}, kind {config.kind}: number of {name} nodes"
+        remedy = f"{labelled} of its nodes have a label: {REMEDIES[config.kind]}"
+        at_least(what, len(part), 1, remedy)
+    return Split(
+        train_idx=train,
+        val_idx=val,
+        test_idx=test,
+        inductive=config.inductive,
+        dropped_idx=dropped,
+        max_degree=config.max_degree,
+    )

@@ -1,0 +1,166 @@
+"""CARIBOU's runs: encode, iterate with noise, train the head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.shared.aggregate import (
+    ContractiveLayer,
+    Draw,
+    contractive_iteration,
+    empty_rows,
+    operator_without_self_loops,
+    released_code_iteration,
+    symmetric_operator,
+)
+from dpgnn.methods.shared.aggregate_bounds import reading_matrix
+from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.head_private import FittedWithRows, private_encoder, private_head
+from dpgnn.methods.shared.head_training import encode, train_head
+from dpgnn.methods.shared.node_level import AGGREGATE
+from dpgnn.methods.shared.undirected import adjacency_of, check_degree_promise
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.methods.caribou.options import CaribouConfig
+
+
+def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+    """Edge level, or no privacy: encoder and head without noise, X_K once.
+
+    Guarantee: edges enter through the planned mechanism alone; of its states only the last leaves the
+    function. Not so for `variant: as-released`, see `released_code_iteration`.
+    """
+    config: CaribouConfig = entry.options
+    adjacency = adjacency_of(graph)
+    check_degree_promise(
+        adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
+    )
+    if _is_released_code(entry):
+        return _released_code(entry, adjacency, graph, split, plan, context)
+    x0, weights = encode(config.head, graph, split, context)
+    channels = edge_channels(
+        entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
+    )
+    weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
+    head, history = train_head(config.head, channels, graph, split, context)
+    return Fitted(state=weights | head, history=tuple(history))
+
+
+def edge_channels(
+    entry: Entry,
+    graph: Graph,
+    x0: np.ndarray,
+    adjacency: sp.csr_array,
+    noise_stddev: float,
+    draw: Draw,
+) -> list[np.ndarray]:
+    """What the head reads at edge level: X0 and X_K, or the released code's last state alone."""
+    config: CaribouConfig = entry.options
+    if _is_released_code(entry):
+        last = released_code_iteration(
+            _layer(config),
+            operator_without_self_loops(adjacency),
+            graph.dense_x().astype(np.float64),
+            num_hops=config.num_hops,
+            noise_stddev=noise_stddev,
+            draw=draw,
+            noise_free_layer=config.noise_free_layer,
+        )
+        return [last]
+    last = contractive_iteration(
+        _layer(config),
+        symmetric_operator(adjacency, padding=config.padding or 1),
+        x0,
+        num_hops=config.num_hops,
+        noise_stddev=noise_stddev,
+        draw=draw,
+    )
+    return [x0, last]
+
+
+def fit_node(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
+) -> Fitted:
+    """Node level: encoder and head by DP-SGD.
+
+    Guarantee: see `caribou_node_plan.node_plan`; rows that are not released stay in the process.
+    """
+    config: CaribouConfig = entry.options
+    delta, released = plan.claims[0].delta, config.release == "noisy-state"
+    adjacency = reading_matrix(prepared, graph.num_nodes)
+    if entry.mode == "published":
+        minimum = config.minimum_degree or 0
+        check_degree_promise(adjacency, minimum=minimum, maximum=None, name=graph.name)
+    x0, weights = private_encoder(
+        config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
+    )
+    last = contractive_iteration(
+        _layer(config),
+        symmetric_operator(adjacency),
+        x0,
+        num_hops=config.num_hops,
+        noise_stddev=_noise(plan, context),
+        draw=normal_draw(context, AGGREGATE),
+        # by a node's own features alone: were degrees read, an emptied node's neighbours would lose noise
+        emptied=empty_rows(x0),
+        own_rows=released,
+    )
+    if released:
+        weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
+    head, logits, history = private_head(
+        config.head, config.node.head.optimizer, [x0, last], graph, split, context, delta=delta
+    )
+    return FittedWithRows(state=weights | head, history=tuple(history), kept={"logits": logits})
+
+
+def fit_node_as_released(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
+) -> Fitted:
+    """The released code at node level: thinned edges made symmetric, a head trained without noise.
+
+    Guarantee: none.
+    """
+    adjacency = reading_matrix(prepared, graph.num_nodes)
+    return _released_code(entry, adjacency, graph, split, plan, context)
+
+
+def _is_released_code(entry: Entry) -> bool:
+    return entry.mode != "sound" and entry.options.variant == "as-released"
+
+
+def _released_code(
+    entry: Entry,
+    adjacency: sp.csr_array,
+    graph: Graph,
+    split: Split,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    channels = edge_channels(
+        entry,
+        graph,
+        np.zeros((graph.num_nodes, 0)),
+        adjacency,
+        _noise(plan, context),
+        normal_draw(context, AGGREGATE),
+    )
+    head, history = train_head(entry.options.head, channels, graph, split, context)
+    return Fitted(state=head, history=tuple(history))
+
+
+def _layer(config: CaribouConfig) -> ContractiveLayer:
+    return ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
+
+
+def _noise(plan: Plan, context: Context) -> float:
+    """The planned noise, its mechanism entered; 0 without privacy."""
+    return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0

@@ -1,0 +1,127 @@
+"""CARIBOU: contractive message passing whose noise converges, at edge and node level.
+
+Published mode runs Algorithm 1 with the printed sensitivities (`variant: paper`), or what the released code
+computes (`variant: as-released`). Sound mode uses sensitivities that hold for every graph of the declared
+class. See docs/methods/caribou.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    SamplerSpec,
+    Support,
+    nonprivate_plan,
+)
+from dpgnn.methods.caribou.options import CaribouConfig
+from dpgnn.methods.shared.head_options import check_node_level
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+
+def sampler(entry: Entry) -> SamplerSpec | None:
+    """Degree-bounded edges at node level; the measured minimum degree where the published text uses it."""
+    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+
+    config: CaribouConfig = entry.options
+    if entry.privacy_unit == "node-bounded" and entry.mode != "nonprivate":
+        return _aggregate_bounds.sampler(entry, config.node, mirrored=True)
+    if entry.mode == "published" and config.minimum_degree is None:
+        return SamplerSpec(name="undirected_edges")
+    return None
+
+
+def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
+    """The edges that are aggregated over, and their smallest degree, a fact of the structure."""
+    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+
+    return _aggregate_bounds.prepare(graph, spec, rng=rng)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Noise from the budget; the guarantees stand at `caribou_plan`."""
+    if entry.mode == "nonprivate":
+        return nonprivate_plan(entry, facts, budget)
+    from dpgnn.methods.caribou import node_plan as caribou_node_plan
+    from dpgnn.methods.caribou import plan as caribou_plan
+
+    edge = entry.privacy_unit == "edge"
+    return (caribou_plan.edge_plan if edge else caribou_node_plan.node_plan)(entry, facts, budget)
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Encode, iterate with noise, train the head.
+
+    Guarantee: the plan's claims. Of the iteration's states only the last leaves the function that makes
+    them; none is written before it, so an interrupted run starts again at hop 1.
+    """
+    from dpgnn.methods.caribou import fit as caribou_fit
+
+    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
+        return caribou_fit.fit_edge(entry, graph, split, plan, context)
+    assert prepared is not None
+    if entry.options.variant == "as-released" and entry.mode == "published":
+        return caribou_fit.fit_node_as_released(entry, graph, split, prepared, plan, context)
+    return caribou_fit.fit_node(entry, graph, split, prepared, plan, context)
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, made from what the run released and, at node level, kept."""
+    from dpgnn.methods.shared.aggregate_answers import answer
+
+    return answer(entry, fitted, node_idx)
+
+
+METHOD = Method(
+    name="caribou",
+    title="CARIBOU",
+    config=CaribouConfig,
+    source="Convergent Privacy Framework for Multi-layer GNNs through Contractive Message Passing",
+    modes=("nonprivate", "published", "sound"),
+    supports=(
+        Support(privacy_unit="edge", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="null-one"),
+        Support(privacy_unit="node-bounded", relation="replace-one"),
+    ),
+    sampler=sampler,
+    prepare=prepare,
+    check=check_node_level,
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    example={
+        "num_hops": 2,
+        "head": {
+            "hidden": 8,
+            "encoder_training": {"num_epochs": 5},
+            "training": {"num_epochs": 5},
+        },
+        "node": {
+            "max_degree": 30,
+            "encoder": {"batch_size": 10, "num_epochs": 3},
+            "head": {"batch_size": 10, "num_epochs": 3},
+        },
+    },
+    citation="caribou",
+)

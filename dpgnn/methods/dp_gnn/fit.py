@@ -1,0 +1,209 @@
+"""Training of DP-GNN: clipping norms first (stated, measured or chosen privately), then the planned steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose, parts
+from dpgnn.methods.dp_gnn.options import (
+    DPGNNConfig,
+    clipped_parts,
+    part_names,
+    threshold_rule,
+)
+from dpgnn.methods.dp_gnn.plan import NUM_CANDIDATES, TRAIN, threshold_name
+from dpgnn.methods.shared.private_training import HISTORY_ROWS, epsilon_after
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.models.network import Network
+    from dpgnn.models.trees import Trees
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.gradients import RootGradients
+    from dpgnn.training.noise import Noise
+
+Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
+# roots whose gradients a published run measures, as in the authors' code
+NUM_MEASURED = 10_000
+# a part whose gradients vanish at the start (a dead layer) still needs a norm > 0
+SMALLEST_NORM = 1e-6
+CANDIDATES = np.geomspace(1e-4, 1e4, NUM_CANDIDATES)
+
+
+def train_private(
+    entry: Entry,
+    network: Network,
+    x: Any,
+    trees: Trees,
+    context: Context,
+    *,
+    delta: float,
+    evaluate: Evaluate,
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
+    """Run the planned mechanisms.
+
+    Guarantee: in sound mode the weights are post-processing of the plan's mechanisms: norms are public
+    or come from mechanisms of the plan, and noise is the planned multiple of them. With measured
+    thresholds (published) there is none: see the caveat `clip-thresholds-from-data`.
+
+    Returns:
+        named weights, history, and what the record shall say of the norms ({} where they are sensitive).
+    """
+    from dpgnn.training.gradients import Execution
+    from dpgnn.training.shared import root_gradients
+
+    speed = context.performance
+    with root_gradients(
+        network, x, trees, clipping=None, num_processes=speed.num_processes,
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+    ) as gradients:  # fmt: skip
+        weights, history, norms = _train(entry, gradients, context, delta, evaluate)
+    shown = threshold_rule(entry) != "percentile" or context.streams.randomness == "study"
+    return weights, history, {"clipping_norms": norms} if shown else {}
+
+
+def _train(
+    entry: Entry, gradients: RootGradients, context: Context, delta: float, evaluate: Evaluate
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, float]]:
+    """Clipping norms first, then the planned steps; also gives the norms."""
+    from dpgnn.training.dp_sgd import from_mechanism, train
+
+    network = gradients.network
+    initial = network.initial(rng=context.streams.numpy("weights"))
+    clipping = clipping_of(entry, gradients, initial, context)
+    gradients.clip(clipping)
+    mechanism = in_units_of(context.ledger.enter(TRAIN), clipping.total_norm)
+    spec = from_mechanism(
+        mechanism, num_roots=gradients.trees.num_roots, clipping=clipping,
+        noise=_noise(entry, clipping, mechanism),
+    )  # fmt: skip
+    weights, history = train(
+        spec, network, gradients, initial, entry.options.training.optimizer,
+        streams=context.streams, store=context.store,
+        progress=context.progress(mechanism.num_steps), stage=TRAIN,
+        epsilon_spent=_spent(entry, mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
+    )  # fmt: skip
+    return weights, history, dict(clipping.norms)
+
+
+def train_plain(
+    entry: Entry, network: Network, x: Any, trees: Trees, context: Context, evaluate: Evaluate
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The same network on the same sampled subgraphs without clipping and noise."""
+    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.minibatch import PlainRun, train
+
+    config: DPGNNConfig = entry.options
+    batch_size = config.training.batch_size(trees.num_roots)
+    execution = Execution(device=context.performance.device)
+    return train(
+        PlainRun(
+            num_steps=config.training.num_steps, selection=config.selection,
+            batches=fixed_size_batches(trees.num_roots, batch_size),
+        ),
+        network, RootGradients(network, x, trees, clipping=None, execution=execution),
+        network.initial(rng=context.streams.numpy("weights")), config.training.optimizer,
+        streams=context.streams, store=context.store,
+        progress=context.progress(config.training.num_steps), evaluate=evaluate,
+    )  # fmt: skip
+
+
+def clipping_of(
+    entry: Entry, gradients: RootGradients, initial: Tensor, context: Context
+) -> Clipping:
+    """The bounds on one root's gradient, by the entry's rule; `gradients` are measured where it says so."""
+    from dpgnn.training.clipping import Clipping, uniform_clipping
+
+    config: DPGNNConfig = entry.options
+    per, rule = clipped_parts(entry), threshold_rule(entry)
+    if rule == "public":
+        return uniform_clipping(gradients.network, per, config.training.clipping_norm)
+    names, num_roots = part_names(entry), gradients.trees.num_roots
+    initial = initial.to(gradients.device)
+    if rule == "percentile":
+        rng = context.streams.numpy("thresholds")
+        chosen = np.sort(rng.choice(num_roots, min(NUM_MEASURED, num_roots), replace=False))
+        norms = gradients.part_norms(initial, chosen, per)
+        found = np.quantile(norms, config.quantile, axis=1)
+        found = np.maximum(found, SMALLEST_NORM)
+    else:
+        norms = gradients.part_norms(initial, np.arange(num_roots), per)
+        found = np.array(
+            [
+                private_quantile(row, context.ledger.enter(threshold_name(name)),
+                                 rng=context.streams.numpy("gumbel", part=name))
+                for name, row in zip(names, norms)
+            ]
+        )  # fmt: skip
+    return Clipping(per=per, norms=dict(zip(names, found.tolist())))
+
+
+def private_quantile(
+    values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator
+) -> float:
+    """A candidate norm whose rank is near the wanted quantile.
+
+    Guarantee: the report of a noisy maximum with Gumbel noise of the mechanism's scale; a score
+    -|#{values <= candidate} - wanted rank| moves by at most one per changed root, and the wanted rank
+    and the candidates are public.
+    """
+    below = np.searchsorted(np.sort(values), CANDIDATES, side="right")
+    scores = -np.abs(below - mechanism.details["wanted_rank"])
+    noisy = scores + rng.gumbel(scale=mechanism.details["scale"], size=len(scores))
+    return float(CANDIDATES[int(np.argmax(noisy))])
+
+
+def in_units_of(mechanism: Mechanism, clipping_norm: float) -> Mechanism:
+    """The planned mechanism with every length in units of a clipping norm that was found in the run.
+
+    What an accountant counts is the ratio of noise to clipping norm, and it stays.
+    """
+    assert mechanism.clipping_norm is not None
+    if mechanism.clipping_norm == clipping_norm:
+        return mechanism
+    factor = clipping_norm / mechanism.clipping_norm
+    (event, count), *_ = parts(mechanism.event)
+    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
+    scaled = replace(event, noise_stddev=event.noise_stddev * factor, clipping_norm=clipping_norm)
+    return replace(
+        mechanism, event=compose(scaled, count), clipping_norm=clipping_norm,
+        noise_stddev=mechanism.noise_stddev * factor, sensitivity=mechanism.sensitivity * factor,
+    )  # fmt: skip
+
+
+def _noise(entry: Entry, clipping: Clipping, mechanism: Mechanism) -> Noise:
+    """Noise with the mechanism's multiplier, split over the parts as the mode says.
+
+    One deviation per part in proportion to its norm is what the paper states (`scaled`): the plan has
+    divided its multiplier by sqrt(L) already. The authors' code draws one deviation for all (`joint`).
+    """
+    from dpgnn.training.noise import joint_noise, scaled_noise
+
+    config: DPGNNConfig = entry.options
+    joint = config.reference_code if entry.mode == "published" else config.noise == "joint"
+    return (joint_noise if joint else scaled_noise)(clipping, mechanism.noise_stddev)
+
+
+def _spent(entry: Entry, mechanism: Mechanism, delta: float) -> Callable[[int], float]:
+    """Steps -> epsilon of the training's steps, for the history; the claim counts noisy thresholds too.
+
+    Sound: by composed losses, whatever accountant the claim names. Published: as the claim counts.
+    """
+    from dpgnn.accountants import published, rdp
+
+    if entry.mode == "sound":
+        return epsilon_after(mechanism, delta)
+    (event, _), *_ = parts(mechanism.event)
+    assert isinstance(event, FixedSizeRoots)
+    ratio = mechanism.details["stated_noise_multiplier"] / mechanism.details["noise_multiplier"]
+    stated = replace(event, noise_stddev=event.noise_stddev * ratio)
+    orders = rdp.REFERENCE_ORDERS if entry.options.reference_code else rdp.WIDE_ORDERS
+    return lambda steps: published.dpgnn_epsilon(stated, steps, delta, orders=orders)

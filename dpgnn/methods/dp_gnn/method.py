@@ -1,0 +1,188 @@
+"""DP-GNN: message passing on sampled subgraphs, trained by DP-SGD over roots.
+
+Published mode is the paper as its text states it; sound mode makes the claim true with the smallest change
+(own-list sampler, Poisson roots, joint noise, public norms) and counts it tightly. Without privacy the same
+networks train on the same sampled graph. Options: `options.py`; proofs and differences:
+docs/methods/dpgnn.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+    nonprivate_plan,
+)
+from dpgnn.methods.dp_gnn.options import (
+    DPGNNConfig,
+    check_entry,
+    network_of,
+    sampler_spec,
+)
+from dpgnn.methods.dp_gnn.plan import sound_plan
+from dpgnn.methods.dp_gnn.published import published_plan
+from dpgnn.methods.dp_gnn.sample import (
+    aggregated,
+    features_of,
+    inference_arcs,
+    prepare,
+    read_sample,
+    training_input,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.models.network import Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedGNN(Fitted):
+    """A fit whose evaluation reads sampled lists at training nodes, as the paper's does.
+
+    Attributes:
+        arcs: int64, shape (2, num_arcs), the arcs of inference; as sensitive as the graph and never
+            written; None reads complete lists, which is what a released model gets.
+    """
+
+    arcs: np.ndarray | None = None
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """The plan of the entry's mode: the paper's plan, the sound one, or none without privacy.
+
+    Raises:
+        ValueError: a batch is larger than the training set, or as the mode's plan says.
+    """
+    if entry.mode == "nonprivate":
+        entry.options.training.batch_size(facts.num_train)
+        return nonprivate_plan(entry, facts, budget)
+    return (sound_plan if entry.mode == "sound" else published_plan)(entry, facts, budget)
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Run the plan on the prepared subgraphs of the training nodes.
+
+    Guarantee: the released weights are post-processing of the plan's mechanisms (sound mode).
+    """
+    from dpgnn.methods.dp_gnn.fit import train_plain, train_private
+    from dpgnn.methods.shared.private_training import scorer
+
+    config: DPGNNConfig = entry.options
+    network = _network(config, graph)
+    x = features_of(config, graph.x)
+    sample = read_sample(entry, graph, prepared)
+    inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
+    # sampled lists matter from the second hop on: validation and test nodes read complete ones
+    sampled = sample if entry.mode != "sound" and config.num_hops > 1 else None
+    arcs = inference_arcs(config, graph, split.train_idx, sampled)
+    ready = _inference_input(config, x, arcs, split.val_idx)
+    answers = _answers(network, ready, arcs, split.val_idx)
+    evaluate = scorer(answers, graph.y[split.val_idx], graph.task)
+    details: dict[str, Any] = {}
+    if entry.mode == "nonprivate":
+        weights, history = train_plain(entry, network, inputs, trees, context, evaluate)
+    else:
+        weights, history, details = train_private(
+            entry, network, inputs, trees, context, delta=plan.claims[0].delta, evaluate=evaluate
+        )
+    return FittedGNN(
+        state=weights, history=tuple(history), details=details,
+        arcs=None if sampled is None else arcs,
+    )  # fmt: skip
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for by full-graph inference with complete lists.
+
+    Not covered by the claims where there is a hop: an answer reads the neighbours' features afresh.
+    """
+    config: DPGNNConfig = entry.options
+    x = features_of(config, graph.x)
+    held = fitted.arcs if isinstance(fitted, FittedGNN) else None
+    arcs = inference_arcs(config, graph, node_idx[:0], None) if held is None else held
+    ready = _inference_input(config, x, arcs, node_idx)
+    logits = _answers(_network(config, graph), ready, arcs, node_idx)(fitted.state)
+    covered = entry.mode != "nonprivate" and config.num_hops == 0
+    note = "an answer reads the asked node's own features only"
+    if config.num_hops:
+        note = f"an answer reads features and edges within {config.num_hops} hops of the asked node"
+    return Prediction(logits=logits, covered=covered, note=note)
+
+
+def _network(config: DPGNNConfig, graph: Graph) -> Network:
+    return network_of(
+        config, num_features=graph.num_features, num_classes=graph.num_classes, task=graph.task
+    )
+
+
+def _inference_input(config: DPGNNConfig, x: Any, arcs: np.ndarray, node_idx: np.ndarray) -> Any:
+    """What the network reads: all features, or the asked nodes' rows where no hop is left."""
+    if config.aggregate_once:
+        return aggregated(x, arcs, config.num_hops)[node_idx]
+    return x if config.num_hops else x[node_idx]
+
+
+def _answers(
+    network: Network, ready: Any, arcs: np.ndarray, node_idx: np.ndarray
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Named parameters -> logits of the asked nodes."""
+    import torch
+
+    from dpgnn.models.forward import full_graph
+
+    if network.config.num_hops == 0:
+        return full_graph(network, ready, None)
+    logits, asked = full_graph(network, ready, arcs), torch.from_numpy(node_idx.copy())
+    return lambda weights: logits(weights)[asked]
+
+
+METHOD = Method(
+    name="dp_gnn",
+    title="DP-GNN",
+    config=DPGNNConfig,
+    source="Daigavane et al. (2021), arXiv:2111.15521",
+    modes=("nonprivate", "published", "sound"),
+    supports=(
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+        Support(privacy_unit="node-record", relation="null-one"),
+        Support(privacy_unit="node-bounded", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="replace-one"),
+        Support(privacy_unit="node-bounded", relation="null-one"),
+        Support(privacy_unit="node-features", relation="replace-one"),
+    ),
+    sampler=sampler_spec,
+    prepare=prepare,
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    check=check_entry,
+    example={
+        "width": 8, "max_degree": 3, "degree_bound": 40,
+        "training": {"num_steps": 10, "expected_batch_size": 10},
+    },
+    citation="daigavane2021dpgnn",
+)  # fmt: skip

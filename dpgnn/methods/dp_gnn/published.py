@@ -1,0 +1,158 @@
+"""The published plan of DP-GNN: Theorem 1 as the paper applies it, and what is proved for the same run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.events import FixedSizeRoots, compose
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.core.checks import fail
+from dpgnn.methods.dp_gnn.options import DPGNNConfig, part_names, sampler_of, threshold_rule
+from dpgnn.methods.dp_gnn.plan import (
+    batch_event,
+    claim_of,
+    fixed_size_mechanism,
+    inference_caveats,
+    max_occurrences_of,
+)
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.methods.base import Entry, Facts
+
+
+def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """The paper's own plan: Theorem 1 gives T from lambda, or lambda from T.
+
+    The first claim is the paper's; the second the best we can prove for what is run; where thresholds are
+    measured, a third says what would hold for features alone if they had been public.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1, Algorithms 4 and 5.
+    """
+    config: DPGNNConfig = entry.options
+    changed = max_occurrences_of(config, entry)
+    reference = 2 * config.training.clipping_norm * changed
+    stated, num_steps, epsilon = _stated(entry, facts, budget, changed, reference)
+    parts = part_names(entry)
+    # one deviation per part is a joint release with a sqrt(L) smaller multiplier
+    split = 1 if config.reference_code else len(parts)
+    run = replace(stated, noise_stddev=stated.noise_stddev / math.sqrt(split))
+    details = {
+        "max_occurrences": changed,
+        "stated_noise_multiplier": stated.noise_stddev / reference,
+        "num_parts": len(parts),
+        "thresholds": threshold_rule(entry),
+        "unit_of_clipping_norm": "measured" if _measures(entry) else "gradient",
+        "lr": config.training.optimizer.lr,
+        "optimizer": config.training.optimizer.name,
+    }
+    claim = claim_of(
+        entry, budget, epsilon=epsilon, accountant="dpgnn-theorem-1",
+        caveats=_published_caveats(entry, facts, split), status="as-published",
+    )  # fmt: skip
+    return Plan(
+        mechanisms=(fixed_size_mechanism(run, num_steps, reference, details),),
+        claims=(claim, *_best_proved(entry, facts, budget, run, num_steps)),
+        num_steps=num_steps,
+        facts=facts.recorded(),
+        details={"accountant": "dpgnn-theorem-1"},
+    )
+
+
+def _stated(
+    entry: Entry, facts: Facts, budget: Budget, changed: int, reference: float
+) -> tuple[FixedSizeRoots[Any], int, float]:
+    """The step as the paper counts it, the number of steps, and the epsilon it states."""
+    from dpgnn.accountants import rdp
+    from dpgnn.accountants.calibration import smallest_meeting
+    from dpgnn.accountants.published import dpgnn_epsilon, dpgnn_num_steps
+
+    training = entry.options.training
+    orders = rdp.REFERENCE_ORDERS if entry.options.reference_code else rdp.WIDE_ORDERS
+
+    def step(noise: float) -> FixedSizeRoots[Any]:
+        return batch_event(entry, facts, noise, changed)
+
+    def spent(noise: float, count: int) -> float:
+        return dpgnn_epsilon(step(noise), count, budget.delta, orders=orders)
+
+    if training.noise_multiplier is None:
+        count = training.num_steps
+        noise = smallest_meeting(
+            lambda value: spent(value, count), budget.epsilon, start=reference, tolerance=1e-4,
+            name="target_epsilon",
+        )  # fmt: skip
+    else:
+        noise = training.noise_multiplier * reference
+        allowed = dpgnn_num_steps(step(noise), budget.epsilon, budget.delta, orders=orders)
+        if allowed == 0:
+            fail(
+                "epsilon", f"be at least {spent(noise, 1):.6g}, what one step costs",
+                budget.epsilon, "raise epsilon or noise_multiplier",
+            )  # fmt: skip
+        count = min(allowed, training.num_steps)
+    return step(noise), count, spent(noise, count)
+
+
+def _best_proved(
+    entry: Entry, facts: Facts, budget: Budget, run: FixedSizeRoots[Any], num_steps: int
+) -> tuple[Claim, ...]:
+    """What holds for the run: counted by the roots that can really change, or nothing finite."""
+    from dpgnn.accountants.calibration import epsilon
+    from dpgnn.accountants.published import gaussian_epsilon_by_rdp
+
+    def counted(event: FixedSizeRoots[Any]) -> float:
+        whole = compose(event, num_steps)
+        return epsilon(whole, delta=budget.delta, relation=event.relation)
+
+    if _measures(entry):
+        nothing = claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved")
+        if_public = claim_of(
+            entry, budget, epsilon=counted(run), accountant="pld",
+            caveats=("clip-thresholds-from-data",), status="as-published",
+        )  # fmt: skip
+        features = {"privacy_unit": "node-features", "relation": "replace-one"}
+        return (nothing, replace(if_public, **features))  # type: ignore[arg-type]
+    if entry.relation == "add-remove":  # a batch of fixed size from another number of roots
+        return (claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved"),)
+    roots = _proved_roots(entry, facts)
+    if roots < facts.num_train:
+        proved, accountant = counted(replace(run, changed_roots=roots)), "pld"
+    else:
+        # nothing bounds the changed roots, so all m clipped gradients of a batch may move: finite, and
+        # so large that the elementary conversion is as good as any
+        shift = 2 * run.clipping_norm * run.batch_size / run.noise_stddev
+        proved = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
+        accountant = "rdp"
+    return (claim_of(entry, budget, epsilon=proved, accountant=accountant, status="proved"),)
+
+
+def _proved_roots(entry: Entry, facts: Facts) -> int:
+    """Roots that a change of the unit can reach, as far as it is proved: all, where nothing is."""
+    if entry.options.num_hops == 0:
+        return 1
+    pair = (str(entry.privacy_unit), str(entry.relation))
+    found = sampler_of(entry).promise.changes.get(pair)
+    return found.d_plus if found is not None and found.proved else facts.num_train
+
+
+def _measures(entry: Entry) -> bool:
+    return threshold_rule(entry) == "percentile"
+
+
+def _published_caveats(entry: Entry, facts: Facts, split: int) -> tuple[str, ...]:
+    config: DPGNNConfig = entry.options
+    caveats = list(inference_caveats(config))
+    if _measures(entry):
+        caveats.append("clip-thresholds-from-data")
+    if split > 1:
+        caveats.append("layerwise-noise")
+    if _proved_roots(entry, facts) > max_occurrences_of(config, entry):
+        caveats += ["sampler-ripple", "undirected-edges"]
+    if entry.relation == "add-remove":
+        caveats.append("population-changes")
+    if config.reference_code:
+        caveats.append("order-grid-floor")
+    return tuple(caveats)

@@ -1,0 +1,263 @@
+"""DPAR's first stage: the subsample, exact page-rank rows, and what a mechanism makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.methods.base import Prepared, SamplerSpec
+from dpgnn.methods.dpar.options import PRIVATE_ROWS, DPARConfig, resolved
+from dpgnn.samplers.adjacency import induced_adjacency
+from dpgnn.samplers.appr import approximate_pagerank
+from dpgnn.samplers.rows import cap_columns, clip_columns, rows_from_table, rows_of, top_k
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Members:
+    """The subsample and its exact rows; as sensitive as the graph.
+
+    Attributes:
+        nodes: int64, shape (N,), global ids in shuffled order; the first M have a vector.
+        exact: CSR, shape (M, N), float64: APPR of the first M over the positions in `nodes`.
+    """
+
+    nodes: np.ndarray
+    exact: sp.csr_array
+
+
+def sampler(entry: Entry) -> SamplerSpec | None:
+    """The subsample with its exact rows; None where the subsample must be secret (drawn in `fit`)."""
+    config = resolved(entry)
+    if config.amplification == "correct":
+        return None
+    params = {
+        "subsample_rate": config.subsample_rate,
+        "num_vectors": config.num_vectors,
+        "alpha": config.alpha,
+        "rho": config.rho,
+        "gamma": config.gamma,
+        "solver": config.solver,
+    }
+    return SamplerSpec(name="appr", params=params)
+
+
+def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
+    """Draw the subsample and solve for its first rows; no noise, spends nothing.
+
+    The sizes are functions of the number of training nodes; which nodes are in is public for a plan
+    without amplification.
+    """
+    config = DPARConfig(**spec.params)
+    members = draw_members(graph, split, config, rng=rng)
+    rest = len(members.nodes) - members.exact.shape[0]
+    empty = sp.csr_array((rest, len(members.nodes)))
+    rows = rows_of(sp.csr_array(sp.vstack([members.exact, empty])), members.nodes)
+    sizes = np.diff(members.exact.indptr)
+    return Prepared(
+        kind="rows",
+        table=rows.to_table(),
+        diagnostics={"entries_per_vector": {"mean": float(sizes.mean()), "max": int(sizes.max())}},
+    )
+
+
+def draw_members(
+    graph: Graph, split: Split, config: DPARConfig, *, rng: np.random.Generator
+) -> Members:
+    """A uniform subset of ceil(q' n_train) training nodes, shuffled, and the rows of its first M.
+
+    Args:
+        config: with subsample_rate given.
+        rng: secret where amplification is claimed.
+    """
+    order = rng.permutation(split.train_idx)
+    nodes = order[: config.num_members(len(order))]
+    local = np.full(graph.num_nodes, -1, dtype=np.int64)
+    local[nodes] = np.arange(len(nodes))
+    edges = local[graph.edge_index]
+    edges = edges[:, (edges >= 0).all(axis=0)]
+    if graph.directed:
+        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+    adjacency = induced_adjacency(
+        np.ascontiguousarray(edges), num_nodes=len(nodes), node_idx=np.arange(len(nodes))
+    )
+    roots = np.arange(config.vectors_of(len(nodes)))
+    rows = approximate_pagerank(
+        adjacency, roots, alpha=config.alpha, rho=config.rho, gamma=config.gamma,
+        solver=config.solver,
+    )  # fmt: skip
+    return Members(nodes=nodes, exact=rows.matrix())
+
+
+def members_of(
+    entry: Entry, graph: Graph, split: Split, prepared: Prepared | None, context: Context
+) -> Members:
+    """The prepared subsample, or a secret one from the stream `batches`."""
+    config = resolved(entry)
+    if prepared is None:
+        return draw_members(
+            graph, split, config, rng=context.streams.numpy("batches", stage="subsample")
+        )
+    table = prepared.table
+    num_members = table.num_rows
+    exact = rows_from_table(table, num_nodes=num_members).matrix()
+    nodes = table.column("root").to_numpy().astype(np.int64)
+    return Members(nodes=nodes, exact=exact[: config.vectors_of(num_members)])
+
+
+def vectors(config: DPARConfig, exact: sp.csr_array, context: Context) -> sp.csr_array:
+    """The M rows that training sees: private, or those of a control.
+
+    Guarantee: em0, em1 and gm run the planned mechanisms `select`, `weigh` and `perturb`, one draw for
+    each vector; what they return is their output and post-processing of it. Neighbours: one node
+    with all its edges and features has another value; N, M and who has a vector are public.
+
+    Args:
+        config: resolved options.
+        exact: CSR, shape (M, N): exact APPR.
+        context: ledger and the streams gumbel, laplace and noise.
+
+    Returns:
+        CSR, shape (M, N), float64.
+    """
+    num_vectors, num_members = exact.shape
+    k = min(config.top_k, num_members)
+    if config.rows in PRIVATE_ROWS:
+        return _private(config, exact, k, context)
+    if config.rows == "none":
+        return sp.csr_array(sp.eye_array(num_vectors, num_members))
+    if config.rows == "random":
+        rng = context.streams.numpy("random-rows")
+        chosen = np.argsort(rng.random((num_vectors, num_members)), axis=1)[:, :k]
+        return _matrix(chosen, np.full(chosen.shape, 1.0 / k), num_members)
+    kept = top_k(rows_of(exact, np.arange(num_vectors)), k).matrix()
+    if config.rows == "true":
+        kept.data[:] = 1.0 / k
+    return kept
+
+
+def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) -> sp.csr_array:
+    num_vectors, num_members = exact.shape
+    if config.rows == "gm":
+        planned = context.ledger.enter("perturb")
+        rng = context.streams.numpy("noise", stage="perturb")
+        chosen, values = select_gaussian(
+            exact, config.max_vector_norm, planned.noise_stddev, k, rng=rng
+        )
+        return _matrix(chosen, values, num_members)
+    planned = context.ledger.enter("select")
+    rng = context.streams.numpy("gumbel", stage="select")
+    chosen = select_gumbel(exact, config.max_entry, planned.details["scale"], k, rng=rng)
+    values = np.full(chosen.shape, 1.0 / k)
+    if config.rows == "em1":
+        planned = context.ledger.enter("weigh")
+        rng = context.streams.numpy("laplace", stage="weigh")
+        clipped = np.minimum(exact[np.repeat(np.arange(num_vectors), k), chosen.ravel()],
+                             config.max_entry)  # fmt: skip
+        noise = rng.laplace(0.0, planned.details["scale"], chosen.shape)
+        values = np.asarray(clipped).reshape(chosen.shape) + noise
+    return _matrix(chosen, values, num_members)
+
+
+def select_gumbel(
+    exact: sp.csr_array, max_entry: float, scale: float, k: int, *, rng: np.random.Generator
+) -> np.ndarray:
+    """The k largest entries of each row after clipping to [0, max_entry] and Gumbel noise.
+
+    Guarantee: one draw per row is `GumbelTopK(scale, max_entry, k)`: replacing a node moves each clipped
+    entry by at most max_entry, and every node is a candidate in both graphs.
+
+    Returns:
+        int64, shape (num_rows, k), largest first.
+
+    Source: Zhang et al., DPAR, Algorithm 1 (DP-APPR-EM); Durfee and Rogers (2019) for the noise.
+    """
+    chosen = np.empty((exact.shape[0], k), dtype=np.int64)
+    for row in range(exact.shape[0]):
+        scores = np.minimum(_dense_row(exact, row), max_entry)
+        scores += rng.gumbel(0.0, scale, len(scores))
+        chosen[row] = _largest(scores, k)
+    return chosen
+
+
+def select_gaussian(
+    exact: sp.csr_array, max_norm: float, noise_stddev: float, k: int, *, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows scaled to norm <= max_norm, noised in every entry; their k largest entries.
+
+    Guarantee: one draw per row is a Gaussian release. Both rows are nonnegative with norm <= max_norm,
+    so they differ by at most sqrt(2) max_norm.
+
+    Returns:
+        positions int64 and values float64, both of shape (num_rows, k).
+
+    Source: Zhang et al., DPAR, DP-APPR-GM.
+    """
+    chosen = np.empty((exact.shape[0], k), dtype=np.int64)
+    values = np.empty(chosen.shape)
+    for row in range(exact.shape[0]):
+        scores = _dense_row(exact, row)
+        scores *= min(1.0, max_norm / max(float(np.linalg.norm(scores)), 1e-300))
+        scores += rng.normal(0.0, noise_stddev, len(scores))
+        chosen[row] = _largest(scores, k)
+        values[row] = scores[chosen[row]]
+    return chosen, values
+
+
+def weights_of_roots(
+    config: DPARConfig,
+    rows: sp.csr_array,
+    num_members: int,
+    *,
+    sound: bool,
+    key: np.random.Generator,
+) -> sp.csr_array:
+    """Pi: the weights with which every root reads the nodes of the subsample.
+
+    The M rows, then identity rows for the others (`roots: all`); columns bounded in L1 norm, and in sound
+    mode at most `column_cap` of the M rows hold a node. All of it is post-processing of the rows.
+
+    Args:
+        rows: CSR, shape (M, N).
+        key: public priorities of the column cap.
+
+    Returns:
+        CSR, shape (num_roots, N), float64.
+    """
+    num_vectors = rows.shape[0]
+    if sound:
+        capped = cap_columns(rows_of(rows, np.arange(num_vectors)), config.column_cap, rng=key)
+        rows = capped.matrix()
+    if config.roots == "all":
+        others = sp.eye_array(num_members, format="csr")[num_vectors:]
+        rows = sp.csr_array(sp.vstack([rows, others]))
+    whole = clip_columns(
+        rows_of(rows, np.arange(rows.shape[0])), config.max_column_norm,
+        rescale=config.rescale_columns,
+    )  # fmt: skip
+    return whole.matrix()
+
+
+def _dense_row(matrix: sp.csr_array, row: int) -> np.ndarray:
+    dense = np.zeros(matrix.shape[1])
+    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    dense[matrix.indices[part]] = matrix.data[part]
+    return dense
+
+
+def _largest(scores: np.ndarray, k: int) -> np.ndarray:
+    top = np.argpartition(-scores, k - 1)[:k]
+    return top[np.argsort(-scores[top])]
+
+
+def _matrix(chosen: np.ndarray, values: np.ndarray, num_members: int) -> Any:
+    pointer = np.arange(len(chosen) + 1) * chosen.shape[1]
+    shape = (len(chosen), num_members)
+    return sp.csr_array((values.ravel(), chosen.ravel(), pointer), shape=shape)

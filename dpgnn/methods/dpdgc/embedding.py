@@ -1,0 +1,187 @@
+"""DPDGC's embedding, trained through the normalisation that its release assumes.
+
+The forward pass is h_i = sum over the neighbours j of s w_j/||w_j||, so training sees the rows that are
+released later, at the scale s of the noise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numba import njit
+from torch import Tensor, nn
+
+from dpgnn.methods.shared.head_model import Rows, uniform_linear
+from dpgnn.methods.shared.private_training import run_dp_sgd
+from dpgnn.models.inputs import input_linear
+from dpgnn.models.masks import Masks
+from dpgnn.models.trees import Trees
+from dpgnn.training._kernels import FAST
+from dpgnn.training.clipping import Clipping
+from dpgnn.training.gradients import Execution, RootGradients
+
+if TYPE_CHECKING:
+    from dpgnn.methods.base import Context
+    from dpgnn.models.network import Network
+    from dpgnn.training.options import OptimizerConfig
+
+WEIGHT = "encoder.0.weight"
+
+
+def scaled_rows(weight: Tensor, norm_scale: float) -> Tensor:
+    """Each row divided by its norm and times s; zero rows stay zero. Shape (num_nodes, hidden)."""
+    return norm_scale * F.normalize(weight, dim=1, eps=1e-30)
+
+
+class NormalizedGradients:
+    """Clipped sums of per-root gradients of a network whose first layer is read as s w_j/||w_j||.
+
+    With V the normalised rows, the gradient g of one root by V (and by all other parameters) is clipped to
+    norm C, and each row j of g becomes (I - v_j v_j^T) g_j, v_j the unit row. Up to the public factor
+    ||w_j||/s, this is the chain rule through the normalisation; leaving that factor out makes it a step
+    size of each row's own.
+
+    Guarantee: a term of the sum has norm at most C. Proof. The map is linear in g, the same for all roots,
+    and depends on the current weights only, which are public once released; it is the identity on other
+    parameters and an orthogonal projection on each row, so it enlarges no norm. []  So as many changed
+    roots d as the plan counts move the sum by at most C d, as without the normalisation.
+
+    Args:
+        inner: gradients by the first layer's weight as used, and by all else.
+        norm_scale: s > 0.
+    """
+
+    def __init__(self, inner: RootGradients, norm_scale: float) -> None:
+        self.inner, self.norm_scale = inner, norm_scale
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """Bounds of one root's gradient."""
+        return self.inner.clipping
+
+    @property
+    def num_roots(self) -> int:
+        """Roots that a batch is drawn from."""
+        return self.inner.trees.num_roots
+
+    @property
+    def execution(self) -> Execution:
+        """Speed settings."""
+        return self.inner.execution
+
+    @property
+    def device(self) -> torch.device:
+        """Where sums are made."""
+        return self.inner.device
+
+    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
+        """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
+        network = self.inner.network
+        weight = network.views(parameters)[WEIGHT]
+        forward = parameters.detach().clone()
+        rows = network.views(forward)[WEIGHT]
+        if weight.device.type == "cpu":
+            unit = torch.empty_like(weight)
+            _scale_rows(weight.numpy(), self.norm_scale, unit.numpy(), rows.numpy())
+            total = self.inner(forward, roots)
+            _project_rows(network.views(total)[WEIGHT].numpy(), unit.numpy())
+            return total
+        unit = scaled_rows(weight, 1.0)
+        rows.copy_(self.norm_scale * unit)
+        total = self.inner(forward, roots)
+        rows = network.views(total)[WEIGHT]
+        rows.sub_((rows * unit).sum(dim=1, keepdim=True) * unit)
+        return total
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _scale_rows(weight, norm_scale, unit, scaled):  # type: ignore[no-untyped-def]
+    """unit: rows divided by their norms, zero rows stay zero; scaled: norm_scale times that."""
+    for row in range(len(weight)):
+        squared = 0.0
+        for place in range(weight.shape[1]):
+            squared += np.float64(weight[row, place]) * np.float64(weight[row, place])
+        inverse = 1.0 / max(np.sqrt(squared), 1e-30)
+        for place in range(weight.shape[1]):
+            unit[row, place] = weight[row, place] * inverse
+            scaled[row, place] = norm_scale * unit[row, place]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _project_rows(rows, unit):  # type: ignore[no-untyped-def]
+    """Each row becomes (I - u u^T) row, u the unit row, in place."""
+    for row in range(len(rows)):
+        along = 0.0
+        for place in range(rows.shape[1]):
+            along += np.float64(rows[row, place]) * np.float64(unit[row, place])
+        for place in range(rows.shape[1]):
+            rows[row, place] -= along * unit[row, place]
+
+
+def train_embedding(
+    network: Network,
+    x: Any,
+    trees: Trees,
+    optimizer: OptimizerConfig,
+    context: Context,
+    *,
+    norm_scale: float,
+    delta: float,
+    mechanism_name: str,
+) -> Tensor:
+    """Weights (num_nodes, hidden) of the embedding, trained by the planned mechanism.
+
+    Guarantee: they are post-processing of the releases that the plan's event counts (`NormalizedGradients`
+    bounds each root's term by the clipping norm); batches, clipping and noise are checked against it.
+
+    Args:
+        network, x, trees, optimizer, context, delta, mechanism_name: as for `run_dp_sgd`.
+        norm_scale: s; rows start at this norm.
+    """
+
+    def to_sphere(parameters: Tensor) -> None:
+        start = network.views(parameters)[WEIGHT]
+        start.copy_(scaled_rows(start, norm_scale))
+
+    named, _ = run_dp_sgd(
+        network, x, trees, optimizer, context,
+        delta=delta,
+        mechanism_name=mechanism_name,
+        prepare=to_sphere,
+        wrap=lambda inner: NormalizedGradients(inner, norm_scale),
+    )  # fmt: skip
+    return named[WEIGHT]
+
+
+class PlainEmbedding(nn.Module):
+    """The same network without privacy: normalised embedding, SELU, a linear layer.
+
+    Args:
+        num_nodes, hidden, num_classes: sizes.
+        norm_scale: s; None leaves the normalisation out.
+        generator: the weights' stream.
+    """
+
+    def __init__(
+        self,
+        num_nodes: int,
+        hidden: int,
+        num_classes: int,
+        *,
+        norm_scale: float | None,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.embedding = uniform_linear(num_nodes, hidden, generator)
+        self.out = uniform_linear(hidden, num_classes, generator)
+        self.norm_scale = norm_scale
+
+    def forward(self, x: Rows, masks: Masks | None = None) -> Tensor:
+        """Logits, shape (num_rows, num_classes)."""
+        weight = self.embedding.weight
+        if self.norm_scale is not None:
+            weight = scaled_rows(weight.T, self.norm_scale).T
+        return self.out(F.selu(input_linear(x, weight, self.embedding.bias)))

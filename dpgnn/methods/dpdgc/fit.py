@@ -1,0 +1,152 @@
+"""DPDGC's runs: embedding of adjacency rows, noisy release, head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.aggregate_bounds import reading_matrix
+from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.head_private import FittedWithRows, private_head
+from dpgnn.methods.shared.head_training import train_head
+from dpgnn.methods.shared.node_level import AGGREGATE, ENCODER
+from dpgnn.methods.shared.private_training import run_dp_sgd
+from dpgnn.methods.shared.undirected import adjacency_of
+from dpgnn.models.network import Network, NetworkConfig
+from dpgnn.models.trees import lone_roots
+from dpgnn.training.nonprivate import train_on_rows
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.methods.dpdgc.method import DPDGCConfig
+
+
+def fit_private(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Embedding by DP-SGD, one noisy release, and a head that is private at node level only.
+
+    Guarantee: see `dpdgc.plan`. The forward pass of the training and the release read the same rows of
+    norm s, a function of the released weights, so the release moves by exactly what its noise assumes.
+    """
+    config: DPDGCConfig = entry.options
+    delta, edge_level = plan.claims[0].delta, entry.privacy_unit == "edge"
+    if prepared is None:
+        adjacency = adjacency_of(graph)
+    else:
+        adjacency = reading_matrix(prepared, graph.num_nodes)
+    weights = _embedding(config, adjacency, graph, split, context, delta)
+    noise = context.ledger.enter(AGGREGATE).noise_stddev
+    released = _sums(config, adjacency, weights)
+    released = released + noise * normal_draw(context, AGGREGATE)(1, released.shape)
+    if config.normalized:
+        released /= config.norm_scale
+    state = {f"{ENCODER}.weight": weights}
+    if edge_level:
+        state["noisy_state"] = torch.from_numpy(released.astype(np.float32))
+        head, history = train_head(config.head, [graph.x, released], graph, split, context)
+        return Fitted(state=state | head, history=tuple(history))
+    x = normalize_rows(graph.x, "l2")
+    dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
+    # as unit rows: noise as large as the sums would drown the features in one clipped gradient
+    head, logits, rows = private_head(
+        config.head, config.node.head.optimizer, [dense, unit_rows(released)], graph, split, context,
+        delta=delta,
+    )  # fmt: skip
+    return FittedWithRows(state=state | head, history=tuple(rows), kept={"logits": logits})
+
+
+def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
+    """The same model without privacy: the embedding is trained full-batch, nothing is noised."""
+    from dpgnn.methods.dpdgc.embedding import PlainEmbedding
+    from dpgnn.models.inputs import as_input
+
+    config: DPDGCConfig = entry.options
+    adjacency = sp.csr_array(adjacency_of(graph).astype(np.float32))
+    model = PlainEmbedding(
+        graph.num_nodes,
+        config.head.hidden,
+        graph.num_classes,
+        norm_scale=config.norm_scale if config.normalized else None,
+        generator=context.streams.torch("weights", stage=ENCODER),
+    )
+    train, val = (
+        (as_input(sp.csr_array(adjacency[rows])), torch.from_numpy(graph.y[rows]))
+        for rows in (split.train_idx, split.val_idx)
+    )
+    state, _ = train_on_rows(
+        model,
+        model,
+        train,
+        val,
+        config.head.encoder_training,
+        task=graph.task,
+        generator=context.streams.torch("dropout", stage=ENCODER),
+        progress=context.progress(config.head.encoder_training.num_epochs, ENCODER),
+    )
+    sums = _sums(config, adjacency, state["embedding.weight"].T)
+    if config.normalized:
+        sums /= config.norm_scale
+    head, history = train_head(config.head, [graph.x, sums], graph, split, context)
+    return Fitted(state=head, history=tuple(history))
+
+
+def _embedding(
+    config: DPDGCConfig,
+    adjacency: sp.csr_array,
+    graph: Graph,
+    split: Split,
+    context: Context,
+    delta: float,
+) -> Tensor:
+    """Weights (num_nodes, hidden) of the linear embedding, a release of the mechanism `encoder`."""
+    from dpgnn.methods.dpdgc.embedding import train_embedding
+
+    network = Network(
+        NetworkConfig(
+            num_features=graph.num_nodes,
+            num_outputs=graph.num_classes,
+            width=config.head.hidden,
+            encoder_layers=1,
+            num_hops=0,
+            decoder_layers=1,
+            activation="selu",
+            task=graph.task,
+        )
+    )
+    train = split.train_idx
+    rows = sp.csr_array(adjacency[train].astype(np.float32))
+    roots = lone_roots(np.arange(len(train)), graph.y[train])
+    optimizer = config.node.encoder.optimizer
+    if config.normalized:
+        return train_embedding(
+            network, rows, roots, optimizer, context,
+            norm_scale=config.norm_scale, delta=delta, mechanism_name=ENCODER,
+        )  # fmt: skip
+    named, _ = run_dp_sgd(
+        network, rows, roots, optimizer, context, delta=delta, mechanism_name=ENCODER
+    )
+    return named["encoder.0.weight"]
+
+
+def _sums(config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor) -> np.ndarray:
+    """Sums over neighbours of embeddings of norm s (or of any norm, where the scaling is left out)."""
+    embeddings = weights.detach().numpy().astype(np.float64)
+    if config.normalized:
+        embeddings = config.norm_scale * unit_rows(embeddings)
+    return np.asarray(adjacency @ embeddings)

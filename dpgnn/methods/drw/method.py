@@ -1,0 +1,35 @@
+"""DRW: GCNs on disjoint random walks under feature-level privacy (Ayle et al., 2023), and what it can be.
+
+Neighbouring graphs share nodes and edges and differ in one row of features and its label. Published mode
+counts as the paper does; sound mode counts the same algorithm exactly; the unit node-record replaces the
+walks by own-list chains, because one edge can change every later walk.
+"""
+
+from __future__ import annotations
+
+from dpgnn.methods.base import Method, Support
+from dpgnn.methods.drw.fit import fit, predict, prepare, sampler
+from dpgnn.methods.drw.options import DRWConfig, check
+from dpgnn.methods.drw.plan import plan
+
+METHOD = Method(
+    name="drw",
+    title="DRW",
+    config=DRWConfig,
+    source="Ayle et al. (2023), arXiv:2301.00738",
+    modes=("nonprivate", "published", "sound"),
+    supports=(
+        Support(privacy_unit="node-features", relation="replace-one"),
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+        Support(privacy_unit="node-record", relation="null-one"),
+    ),
+    sampler=sampler,
+    prepare=prepare,
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    check=check,
+    example={"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5},
+    citation="ayle2023training",
+)

@@ -1,0 +1,169 @@
+"""The subgraphs of a DRW run, step by step: from walks or chains to clipped sums and batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.methods.drw.data import Inputs, first_hop, undirected
+from dpgnn.methods.drw.options import resolved
+from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
+from dpgnn.samplers.walks import Partition, Walks, partition_from_table, record_chains
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.models.network import Network
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.gradients import RootGradients
+
+
+def training_graph(graph: Graph, split: Split) -> Adjacency:
+    """What walks run on: the induced graph of the training nodes."""
+    return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
+
+
+class RunWalks:
+    """Subgraphs of a run as clipped sums and batches; those of DRW-D change from step to step.
+
+    Drawing t is a function of the stream `resample/t` alone, so a run that is stopped goes on with the
+    same walks. It has the attributes that the training loops read of `RootGradients`.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        graph: Graph,
+        split: Split,
+        prepared: Prepared | None,
+        x: Any,
+        context: Context,
+        network: Network,
+    ) -> None:
+        self.entry, self.graph, self.split, self.x = entry, graph, split, x
+        self.config = resolved(entry)
+        self.prepared, self.context, self.network = prepared, context, network
+        self.clipping: Clipping | None = None
+        self.track_loss = False
+        self._drawing = -1
+        self._gradients: RootGradients | None = None
+        self._space: Adjacency | None = None
+        if self.config.sampler == "walks":
+            self._space = training_graph(graph, split)
+
+    def before_step(self, step: int) -> None:
+        """Make the subgraphs of this step (1, 2, ...) the current ones."""
+        every = self.config.resample_every
+        drawing = (step - 1) // every if every else 0
+        if drawing == self._drawing:
+            return
+        self._drawing = drawing
+        self._gradients = self.gradients_of(self._inputs(drawing), self.clipping)
+
+    def counts(self, num_steps: int) -> list[int]:
+        """M of every drawing of a run: walks, or roots where there are none; drawn again, so exact
+        after a restart too."""
+        if self._space is None:
+            return [self.num_roots]
+        every = self.config.resample_every
+        drawings = (num_steps - 1) // every + 1 if every else 1
+        return [self._partition(drawing).num_subgraphs for drawing in range(drawings)]
+
+    def gradients_of(self, inputs: Inputs, clipping: Clipping | None) -> RootGradients:
+        """Clipped (or plain) sums over the subgraphs."""
+        from dpgnn.training.gradients import Execution, RootGradients
+
+        speed = self.context.performance
+        execution = Execution(device=speed.device, chunk_rows=speed.chunk_size)
+        return RootGradients(
+            self.network, inputs.x, inputs.trees, clipping=clipping, execution=execution
+        )
+
+    def first_inputs(self) -> Inputs:
+        """The subgraphs of the prepared file."""
+        return self._inputs(0)
+
+    def _inputs(self, drawing: int) -> Inputs:
+        from dpgnn.models.trees import lone_roots, trees_of
+        from dpgnn.samplers.subgraphs import from_table
+
+        config, y = self.config, self.graph.y
+        if config.sampler == "nodes":
+            train = self.split.train_idx
+            trees = lone_roots(np.arange(len(train)), y[train])
+            return Inputs(x=self.x[train], trees=trees)
+        if config.sampler == "own-list":
+            assert self.prepared is not None
+            bound = record_chains(config.num_layers).promise.max_occurrences
+            subgraphs = from_table(self.prepared.table, max_occurrences=bound)
+        else:
+            assert self._space is not None
+            subgraphs = self._partition(drawing).subgraphs(self._space, inside=config.edges)
+        trees = trees_of(subgraphs, y, num_hops=config.num_layers, conv=config.conv)
+        return first_hop(trees, self.x)
+
+    def _partition(self, drawing: int) -> Partition:
+        if drawing == 0:
+            assert self.prepared is not None
+            return partition_from_table(self.prepared.table)
+        assert self._space is not None
+        walks = Walks(length=self.config.walk_length, num_walks=self.config.num_restarts)
+        return walks.draw(self._space, rng=self.context.streams.numpy(f"resample/{drawing}"))
+
+    # what the training loops read of RootGradients
+
+    @property
+    def current(self) -> RootGradients:
+        """The clipped sums of this step."""
+        assert self._gradients is not None
+        return self._gradients
+
+    @property
+    def num_roots(self) -> int:
+        """Subgraphs of this step."""
+        return self.current.trees.num_roots
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss over the last batch, in nats; sensitive."""
+        return self.current.mean_loss
+
+    @property
+    def device(self) -> Any:
+        """Device of the sums."""
+        return self.current.device
+
+    @property
+    def execution(self) -> Any:
+        """Speed settings of the sums."""
+        return self.current.execution
+
+    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
+        """The clipped sum over some of the current subgraphs."""
+        self.current.track_loss = self.track_loss
+        return self.current(parameters, roots)
+
+
+class BatchesOfWalks:
+    """m of the walks of the step (or each with a fixed rate), whatever their number."""
+
+    def __init__(self, walks: RunWalks, *, size: int | None, rate: float | None) -> None:
+        self.walks, self.size, self.rate = walks, size, rate
+
+    @property
+    def num_roots(self) -> int:
+        """Walks of this step."""
+        return self.walks.num_roots
+
+    def draw(self, *, rng: np.random.Generator) -> np.ndarray:
+        """int64 positions, ascending."""
+        from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
+
+        if self.rate is not None:
+            return poisson_batches(self.num_roots, self.rate).draw(rng=rng)
+        assert self.size is not None
+        return fixed_size_batches(self.num_roots, self.size).draw(rng=rng)

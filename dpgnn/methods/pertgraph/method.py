@@ -1,0 +1,227 @@
+"""PertGraph: GraphSAGE on a graph whose edges were answered by asymmetric randomised response (edge level).
+
+Most cells of an adjacency are 0, so plain randomised response drowns edges. PertGraph keeps an answered 1
+with a further probability q, chosen from a noisy density so that about as many edges come out as went in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.core.checks import at_least, open_probability
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.shared.head_options import HeadConfig
+from dpgnn.methods.shared.noisy_graph import num_cells
+from dpgnn.methods.shared.noisy_graph_plan import (
+    laplace_mechanism,
+    pure_claim,
+    require_private,
+    response_mechanism,
+    truthful,
+)
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+DENSITY, EDGES = "density", "edges"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PertGraphConfig:
+    """Options of PertGraph; every value is public.
+
+    Attributes:
+        density_share: share of epsilon that goes to the density, in (0, 1).
+        block_rows: published mode: the density is estimated per block of so many rows.
+        num_hops: SAGE layers.
+        head: base stack, head stack and their training; encoder_layers counts the base stack.
+    """
+
+    density_share: float = 0.1
+    block_rows: int = 500
+    num_hops: int = 1
+    head: HeadConfig = HeadConfig()
+
+    def __post_init__(self) -> None:
+        open_probability("density_share", self.density_share)
+        at_least("block_rows", self.block_rows, 1)
+        at_least("num_hops", self.num_hops, 1)
+        at_least("head.encoder_layers", self.head.encoder_layers, 1)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """A noisy density, then randomised response thinned by it.
+
+    Guarantee (sound): unit edge, add-remove, pure epsilon. The density of undirected pairs moves by
+    1/(N(N-1)/2) for one edge, and its Laplace noise has that over its share of epsilon as scale. A pair is
+    answered truthfully with probability p = e^e/(1+e^e), and an answered 1 is kept with probability q, which
+    is post-processing of the answer and the density. Public: node ids, features, labels, options.
+
+    Published: both directions are answered, each with the whole share, and the density of a block of rows
+    gets noise of scale 1/(N^2 e): one undirected edge costs twice the answer, and moves two densities by
+    1/(rows N) each. The second claim counts that.
+
+    Source: SAGE-EDP in Sajadmanesh et al. (2023), Section 6.1.
+    """
+    config: PertGraphConfig = entry.options
+    require_private(budget)
+    for_density = config.density_share * budget.epsilon
+    for_edges = budget.epsilon - for_density
+    truth, lie = truthful(for_edges)
+    response = response_mechanism(
+        EDGES, one_if_one=truth, one_if_zero=lie, details={"directions": 1}
+    )
+    if entry.mode == "sound":
+        unit = 1 / max(num_cells(facts.num_nodes), 1)
+        density = laplace_mechanism(DENSITY, scale=unit / for_density, sensitivity=unit)
+        return _plan(facts, (density, response), pure_claim(entry, epsilon=budget.epsilon))
+    spent = published_spends(facts.num_nodes, config.block_rows, for_density, for_edges)
+    density = laplace_mechanism(
+        DENSITY, scale=1 / (facts.num_nodes**2 * for_density), sensitivity=facts.num_nodes**-2.0
+    )
+    caveats = ("two-directions-perturbed", "density-noise-scale")
+    stated = pure_claim(entry, epsilon=budget.epsilon, caveats=caveats)
+    true = pure_claim(entry, epsilon=spent, status="proved")
+    return _plan(facts, (density, response), stated, true)
+
+
+def _plan(facts: Facts, mechanisms: tuple[Mechanism, ...], *claims: Claim) -> Plan:
+    return Plan(mechanisms=mechanisms, claims=claims, facts=facts.recorded())
+
+
+def published_spends(
+    num_nodes: int, block_rows: int, for_density: float, for_edges: float
+) -> float:
+    """Pure epsilon of the published scheme for one undirected edge: both answers and both densities.
+
+    The edge (u, v) stands in row u and in row v; the density of a block of r rows moves by 1/(r N) for each,
+    under Laplace noise of scale 1/(N^2 for_density). The worst edge has both rows in the smallest block, or
+    one in it and one in another when it has a single row.
+    """
+    full, rest = divmod(num_nodes, block_rows)
+    sizes = [block_rows] * min(full, 2) + ([rest] if rest else [])
+    smallest = min(sizes)
+    both = [smallest, smallest] if smallest > 1 or len(sizes) == 1 else sorted(sizes)[:2]
+    densities = sum(num_nodes * for_density / rows for rows in both)
+    return 2 * for_edges + densities
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Perturb the edges once, train on the result.
+
+    Guarantee: edges enter through the planned mechanisms alone.
+    """
+    from dpgnn.methods.pertgraph.network import SumSage
+    from dpgnn.methods.shared.graph_training import as_operator, train_on
+    from dpgnn.models.inputs import as_input
+
+    config: PertGraphConfig = entry.options
+    density = context.ledger.enter(DENSITY)
+    truth = context.ledger.enter(EDGES).event.one_if_one  # type: ignore[attr-defined]
+    make = undirected_answers if entry.mode == "sound" else directed_answers
+    adjacency = make(
+        graph, density.details["scale"], truth, block_rows=config.block_rows, context=context
+    )
+    operator, x = as_operator(adjacency), as_input(graph.x)
+    model = SumSage(
+        graph.num_features,
+        config.head.hidden,
+        base_layers=config.head.encoder_layers,
+        num_hops=config.num_hops,
+        head_layers=config.head.head_layers,
+        num_classes=graph.num_classes,
+        batch_norm=config.head.batch_norm,
+        dropout=config.head.dropout,
+        generator=context.streams.torch("weights"),
+    )
+    return train_on(
+        model,
+        lambda masks: model(x, operator, masks),
+        graph,
+        split,
+        config.head.training,
+        context,
+    )
+
+
+def undirected_answers(
+    graph: Graph, scale: float, truth: float, *, block_rows: int, context: Context
+) -> sp.csr_array:
+    """Each undirected pair answered once; symmetric 0/1."""
+    from dpgnn.methods.shared.noisy_graph import keep_density, randomized_response
+    from dpgnn.methods.shared.undirected import symmetric_adjacency, undirected_pairs
+
+    pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
+    noise = context.streams.numpy("laplace").laplace(0, scale)
+    keep = keep_density(pairs.shape[1] / num_cells(graph.num_nodes) + noise, truth)
+    answers = randomized_response(
+        pairs,
+        graph.num_nodes,
+        one_if_one=truth * keep,
+        one_if_zero=(1 - truth) * keep,
+        rng=context.streams.numpy("response"),
+    )
+    return symmetric_adjacency(answers, graph.num_nodes)
+
+
+def directed_answers(
+    graph: Graph, scale: float, truth: float, *, block_rows: int, context: Context
+) -> sp.csr_array:
+    """As published: each direction answered by itself, with a density per block of rows."""
+    from dpgnn.methods.shared.noisy_graph import block_response
+    from dpgnn.methods.shared.undirected import adjacency_of
+
+    return block_response(
+        adjacency_of(graph),
+        scale=scale,
+        truth=truth,
+        block_rows=block_rows,
+        noise_rng=context.streams.numpy("laplace"),
+        rng=context.streams.numpy("response"),
+    )
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, on the perturbed graph."""
+    from dpgnn.methods.shared.aggregate_answers import answer
+
+    return answer(entry, fitted, node_idx)
+
+
+METHOD = Method(
+    name="pertgraph",
+    title="PertGraph",
+    config=PertGraphConfig,
+    source="SAGE-EDP in Sajadmanesh et al. (2023), arXiv:2203.00949",
+    modes=("published", "sound"),
+    supports=(Support(privacy_unit="edge", relation="add-remove"),),
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    example={"head": {"hidden": 8, "training": {"num_epochs": 5}}},
+    citation="sajadmanesh2023gap",
+)

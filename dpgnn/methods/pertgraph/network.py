@@ -1,0 +1,74 @@
+"""GraphSAGE with sums, as PertGraph trains it on a perturbed graph; no privacy inside."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dpgnn.methods.shared.head_model import (
+    Dropout,
+    Rows,
+    Stack,
+    batch_norm_or_nothing,
+    uniform_linear,
+)
+from dpgnn.models.gcn import Operator, propagate
+from dpgnn.models.masks import Masks
+
+
+class SumSage(nn.Module):
+    """Base stack, sums over neighbours with a root weight and normalised rows, head stack.
+
+    Args:
+        num_features: columns of x.
+        hidden: width of all hidden layers.
+        base_layers, num_hops, head_layers: layers of the three parts.
+        num_classes: outputs.
+        batch_norm, dropout, generator: as for `head_model.Stack`.
+
+    Source: Hamilton et al. (2017), arXiv:1706.02216; as SAGE-EDP in Sajadmanesh et al. (2023).
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden: int,
+        *,
+        base_layers: int,
+        num_hops: int,
+        head_layers: int,
+        num_classes: int,
+        batch_norm: bool,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.base = Stack(
+            [num_features, *[hidden] * base_layers],
+            batch_norm=batch_norm, dropout=dropout, generator=generator,
+        )  # fmt: skip
+        self.own = nn.ModuleList(uniform_linear(hidden, hidden, generator) for _ in range(num_hops))
+        self.neighbours = nn.ModuleList(
+            uniform_linear(hidden, hidden, generator) for _ in range(num_hops)
+        )
+        self.norms = nn.ModuleList(
+            batch_norm_or_nothing(hidden, batch_norm) for _ in range(num_hops + 1)
+        )
+        self.head = Stack(
+            [hidden] * head_layers + [num_classes],
+            batch_norm=batch_norm, dropout=dropout, generator=generator,
+        )  # fmt: skip
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Rows, adjacency: Operator, masks: Masks | None = None) -> Tensor:
+        """Logits of all nodes; adjacency [v, u] is 1 where v reads u."""
+        h = self._between(0, self.base(x, masks), masks)
+        for hop, (own, neighbours) in enumerate(zip(self.own, self.neighbours), start=1):
+            summed = propagate(adjacency, h)
+            h = F.normalize(own(h) + neighbours(summed), dim=1)
+            h = self._between(hop, h, masks)
+        return self.head(h, masks)
+
+    def _between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
+        return F.selu(self.dropout(self.norms[index](h), masks))

@@ -1,0 +1,106 @@
+"""Plans of releases that perturb aggregates of private edges, at edge level: noise, mechanism, claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.methods.shared.planning import claim_for
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.accountants.events import Event
+    from dpgnn.methods.base import Context, Entry
+
+EDGE_PUBLIC = ("node ids", "features", "labels", "split", "all options")
+
+
+def gaussian_mechanism(
+    name: str,
+    build: Callable[[float], Event[Any]],
+    budget: Budget,
+    *,
+    sensitivity: float,
+    num_hops: int,
+    details: dict[str, Any],
+) -> Mechanism:
+    """A Gaussian mechanism at edge level with the least noise for the budget, in closed form.
+
+    Args:
+        name: in the ledger.
+        build: noise_stddev -> event whose mu is proportional to 1/noise_stddev.
+        budget: epsilon may be infinite (then there is no noise).
+        sensitivity: of one hop.
+        num_hops: recorded as the number of steps.
+        details: recorded beside the mechanism.
+
+    Guarantee: the event at the returned noise has epsilon <= budget.epsilon at budget.delta, exactly
+    counted as Gaussian differential privacy.
+    """
+    from dpgnn.accountants import gdp
+
+    noise = 0.0
+    if budget.is_private:
+        one = gdp.total_mu(build(1.0))
+        assert one is not None
+        noise = one / gdp.mu(budget.epsilon, budget.delta)
+        while gdp.epsilon(gdp.total_mu(build(noise)) or 0.0, budget.delta) > budget.epsilon:
+            noise *= 1 + 1e-12
+    return Mechanism(
+        name=name,
+        event=build(noise),
+        noise_stddev=noise,
+        sensitivity=sensitivity,
+        num_steps=num_hops,
+        details={"noise_multiplier": noise / sensitivity, "num_hops": num_hops, **details},
+    )
+
+
+def exact_epsilon(event: Event[Any], delta: float) -> float:
+    """epsilon of a Gaussian event at delta; inf without noise."""
+    from dpgnn.accountants import gdp
+
+    mu = gdp.total_mu(event)
+    assert mu is not None
+    return gdp.epsilon(mu, delta)
+
+
+def gdp_claim(
+    entry: Entry, budget: Budget, event: Event[Any], *, public: tuple[str, ...] = (), **words: Any
+) -> Claim:
+    """The claim of a Gaussian event at edge level; features, labels and options are public."""
+    return claim_for(
+        entry,
+        budget,
+        epsilon=exact_epsilon(event, budget.delta),
+        accountant="gdp",
+        assumed_public=(*EDGE_PUBLIC, *public),
+        released="noisy-state",
+        selection="public",
+        **words,
+    )
+
+
+def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
+    """The best that can be proved where nothing can: an infinite epsilon, which is always true."""
+    return claim_for(
+        entry,
+        budget,
+        epsilon=math.inf,
+        accountant="none",
+        assumed_public=(),
+        status="proved",
+        released="noisy-state",
+        **words,
+    )
+
+
+def normal_draw(context: Context, stage: str) -> Callable[[int, tuple[int, int]], Any]:
+    """Standard normal noise for step k of a stage, from the stream `noise`."""
+
+    def draw(step: int, shape: tuple[int, int]) -> Any:
+        return context.streams.numpy("noise", stage=stage, step=step).standard_normal(shape)
+
+    return draw

@@ -1,0 +1,102 @@
+"""Training on a perturbed graph without further noise: post-processing at edge level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.shared.aggregate import symmetric_operator
+from dpgnn.methods.shared.undirected import symmetric_adjacency
+from dpgnn.models.gcn import GCN, Operator
+from dpgnn.models.inputs import as_input
+from dpgnn.models.masks import Masks
+from dpgnn.training.nonprivate import train_full_batch
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context
+    from dpgnn.methods.gcn import GCNConfig
+    from dpgnn.training.options import AdamConfig
+
+# a matrix with more than this share of non-zeros is multiplied faster as a dense one
+DENSE_SHARE = 0.03
+
+
+def as_operator(matrix: sp.csr_array) -> Operator:
+    """A float32 operator with its transpose: CSR, or dense where many entries are not zero."""
+    rows, columns = matrix.shape
+    if matrix.nnz > DENSE_SHARE * rows * columns:
+        dense = torch.from_numpy(matrix.toarray().astype(np.float32))
+        return Operator(dense, dense.T.contiguous())
+    return Operator(_csr(matrix), _csr(sp.csr_array(matrix.T)))
+
+
+def _csr(matrix: sp.csr_array) -> Tensor:
+    pointers = torch.from_numpy(matrix.indptr.astype(np.int64))
+    columns = torch.from_numpy(matrix.indices.astype(np.int64))
+    values = torch.from_numpy(matrix.data.astype(np.float32))
+    return torch.sparse_csr_tensor(pointers, columns, values, size=matrix.shape)
+
+
+def train_gcn(
+    config: GCNConfig, pairs: np.ndarray, graph: Graph, split: Split, context: Context
+) -> Fitted:
+    """A GCN on undirected pairs; `graph` gives features and labels, its edges are not read.
+
+    Returns:
+        the weights and "logits" of all nodes.
+    """
+    adjacency = symmetric_adjacency(pairs, graph.num_nodes)
+    operator = as_operator(symmetric_operator(adjacency))
+    x = as_input(normalize_rows(graph.x, config.row_norm))
+    model = GCN(
+        graph.num_features,
+        config.hidden,
+        graph.num_classes,
+        dropout=config.dropout,
+        generator=context.streams.torch("weights"),
+    )
+    return train_on(
+        model,
+        lambda masks: model(x, operator, masks),
+        graph,
+        split,
+        config.training,
+        context,
+    )
+
+
+def train_on(
+    model: nn.Module,
+    forward: Callable[[Masks | None], Tensor],
+    graph: Graph,
+    split: Split,
+    training: AdamConfig,
+    context: Context,
+) -> Fitted:
+    """Full-batch training of a model on all nodes' inputs; returns weights and "logits"."""
+    state, history = train_full_batch(
+        model,
+        forward,
+        torch.from_numpy(np.array(graph.y)),
+        torch.from_numpy(np.array(split.train_idx)),
+        torch.from_numpy(np.array(split.val_idx)),
+        training,
+        task=graph.task,
+        generator=context.streams.torch("dropout"),
+        progress=context.progress(training.num_epochs),
+    )
+    model.load_state_dict(state)
+    model.eval()
+    with torch.no_grad():
+        logits = forward(None)
+    study = context.streams.randomness == "study"
+    return Fitted(state=state | {"logits": logits}, history=tuple(history) if study else ())

@@ -1,0 +1,140 @@
+"""Encoder and head trained by planned DP-SGD mechanisms, for node-level guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.node_level import ENCODER, HEAD
+from dpgnn.methods.shared.private_training import run_dp_sgd
+from dpgnn.models.forward import activation, full_graph_logits, plain_linear
+from dpgnn.models.network import Linear, Network, NetworkConfig
+from dpgnn.models.trees import lone_roots
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context
+    from dpgnn.methods.shared.head_options import HeadConfig
+    from dpgnn.training.options import OptimizerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedWithRows(Fitted):
+    """A fit whose answers need rows that are not released.
+
+    Attributes:
+        kept: "logits" of all nodes, made inside the run from each node's own features and noisy rows; it
+            is never written, because the claim covers the weights only.
+    """
+
+    kept: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def private_encoder(
+    config: HeadConfig,
+    optimizer: OptimizerConfig,
+    graph: Graph,
+    split: Split,
+    context: Context,
+    *,
+    delta: float,
+) -> tuple[np.ndarray, dict[str, Tensor]]:
+    """Train the encoder by the planned mechanism and embed every node.
+
+    Guarantee: the weights are the mechanism's release. Row v of x0 reads the weights and v's own features;
+    rows of nodes without features are 0.
+
+    Returns:
+        x0: float64, shape (num_nodes, width), rows of norm 1 or 0.
+        weights: names starting with "encoder."; {} when config.encoder_layers is 0.
+    """
+    x = normalize_rows(graph.x, "l2")
+    if config.encoder_layers == 0:
+        return unit_rows(np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float64)), {}
+    network = _perceptron(config, graph, graph.num_features, config.encoder_layers)
+    train = split.train_idx
+    weights, _ = run_dp_sgd(
+        network,
+        x[train],
+        lone_roots(np.arange(len(train)), graph.y[train]),
+        optimizer,
+        context,
+        delta=delta,
+        mechanism_name=ENCODER,
+    )
+    return _embed(network, weights, config.encoder_layers, x), _named(ENCODER, weights)
+
+
+def private_head(
+    config: HeadConfig,
+    optimizer: OptimizerConfig,
+    channels: Sequence[np.ndarray],
+    graph: Graph,
+    split: Split,
+    context: Context,
+    *,
+    delta: float,
+) -> tuple[dict[str, Tensor], Tensor, list[dict[str, Any]]]:
+    """Train the head by the planned mechanism on the joined channels of training nodes.
+
+    Guarantee: the weights are the mechanism's release; each training node is one root.
+
+    Returns:
+        weights: names starting with "head.".
+        logits: float32, of all nodes; row v reads v's own rows.
+        history: of the training.
+    """
+    joined = np.concatenate(channels, axis=1).astype(np.float32)
+    network = _perceptron(config, graph, joined.shape[1], config.base_layers)
+    train = split.train_idx
+    weights, history = run_dp_sgd(
+        network,
+        joined[train],
+        lone_roots(np.arange(len(train)), graph.y[train]),
+        optimizer,
+        context,
+        delta=delta,
+        mechanism_name=HEAD,
+    )
+    return _named(HEAD, weights), full_graph_logits(network, weights, joined, None), history
+
+
+def _perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Network:
+    return Network(
+        NetworkConfig(
+            num_features=width,
+            num_outputs=graph.num_classes,
+            width=config.hidden,
+            encoder_layers=layers,
+            num_hops=0,
+            decoder_layers=1,
+            activation="selu",
+            task=graph.task,
+        )
+    )
+
+
+def _embed(network: Network, weights: Mapping[str, Tensor], layers: int, x: Any) -> np.ndarray:
+    """Output of the encoder's last linear layer, before its activation, as unit rows."""
+    from dpgnn.models.forward import to_torch
+
+    linears = [op for op in network.operations if isinstance(op, Linear)][:layers]
+    with torch.no_grad():
+        h = to_torch(x, "cpu", network)
+        for depth, op in enumerate(linears):
+            h = plain_linear(weights, op, activation("selu", h) if depth else h)
+    present = np.asarray(abs(x).sum(axis=1)).reshape(-1, 1) > 0
+    return unit_rows(np.where(present, h.numpy().astype(np.float64), 0.0))
+
+
+def _named(stage: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{stage}.{name}": value for name, value in weights.items()}

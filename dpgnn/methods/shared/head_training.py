@@ -1,0 +1,160 @@
+"""Training the encoder and the head without noise: for edge-level guarantees, or none.
+
+Everything here reads features, labels and what was released before it, never an edge, so at edge level it is
+post-processing. Under a node-level guarantee it is not private: see `head_private`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.head_model import Encoder, MultiHead
+from dpgnn.methods.shared.head_options import HeadConfig
+from dpgnn.models.inputs import as_input
+from dpgnn.models.masks import Masks
+from dpgnn.training.nonprivate import History, State, train_on_rows
+from dpgnn.training.options import AdamConfig
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context
+
+
+def encode(
+    config: HeadConfig, graph: Graph, split: Split, context: Context
+) -> tuple[np.ndarray, State]:
+    """Unit rows for every node: a trained encoder's output, or the row-normalised features.
+
+    Guarantee: reads features, labels and the split; no edge.
+
+    Returns:
+        x0: float64, shape (num_nodes, width), rows of norm 1 (or 0).
+        state: the encoder's weights, names starting with "encoder."; {} without an encoder.
+    """
+    if config.encoder_layers == 0:
+        return unit_rows(graph.dense_x().astype(np.float64)), {}
+    model = Encoder(
+        graph.num_features,
+        config.hidden,
+        config.encoder_layers,
+        graph.num_classes,
+        batch_norm=config.batch_norm,
+        dropout=config.dropout,
+        generator=context.streams.torch("weights", stage="encoder"),
+    )
+    state, _ = _train(
+        model, [graph.x], graph, split, config.encoder_training, context, "encoder",
+        lambda rows, masks: model(rows[0], masks),
+    )  # fmt: skip
+    return embed(config, state, graph), {f"encoder.{name}": value for name, value in state.items()}
+
+
+def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.ndarray:
+    """The encoder's unit rows of all nodes, float64, from its weights."""
+    model = Encoder(
+        graph.num_features,
+        config.hidden,
+        config.encoder_layers,
+        graph.num_classes,
+        batch_norm=config.batch_norm,
+        dropout=0.0,
+        generator=torch.Generator(),
+    )
+    model.load_state_dict(dict(state))
+    model.eval()
+    with torch.no_grad():
+        rows = model.embed(as_input(graph.x)).numpy().astype(np.float64)
+    return unit_rows(rows)
+
+
+def train_head(
+    config: HeadConfig,
+    channels: Sequence[np.ndarray],
+    graph: Graph,
+    split: Split,
+    context: Context,
+) -> tuple[State, History]:
+    """Train the head on channels of all nodes (rows of training nodes are learnt from).
+
+    Returns:
+        state: the weights (names starting with "head.") and "logits", float32, of all nodes.
+        history: of the training; empty in a release.
+    """
+    model = MultiHead(
+        [channel.shape[1] for channel in channels],
+        config.hidden,
+        config.base_layers,
+        config.head_layers,
+        graph.num_classes,
+        batch_norm=config.batch_norm,
+        dropout=config.dropout,
+        generator=context.streams.torch("weights", stage="head"),
+    )
+    state, history = _train(
+        model, channels, graph, split, config.training, context, "head",
+        model,
+    )  # fmt: skip
+    logits = apply_head(config, state, channels, graph.num_classes)
+    named = {f"head.{name}": value for name, value in state.items()}
+    study = context.streams.randomness == "study"
+    return named | {"logits": logits}, history if study else []
+
+
+def apply_head(
+    config: HeadConfig, state: Mapping[str, Tensor], channels: Sequence[Any], num_classes: int
+) -> Tensor:
+    """Logits of all rows of the channels from a head's weights; float32."""
+    model = MultiHead(
+        [channel.shape[1] for channel in channels],
+        config.hidden,
+        config.base_layers,
+        config.head_layers,
+        num_classes,
+        batch_norm=config.batch_norm,
+        dropout=0.0,
+        generator=torch.Generator(),
+    )
+    model.load_state_dict(dict(state))
+    model.eval()
+    with torch.no_grad():
+        logits: Tensor = model([as_input(channel) for channel in channels])
+    return logits
+
+
+def _train(
+    model: nn.Module,
+    channels: Sequence[Any],
+    graph: Graph,
+    split: Split,
+    training: AdamConfig,
+    context: Context,
+    stage: str,
+    forward: Callable[[list[Any], Masks | None], Tensor],
+) -> tuple[State, History]:
+    """Full-batch training on the rows of training nodes; batch statistics come from them alone."""
+    train, val = (
+        ([as_input(_rows(channel, rows)) for channel in channels], torch.from_numpy(graph.y[rows]))
+        for rows in (split.train_idx, split.val_idx)
+    )
+    return train_on_rows(
+        model,
+        forward,
+        train,
+        val,
+        training,
+        task=graph.task,
+        generator=context.streams.torch("dropout", stage=stage),
+        progress=context.progress(training.num_epochs, stage),
+    )
+
+
+def _rows(channel: Any, idx: np.ndarray) -> Any:
+    return sp.csr_array(channel[idx]) if sp.issparse(channel) else channel[idx]

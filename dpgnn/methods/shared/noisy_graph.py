@@ -1,0 +1,202 @@
+"""Private graphs with noise on the edges themselves: every pair of nodes is answered, then post-processed.
+
+All of it works on undirected pairs u < v, so one undirected edge is one cell. Time and memory follow the
+number of edges that come out, not the number of pairs. Graphs come back as int64 (2, num_pairs), u < v.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.core.checks import non_negative, positive, probability, require
+
+
+def num_cells(num_nodes: int) -> int:
+    """Unordered pairs of different nodes."""
+    return num_nodes * (num_nodes - 1) // 2
+
+
+def randomized_response(
+    pairs: np.ndarray,
+    num_nodes: int,
+    *,
+    one_if_one: float,
+    one_if_zero: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Answer every pair: an edge stays with probability one_if_one, a gap becomes one with one_if_zero.
+
+    Guarantee: pairs are answered independently, so one undirected edge is one randomised response (event
+    RandomizedResponse); with p = one_if_one = 1 - one_if_zero it is log(p/(1-p))-DP. Draws from the stream
+    `response`.
+
+    Args:
+        pairs: int64, shape (2, num_pairs), u < v, each once.
+        num_nodes: public.
+        one_if_one, one_if_zero: in [0, 1].
+        rng: secret in a release.
+    """
+    probability("one_if_one", one_if_one)
+    probability("one_if_zero", one_if_zero)
+    kept = pairs[:, rng.random(pairs.shape[1]) < one_if_one]
+    gaps = num_cells(num_nodes) - pairs.shape[1]
+    added = random_gaps(pairs, num_nodes, int(rng.binomial(gaps, one_if_zero)), rng=rng)
+    return _sorted(np.concatenate([kept, added], axis=1), num_nodes)
+
+
+def random_gaps(
+    pairs: np.ndarray, num_nodes: int, count: int, *, rng: np.random.Generator
+) -> np.ndarray:
+    """A uniform set of `count` pairs that are not edges, shape (2, count).
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    gaps = num_cells(num_nodes) - pairs.shape[1]
+    require(0 <= count <= gaps, "count", f"be in 0..{gaps}", count)
+    edges = np.sort(pairs[0] * num_nodes + pairs[1])
+    if count > gaps // 4:
+        high, low = np.tril_indices(num_nodes, -1)
+        free = np.setdiff1d(low * num_nodes + high, edges, assume_unique=True)
+        keys = rng.choice(free, count, replace=False, shuffle=False)
+        return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
+    # the first `count` different gaps of a sequence of uniform pairs are a uniform set of gaps
+    keys = np.zeros(0, dtype=np.int64)
+    while len(keys) < count:
+        ends = rng.integers(0, num_nodes, size=(2, 4 * (count - len(keys)) + 64))
+        ends = ends[:, ends[0] < ends[1]]
+        fresh = ends[0] * num_nodes + ends[1]
+        keys = np.concatenate([keys, fresh[~_among(fresh, edges)]])
+        _, first = np.unique(keys, return_index=True)
+        keys = keys[np.sort(first)]
+    return np.stack(np.divmod(keys[:count], num_nodes)).astype(np.int64)
+
+
+def laplace_top_cells(
+    pairs: np.ndarray,
+    num_nodes: int,
+    *,
+    epsilon_count: float,
+    epsilon_cells: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """LapGraph: Laplace noise on every cell, and the largest cells kept, as many as a noisy count says.
+
+    Guarantee: (epsilon_count + epsilon_cells)-DP for one undirected edge: the number of edges moves by 1
+    (Laplace, scale 1/epsilon_count), one cell moves by 1 (Laplace, scale 1/epsilon_cells), the rest is
+    post-processing. Exact, though the noise of gaps that are not among the largest is never drawn: the
+    largest of n Laplace draws are made in descending order from uniform order statistics, and belong to
+    uniformly random gaps.
+
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 5.
+    """
+    positive("epsilon_count", epsilon_count)
+    positive("epsilon_cells", epsilon_cells)
+    cells, edges = num_cells(num_nodes), pairs.shape[1]
+    wanted = int(np.clip(round(edges + rng.laplace(0, 1 / epsilon_count)), 0, cells))
+    of_edges = 1 + rng.laplace(0, 1 / epsilon_cells, size=edges)
+    of_gaps = largest_laplace(cells - edges, min(wanted, cells - edges), 1 / epsilon_cells, rng=rng)
+    values = np.concatenate([of_edges, of_gaps])
+    chosen = np.argpartition(-values, wanted - 1)[:wanted] if wanted else np.zeros(0, np.int64)
+    kept = pairs[:, chosen[chosen < edges]]
+    added = random_gaps(pairs, num_nodes, int((chosen >= edges).sum()), rng=rng)
+    return _sorted(np.concatenate([kept, added], axis=1), num_nodes)
+
+
+def largest_laplace(
+    count: int, num_largest: int, scale: float, *, rng: np.random.Generator
+) -> np.ndarray:
+    """The `num_largest` largest of `count` independent Laplace(0, scale) draws, descending.
+
+    The k-th smallest of n uniforms is V_k with log(1 - V_k) = -sum_{i<=k} E_i/(n - i + 1), E exponential;
+    the k-th largest Laplace value is the point whose upper tail has mass V_k.
+    """
+    non_negative("scale", scale)
+    spacings = rng.exponential(size=num_largest) / (count - np.arange(num_largest))
+    log_rest = -np.cumsum(spacings)
+    tail = -np.expm1(log_rest)
+    with np.errstate(divide="ignore"):
+        upper = -np.log(2 * tail)
+    return scale * np.where(tail < 0.5, upper, np.log(2.0) + log_rest)
+
+
+def keep_density(density: float, keep: float) -> float:
+    """q with which answered ones are kept so that about as many edges come out as went in.
+
+    Answered ones are d p + (1 - d)(1 - p) of all cells; q is d over that, at most 1.
+
+    Args:
+        density: d, a released value; clipped to (0, 1).
+        keep: p, the probability of a true answer.
+    """
+    density = float(np.clip(density, 1e-12, 1.0))
+    return min(1.0, density / (2 * keep * density - keep - density + 1))
+
+
+def _sorted(pairs: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Ascending, so that the order tells nothing."""
+    keys = np.sort(pairs[0] * num_nodes + pairs[1])
+    return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
+
+
+def block_response(
+    adjacency: sp.csr_array,
+    *,
+    scale: float,
+    truth: float,
+    block_rows: int,
+    noise_rng: np.random.Generator,
+    rng: np.random.Generator,
+) -> sp.csr_array:
+    """PertGraph as published: every directed cell answered, thinned by its block's noisy density.
+
+    An undirected edge is two cells, so this spends what `pertgraph.published_spends` says, not epsilon.
+
+    Args:
+        adjacency: symmetric 0/1, zero diagonal, float64.
+        scale: of the Laplace noise on each block's density.
+        truth: probability of a true answer.
+        block_rows: rows of a block.
+        noise_rng, rng: streams of densities and answers.
+    """
+    num_nodes = adjacency.shape[0]
+    blocks = []
+    for first in range(0, num_nodes, block_rows):
+        block = adjacency[first : first + block_rows]
+        cells = block.shape[0] * num_nodes
+        keep = keep_density(block.nnz / cells + noise_rng.laplace(0, scale), truth)
+        count = int(rng.binomial(cells - block.nnz, (1 - truth) * keep))
+        rows, columns = block.nonzero()
+        kept = rng.random(block.nnz) < truth * keep
+        ones = rows * num_nodes + columns
+        added = _random_cells(ones, cells, count, rng=rng)
+        keys = np.concatenate([ones[kept], added])
+        rows, columns = np.divmod(keys, num_nodes)
+        blocks.append(sp.csr_array((np.ones(len(keys)), (rows, columns)), shape=block.shape))
+    return sp.csr_array(sp.vstack(blocks))
+
+
+def _random_cells(
+    taken: np.ndarray, cells: int, count: int, *, rng: np.random.Generator
+) -> np.ndarray:
+    """A uniform set of `count` cells of 0..cells-1 that are not taken."""
+    if count > (cells - len(taken)) // 4:
+        free = np.setdiff1d(np.arange(cells), taken, assume_unique=True)
+        return rng.choice(free, count, replace=False, shuffle=False)
+    keys, taken = np.zeros(0, dtype=np.int64), np.sort(taken)
+    while len(keys) < count:
+        fresh = rng.integers(0, cells, size=2 * (count - len(keys)) + 64)
+        keys = np.concatenate([keys, fresh[~_among(fresh, taken)]])
+        _, first = np.unique(keys, return_index=True)
+        keys = keys[np.sort(first)]
+    return keys[:count]
+
+
+def _among(keys: np.ndarray, ascending: np.ndarray) -> np.ndarray:
+    """Which keys stand in a sorted array; bool, shape of `keys`."""
+    if len(ascending) == 0:
+        return np.zeros(len(keys), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
+    found: np.ndarray = ascending[places] == keys
+    return found

@@ -1,0 +1,182 @@
+"""A cell: the runs of one data set, setting, entry and epsilon, over repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpgnn.accountants.claims import Claim, from_dict, in_words
+from dpgnn.records.frame import Run, as_float, to_frame
+from dpgnn.records.info import StudyInfo
+from dpgnn.training.evaluation import mean_interval
+
+UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
+UNCOVERED_WORDS = (
+    f"{UNCOVERED} the weights are covered; an answer reads features or edges at inference that no claim "
+    "covers."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What tables and figures show as one number.
+
+    Attributes:
+        dataset, setting, entry, epsilon: the key without the repeat.
+        label: how the entry is called.
+        method, mode: of the entry.
+        metric: name of the score, "accuracy" or "micro_f1".
+        scores: repeat -> score on the test nodes, a fraction; of runs that are ok and were scored.
+        runs: those runs, by repeat.
+        planned: how many repeats the study plans.
+        seconds, max_rss_mb: of those runs, where known.
+    """
+
+    dataset: str
+    setting: str
+    entry: str
+    epsilon: str
+    label: str
+    method: str
+    mode: str
+    metric: str
+    scores: dict[int, float]
+    runs: tuple[Run, ...]
+    planned: int
+    seconds: tuple[float, ...]
+    max_rss_mb: tuple[float, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """(dataset, setting): cells of one place share their splits."""
+        return self.dataset, self.setting
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the entry has a budget."""
+        return self.mode != "nonprivate"
+
+    @cached_property
+    def covered(self) -> bool:
+        """Whether the claims hold for the answers too: no run's prediction reads private data again."""
+        return all(bool(run.record.prediction.get("covered")) for run in self.runs)
+
+    @property
+    def marked_label(self) -> str:
+        """The label; with ° where the entry is private and its answers are not covered."""
+        return self.label + (UNCOVERED if self.is_private and not self.covered else "")
+
+    @cached_property
+    def interval(self) -> dict[str, Any]:
+        """mean, std, low, high, n of the score; the 95 % interval is cut to [0, 1], where scores lie."""
+        found = mean_interval(list(self.scores.values()))
+        if found["low"] is not None and found["high"] is not None:
+            found["low"], found["high"] = max(0.0, found["low"]), min(1.0, found["high"])
+        return found
+
+    @cached_property
+    def validation(self) -> float | None:
+        """Mean validation score over repeats, by which a choice is made; None where one has none."""
+        found = [run.validation(self.metric) for run in self.runs]
+        known = [value for value in found if value is not None]
+        return sum(known) / len(known) if len(known) == len(found) else None
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims of the repeats: for each position the one with the largest epsilon, the weakest."""
+        by_run = [[_claim(values) for values in run.record.claims] for run in self.runs]
+        if not by_run or len({len(claims) for claims in by_run}) != 1:
+            return max((tuple(claims) for claims in by_run), key=len, default=())
+        return tuple(max(column, key=lambda claim: claim.epsilon) for column in zip(*by_run))
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim the cell was calibrated for; None without privacy."""
+        return self.claims[0] if self.claims else None
+
+    @property
+    def unit_text(self) -> str:
+        """What is protected, in the words of the claims' table."""
+        if not self.is_private:
+            return "nothing"
+        entry, claim = self.runs[0].record.entry, self.claim
+        if claim is None:
+            return f"{entry.get('privacy_unit')} ({entry.get('relation')})"
+        bound = "" if claim.degree_bound is None else f", degree ≤ {claim.degree_bound}"
+        return f"{claim.privacy_unit} ({claim.relation}{bound})"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The claims of the first repeat's record in words."""
+        return tuple(in_words(_claim(values)) for values in self.runs[0].record.claims)
+
+    @property
+    def spent_epsilon(self) -> float | None:
+        """The largest accounted epsilon of the repeats; None without privacy."""
+        spent = [as_float(run.record.budget.get("spent_epsilon")) for run in self.runs]
+        return max((value for value in spent if value is not None), default=None)
+
+    @property
+    def delta(self) -> float | None:
+        """The delta of a private cell."""
+        return as_float(self.runs[0].record.budget.get("delta")) if self.is_private else None
+
+    @property
+    def resolution(self) -> float:
+        """The smallest step of the score: one over the smallest number of test nodes."""
+        return 1.0 / min(int(run.record.metrics["test"]["num_nodes"]) for run in self.runs)
+
+    def split_of(self, repeat: int) -> Any:
+        """The split's sha256 at a repeat; None where it is not recorded."""
+        for run in self.runs:
+            if run.record.key["repeat"] == repeat:
+                return run.record.inputs.get("split_sha256")
+        return None
+
+
+def build_cells(runs: Sequence[Run], info: StudyInfo) -> list[Cell]:
+    """Cells with at least one scored run, in the order of the study."""
+    frame = to_frame(runs)
+    by_key: dict[tuple[str, str, str, str], list[tuple[Run, dict[str, Any]]]] = {}
+    for run, row in zip(runs, frame.iter_rows(named=True)):
+        if row["status"] == "ok" and row["score"] is not None:
+            key = (row["dataset"], row["setting"], row["entry"], row["epsilon"])
+            by_key.setdefault(key, []).append((run, row))
+    planned = dict.fromkeys(info.cell_order, 0)
+    for folder in info.planned:
+        place, entry, epsilon, _ = folder.split("/")
+        dataset, setting = place.split(".", 1)
+        planned[dataset, setting, entry, epsilon.removeprefix("eps=")] += 1
+    known = [key for key in info.cell_order if key in by_key]
+    return [_cell(key, by_key[key], info, planned[key]) for key in known]
+
+
+def _cell(
+    key: tuple[str, str, str, str],
+    found: list[tuple[Run, dict[str, Any]]],
+    info: StudyInfo,
+    planned: int,
+) -> Cell:
+    found = sorted(found, key=lambda pair: pair[1]["repeat"])
+    rows = [row for _, row in found]
+    return Cell(
+        dataset=key[0],
+        setting=key[1],
+        entry=key[2],
+        epsilon=key[3],
+        label=info.labels.get(key[2], key[2]),
+        method=rows[0]["method"],
+        mode=rows[0]["mode"],
+        metric=rows[0]["metric"],
+        scores={row["repeat"]: row["score"] for row in rows},
+        runs=tuple(run for run, _ in found),
+        planned=planned,
+        seconds=tuple(row["seconds"] for row in rows if row["seconds"] is not None),
+        max_rss_mb=tuple(row["max_rss_mb"] for row in rows if row["max_rss_mb"] is not None),
+    )
+
+
+def _claim(values: Any) -> Claim:
+    return from_dict({name: value for name, value in values.items() if name != "words"})

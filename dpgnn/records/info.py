@@ -1,0 +1,148 @@
+"""What a report must know of a study besides its records; stored as tables/study.json for the joined page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core import config as strict
+from dpgnn.core.checks import require
+from dpgnn.core.paths import parse_run
+from dpgnn.core.storage import DamagedFileError, read_json, write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryInfo:
+    """One entry as the study states it.
+
+    Attributes:
+        name: the entry's name in paths.
+        title: how tables call it; empty where the study gives none.
+        method: name in the table of methods.
+        mode: nonprivate, published or sound.
+    """
+
+    name: str
+    title: str = ""
+    method: str
+    mode: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A question of a study that differences between entries answer; no run depends on it.
+
+    Attributes:
+        question: in words; stands above the answer.
+        entries: names or patterns of entries (dp_gcn~*), each set against each of `against`.
+        against: names or patterns of entries.
+        steps: in place of the two: a chain, each entry set against the one before it.
+    """
+
+    question: str
+    entries: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = bool(self.entries) and bool(self.against) and not self.steps
+        chain = len(self.steps) > 1 and not self.entries and not self.against
+        require(
+            pairs or chain,
+            f"comparison {self.question!r}",
+            "state entries and against, or steps of two or more entries",
+            (self.entries, self.against, self.steps),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyInfo:
+    """A study as its report needs it.
+
+    Attributes:
+        name: the study's name in paths.
+        title: one line of what it asks.
+        tier: S, M or L.
+        config_path: the study file as it was given on the command line; part of rerun commands.
+        config_text: the file's text, shown in the report.
+        root_seed: the study's seed.
+        baseline: entry that paired differences are taken against; or empty.
+        paper: name of the paper whose tables are set beside ours; or empty.
+        settings: name -> how the split is made.
+        entries: in the order of the study.
+        planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+        other_entries: names of entries that only other tiers run; a paper's map may name them.
+        comparisons: the questions that paired differences answer.
+        tuned: entries whose sweep points are an equal tuning budget, see `results.tuning`.
+    """
+
+    name: str
+    title: str = ""
+    tier: str
+    config_path: str
+    config_text: str = ""
+    root_seed: int = 0
+    baseline: str = ""
+    paper: str = ""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    entries: tuple[EntryInfo, ...]
+    planned: tuple[str, ...]
+    other_entries: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    tuned: tuple[str, ...] = ()
+
+    @cached_property
+    def entry_order(self) -> dict[str, int]:
+        """Entry name -> position in the study."""
+        return {entry.name: position for position, entry in enumerate(self.entries)}
+
+    @cached_property
+    def cell_order(self) -> dict[tuple[str, str, str, str], int]:
+        """(dataset, setting, entry, epsilon) -> position, in the order the study plans them."""
+        order: dict[tuple[str, str, str, str], int] = {}
+        for folder in self.planned:
+            key = parse_run(folder)
+            cell = (
+                str(key["dataset"]), str(key["setting"]), str(key["entry"]), str(key["epsilon"]),
+            )  # fmt: skip
+            order.setdefault(cell, len(order))
+        return order
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Entry name -> what tables and figures call it: the title where it is given and unique.
+
+        A point of a sweep (dp_gcn~max_degree=2) is called by the title and what the sweep sets.
+        """
+        stated = [entry.title for entry in self.entries if "~" not in entry.name]
+        labels = {}
+        for entry in self.entries:
+            known = bool(entry.title) and stated.count(entry.title) <= 1
+            labels[entry.name] = (
+                ", ".join([entry.title, *entry.name.split("~")[1:]]) if known else ""
+            )
+        counts = Counter(labels.values())
+        return {
+            name: label if label and counts[label] == 1 else name for name, label in labels.items()
+        }
+
+
+def write_info(path: str | Path, info: StudyInfo) -> None:
+    """Write a study's description."""
+    write_json(path, info)
+
+
+def read_info(path: str | Path) -> StudyInfo:
+    """Read what `write_info` wrote.
+
+    Raises:
+        DamagedFileError: missing, or of another form.
+    """
+    try:
+        return strict.read(StudyInfo, read_json(path))
+    except strict.ConfigError as error:
+        raise DamagedFileError(f"{path}: {error}; run `dpgnn report --study` again") from None

@@ -1,0 +1,101 @@
+"""The record of a run: what was run, what is claimed, what came out; deterministic.
+
+`record.json` holds no time, path or host, so that the same run gives the same bytes on one platform;
+`resources.json` beside it holds seconds, memory, device and threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dpgnn.core import config as strict
+from dpgnn.core.checks import require
+from dpgnn.core.storage import DamagedFileError, read_json
+
+SCHEMA_VERSION = 1
+Status = Literal["ok", "failed", "not-available"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One run's record.
+
+    Attributes:
+        schema_version: of this file's form.
+        key: study, dataset, setting, entry, epsilon (text), repeat.
+        status: ok, failed (with the reason) or not-available (data or code cannot be had here).
+        reason: why it is not ok; "" when ok.
+        entry: method, title, mode, privacy_unit, relation and the resolved options.
+        source: where the method was published.
+        config_sha256: hash of everything configured that decides the run.
+        code_sha256: hash of the method's code, all it imports and the lock file.
+        inputs: sha256 of graph, split and prepared sample (None without one).
+        facts: public facts the plan was made from.
+        plan: mechanisms, number of steps and details.
+        claims: the guarantees, the first being the one the run was calibrated for.
+        budget: target_epsilon (number or "inf"), delta, spent_epsilon (None without privacy).
+        randomness: kind and root_seed.
+        num_threads: threads of the run.
+        metrics: by part ("val", "test"): see `evaluation.metrics`; {} in a release.
+        prediction: covered (whether claims cover the answers) and note.
+        details: what the fit says of itself.
+        versions: python, platform and the packages that decide numbers.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    key: Mapping[str, Any]
+    status: Status = "ok"
+    reason: str = ""
+    entry: Mapping[str, Any]
+    source: str = ""
+    config_sha256: str
+    code_sha256: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    claims: tuple[Mapping[str, Any], ...] = ()
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    randomness: Mapping[str, Any] = field(default_factory=dict)
+    num_threads: int = 1
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    prediction: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require(
+            self.schema_version == SCHEMA_VERSION,
+            "record: schema_version",
+            f"be {SCHEMA_VERSION}",
+            self.schema_version,
+            "rerun the study with this version",
+        )
+
+
+def read_record(path: str | Path) -> Record:
+    """Read one record.
+
+    Raises:
+        DamagedFileError: missing, not JSON, or not a record of this version; names the file.
+    """
+    return record_from(read_json(path), path)
+
+
+def record_from(value: Any, where: str | Path) -> Record:
+    """A record from its JSON value.
+
+    Raises:
+        DamagedFileError: it is not a record of this version; names `where` it stands.
+    """
+    try:
+        return strict.read(Record, value)
+    except strict.ConfigError as error:
+        raise DamagedFileError(f"{where}: {error}; delete it and rerun") from None
+
+
+def read_records(folder: str | Path) -> list[Record]:
+    """All records below a study's `runs` folder, in the order of their paths."""
+    return [read_record(path) for path in sorted(Path(folder).glob("**/record.json"))]

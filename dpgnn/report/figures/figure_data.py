@@ -1,0 +1,250 @@
+"""What figures show, as plain values: one source for the printed and the interactive form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.ranking import Ranking
+from dpgnn.training.evaluation import mean_interval
+
+MAX_CURVE_POINTS = 40
+MAX_ENTRIES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One cell in a figure: its epsilon, mean, 95 % interval (None for one repeat), number of repeats."""
+
+    epsilon: float
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One entry's points over epsilon."""
+
+    entry: str
+    label: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyPanel:
+    """Accuracy against epsilon on one data set and setting."""
+
+    title: str
+    metric: str
+    series: tuple[Series, ...]
+    levels: tuple[Series, ...] = field(default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyFigure:
+    """Panels whose private entries share one guarantee."""
+
+    name: str
+    guarantee: str
+    panels: tuple[AccuracyPanel, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCurve:
+    """Recall of each class of one cell, classes from rare to frequent."""
+
+    entry: str
+    label: str
+    epsilon: str
+    share: tuple[float, ...]
+    classes: tuple[int, ...]
+    mean: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCurve:
+    """One column of the histories of a cell: mean, smallest and largest over repeats at each step."""
+
+    entry: str
+    label: str
+    epsilon: str
+    column: str
+    step: tuple[int, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def plotted(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that figures and rankings show.
+
+    All, or in a study of more than ten entries those that no sweep has made.
+    """
+    entries = {cell.entry for cell in cells}
+    stated = {entry for entry in entries if "~" not in entry}
+    if len(entries) <= MAX_ENTRIES or not stated:
+        return list(cells)
+    return [cell for cell in cells if cell.entry in stated]
+
+
+def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
+    """The data set; with its setting where a study has it in several."""
+    settings = {cell.setting for cell in cells if cell.dataset == dataset}
+    return dataset if len(settings) == 1 else f"{dataset}, {setting}"
+
+
+def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list[AccuracyFigure]:
+    """One figure per guarantee; without private cells one with the non-private levels alone."""
+    by_guarantee: dict[str, dict[tuple[str, str], dict[str, dict[float, Cell]]]] = {}
+    shown = {cell.entry for cell in cells}
+    for ranking in rankings:
+        here = [place.cell for place in ranking.places if place.cell.entry in shown]
+        if not here:
+            continue
+        bound = ranking.notion
+        guarantee = f"{bound.privacy_unit}, {bound.relation}, {ranking.status}"
+        places = by_guarantee.setdefault(guarantee, {})
+        entries = places.setdefault((ranking.dataset, ranking.setting), {})
+        for cell in here:
+            entries.setdefault(cell.entry, {})[float(ranking.epsilon)] = cell
+    if not by_guarantee and cells:
+        by_guarantee["no privacy"] = {cell.place: {} for cell in cells}
+    figures = []
+    for guarantee, places in by_guarantee.items():
+        panels = [_accuracy_panel(place, entries, cells) for place, entries in places.items()]
+        # "node-record, add-remove, proved" -> accuracy-epsilon-node-record-add-remove-proved
+        name = "accuracy-epsilon-" + guarantee.replace(", ", "-").replace(" ", "-")
+        figures.append(AccuracyFigure(name=name, guarantee=guarantee, panels=tuple(panels)))
+    return figures
+
+
+def _accuracy_panel(
+    place: tuple[str, str], entries: dict[str, dict[float, Cell]], cells: Sequence[Cell]
+) -> AccuracyPanel:
+    order = list(dict.fromkeys(cell.entry for cell in cells))
+    here = [cell for cell in cells if cell.place == place]
+    series = [
+        Series(
+            entry=entry,
+            label=next(iter(entries[entry].values())).label,
+            points=tuple(_point(cell) for _, cell in sorted(entries[entry].items())),
+        )
+        for entry in order
+        if entry in entries
+    ]
+    levels = [
+        Series(entry=cell.entry, label=cell.label, points=(_point(cell),))
+        for cell in here
+        if not cell.is_private
+    ]
+    return AccuracyPanel(
+        title=place_title(*place, cells),
+        metric=here[0].metric,
+        series=tuple(series),
+        levels=tuple(levels),
+    )
+
+
+def _point(cell: Cell) -> Point:
+    found = cell.interval
+    return Point(
+        epsilon=float(cell.epsilon) if cell.is_private else math.inf,
+        mean=found["mean"],
+        low=found["low"],
+        high=found["high"],
+        n=found["n"],
+    )
+
+
+def class_curves(cells: Sequence[Cell]) -> dict[str, list[ClassCurve]]:
+    """Panel title -> recall by class of every cell there.
+
+    Classes are ordered by their share of the test nodes, averaged over all repeats of the data set, so
+    that entries meet the same order. A class without test nodes in every repeat is left out.
+    """
+    found: dict[str, list[ClassCurve]] = {}
+    places = list(dict.fromkeys(cell.place for cell in cells))
+    for place in places:
+        here = [cell for cell in cells if cell.place == place]
+        tests = [run.record.metrics["test"] for cell in here for run in cell.runs]
+        share = np.mean(
+            [np.asarray(t["per_class_count"], float) / max(t["num_nodes"], 1) for t in tests],
+            axis=0,
+        )
+        order = [int(c) for c in np.lexsort((np.arange(len(share)), share)) if share[c] > 0]
+        curves = [_class_curve(cell, order, share) for cell in here]
+        found[place_title(*place, cells)] = curves
+    return found
+
+
+def _class_curve(cell: Cell, order: Sequence[int], share: np.ndarray) -> ClassCurve:
+    columns = []
+    for index in order:
+        values = [run.record.metrics["test"]["per_class_accuracy"][index] for run in cell.runs]
+        columns.append([float(value) for value in values if value is not None])
+    kept = [(index, values) for index, values in zip(order, columns) if values]
+    intervals = [mean_interval(values) for _, values in kept]
+    return ClassCurve(
+        entry=cell.entry,
+        label=cell.label,
+        epsilon=cell.epsilon,
+        share=tuple(float(share[index]) for index, _ in kept),
+        classes=tuple(index for index, _ in kept),
+        mean=tuple(float(found["mean"] or 0.0) for found in intervals),
+        low=tuple(None if f["low"] is None else max(0.0, f["low"]) for f in intervals),
+        high=tuple(None if f["high"] is None else min(1.0, f["high"]) for f in intervals),
+    )
+
+
+def training_curves(cells: Sequence[Cell]) -> dict[str, list[TrainingCurve]]:
+    """Panel title -> curves of training loss and accuracy, from the histories beside the records.
+
+    Cells whose runs kept no history (a release, a method without steps) are left out.
+    """
+    found: dict[str, list[TrainingCurve]] = {}
+    for cell in cells:
+        curves = _curves_of(cell)
+        if curves:
+            found.setdefault(place_title(*cell.place, cells), []).extend(curves)
+    return found
+
+
+def _curves_of(cell: Cell) -> list[TrainingCurve]:
+    curves = []
+    for column in ("train_loss", "val_accuracy", "train_accuracy"):
+        by_step: dict[int, list[float]] = {}
+        for history in (run.history for run in cell.runs):
+            for step, value in zip(history.get("step", []), history.get(column, [])):
+                if value is not None and math.isfinite(value):
+                    by_step.setdefault(int(step), []).append(float(value))
+        steps = _thinned(sorted(by_step))
+        if steps:
+            curves.append(
+                TrainingCurve(
+                    entry=cell.entry,
+                    label=cell.label,
+                    epsilon=cell.epsilon,
+                    column=column,
+                    step=tuple(steps),
+                    mean=tuple(float(np.mean(by_step[step])) for step in steps),
+                    low=tuple(min(by_step[step]) for step in steps),
+                    high=tuple(max(by_step[step]) for step in steps),
+                )
+            )
+    return curves
+
+
+def _thinned(steps: list[int]) -> list[int]:
+    """At most MAX_CURVE_POINTS steps, evenly spread, the first and the last among them."""
+    if len(steps) <= MAX_CURVE_POINTS:
+        return steps
+    chosen = np.unique(np.linspace(0, len(steps) - 1, MAX_CURVE_POINTS).round().astype(int))
+    return [steps[position] for position in chosen]

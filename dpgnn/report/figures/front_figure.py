@@ -1,0 +1,205 @@
+"""The README's figure: every method at one budget, grouped by what it protects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS
+from dpgnn.report.figures import drawing
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables.table import Row, epsilon_text
+from dpgnn.report.tables.tables import marked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpgnn.report.pages.study_results import StudyResults
+
+GROUP_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MAX_PANELS = 4
+
+
+def front_figure(found: Sequence[StudyResults]) -> Picture | None:
+    """Scores of the rankings of one study at its largest epsilon, a panel for each data set.
+
+    The head-to-head study where its records are present, else the first with a proved ranking; without one,
+    the first accuracy figure there is, or None.
+    """
+    order = sorted(found, key=lambda results: results.info.name != "headtohead")
+    for results in order:
+        rows = [
+            row for row in results.tables["rankings"].rows if "as-published" not in row["guarantee"]
+        ]
+        if rows:
+            return _draw(results, rows)
+    pictures = [picture for results in order for picture, _ in results.figures]
+    return replace(pictures[0], name="front") if pictures else None
+
+
+def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
+    budget = max((str(row["epsilon"]) for row in rows), key=float)
+    rows = [
+        {
+            **row,
+            "guarantee": row["guarantee"].replace("<=", "≤"),
+            "label": row["label"].replace("<=", "≤"),
+        }
+        for row in rows
+        if str(row["epsilon"]) == budget
+    ]
+    rows, settings = _one_setting(rows)
+    rows = on_real_graphs_if_any(rows, itemgetter("dataset"))
+    present, datasets = _panels_of(rows, _sizes(results))
+    rows = [row for row in rows if row["dataset"] in datasets]
+    guarantees = list(dict.fromkeys(row["guarantee"] for row in rows))
+    lines = _lines(rows, guarantees)
+    from matplotlib.figure import Figure
+
+    with drawing.style():
+        height = 0.19 * (len(lines) + 2) + 0.6
+        figure = Figure(figsize=(2.6 + 2.1 * len(datasets), height), layout="constrained")
+        axes = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
+        for dataset, axis in zip(datasets, axes):
+            _panel(axis, dataset, rows, lines, guarantees)
+            _levels(axis, results, dataset)
+        axes[0].set_yticks(
+            range(len(lines)),
+            [text if entry else f"$\\bf{{{_bold(text)}}}$" for entry, text in lines],
+        )
+        axes[0].set_ylim(len(lines) - 0.4, -0.6)
+        figure.supxlabel("test accuracy (%)", fontsize=9)
+        png, svg = drawing.to_bytes(figure)
+    best = _best(rows, guarantees)
+    return Picture(
+        name="front",
+        title=f"Every method at ε = {epsilon_text(budget)}, grouped by what it protects",
+        caption=(
+            f"Mean test score at ε = {epsilon_text(budget)} with 95 % intervals over repeats; only entries "
+            "under one heading may be ranked against each other, and an entry stands under each guarantee "
+            f"that follows from its own.{_hollow(rows)}{settings} Dashed: MLP, dotted: GCN, both without "
+            f"privacy. Study {results.info.name}, tier {results.info.tier}"
+            f"{_chosen(datasets, present)}."
+        ),
+        alt=f"Dots of test accuracy by method and guarantee. {best}",
+        png=png,
+        svg=svg,
+    )
+
+
+def _one_setting(rows: Sequence[Row]) -> tuple[list[Row], str]:
+    """Each data set in one setting under a guarantee, the first, and words where guarantees differ in it."""
+    first: dict[tuple[str, str], str] = {}
+    usual: dict[str, str] = {}
+    for row in rows:
+        first.setdefault((row["guarantee"], row["dataset"]), row["setting"])
+        usual.setdefault(row["dataset"], row["setting"])
+    kept = [row for row in rows if row["setting"] == first[row["guarantee"], row["dataset"]]]
+    others = dict.fromkeys(
+        f"{guarantee.removesuffix(', proved')}: {setting}"
+        for (guarantee, dataset), setting in first.items()
+        if setting != usual[dataset]
+    )
+    named = ", ".join(dict.fromkeys(usual.values()))
+    return kept, f" Setting {named} ({'; '.join(others)})." if others else ""
+
+
+def _hollow(rows: Sequence[Row]) -> str:
+    """What hollow dots mean, where there are some."""
+    some = any(row["answers"] == "not covered" for row in rows)
+    return f" Hollow dots ({UNCOVERED}): {UNCOVERED_WORDS[2:]}" if some else ""
+
+
+def _sizes(results: StudyResults) -> dict[str, int]:
+    """Data set -> nodes, as its records have them."""
+    return {
+        run.record.key["dataset"]: int(run.record.facts.get("num_nodes") or 0)
+        for run in results.runs
+    }
+
+
+def _panels_of(rows: Sequence[Row], sizes: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Graphs that may have a panel - those with intervals, where there are some - and the largest of them."""
+    with_interval = [row for row in rows if row["n"] > 1]
+    present = list(dict.fromkeys(row["dataset"] for row in with_interval or rows))
+    largest = sorted(present, key=sizes.__getitem__)[-MAX_PANELS:]
+    return present, [dataset for dataset in present if dataset in largest]
+
+
+def _chosen(shown: Sequence[str], present: Sequence[str]) -> str:
+    if len(shown) == len(present):
+        return ""
+    return f", its {len(shown)} largest real graphs of {len(present)} with repeated runs"
+
+
+def _lines(rows: Sequence[Row], guarantees: Sequence[str]) -> list[tuple[str, str]]:
+    """(entry, label) from top to bottom; a heading has no entry."""
+    found: list[tuple[str, str]] = []
+    for guarantee in guarantees:
+        here = [row for row in rows if row["guarantee"] == guarantee]
+        means: dict[str, list[float]] = {}
+        labels = {row["entry"]: marked(row) for row in here}
+        for row in here:
+            means.setdefault(row["entry"], []).append(row["mean"])
+        found.append(("", guarantee.removesuffix(", proved")))
+        ordered = sorted(means, key=lambda entry: -sum(means[entry]) / len(means[entry]))
+        found += [(f"{guarantee}|{entry}", labels[entry]) for entry in ordered]
+    return found
+
+
+def _panel(
+    axis: Axes,
+    dataset: str,
+    rows: Sequence[Row],
+    lines: Sequence[tuple[str, str]],
+    guarantees: Sequence[str],
+) -> None:
+    positions = {entry: place for place, (entry, _) in enumerate(lines)}
+    for row in rows:
+        if row["dataset"] != dataset:
+            continue
+        place = positions[f"{row['guarantee']}|{row['entry']}"]
+        color = GROUP_COLORS[guarantees.index(row["guarantee"]) % len(GROUP_COLORS)]
+        if row["low"] is not None:
+            axis.hlines(place, 100 * row["low"], 100 * row["high"], color=color, alpha=0.5, lw=2)
+        fill = color if row["answers"] == "covered" else "white"
+        axis.plot(100 * row["mean"], place, "o", color=color, markerfacecolor=fill, markersize=4)
+    axis.set_title(dataset, loc="left")
+    axis.tick_params(axis="y", length=0, labelsize=8)
+
+
+def _levels(axis: Axes, results: StudyResults, dataset: str) -> None:
+    """The levels of MLP and GCN without privacy."""
+    for entry, dash in (("mlp", "--"), ("gcn", ":")):
+        means = [
+            cell.interval["mean"]
+            for cell in results.cells
+            if cell.entry == entry and cell.dataset == dataset and not cell.is_private
+        ]
+        if means:
+            axis.axvline(100 * means[0], color="#777777", linestyle=dash, lw=1)
+
+
+def _best(rows: Sequence[Row], guarantees: Sequence[str]) -> str:
+    parts = []
+    for guarantee in guarantees:
+        first = [row for row in rows if row["guarantee"] == guarantee and row["position"] == 1]
+        parts += [
+            f"{guarantee}, {row['dataset']}: {marked(row)} {100 * row['mean']:.1f}."
+            for row in first
+        ]
+    return " ".join(parts)
+
+
+def _bold(text: Any) -> str:
+    """A text inside mathtext, which drops plain spaces."""
+    return (
+        str(text)
+        .replace("≤", r"\leq ")
+        .replace(" ", r"\ ")
+        .replace("-", r"\mathrm{-}")
+        .replace("_", r"\_")
+    )

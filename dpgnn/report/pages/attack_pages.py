@@ -1,0 +1,38 @@
+"""Pages whose `<!-- attacks NAME -->` blocks are tables of what attacks found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dpgnn.core.checks import require
+from dpgnn.core.storage import write_text
+from dpgnn.report.tables import attack_grid, attack_pivots
+from dpgnn.report.tables.attack_pivots import Result
+
+BLOCK = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill(page: str, found: Sequence[Result]) -> str:
+    """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
+
+    A page has all blocks of `attack_pivots`, all of `attack_grid`, or both.
+
+    Raises:
+        ValueError: there is no block, a block has no table, or a table no block.
+    """
+    names = {match[2] for match in BLOCK.finditer(page)}
+    tables: dict[str, str] = {}
+    families: Sequence[Mapping[str, str]] = (attack_pivots.blocks(found), attack_grid.blocks(found))
+    for family in families:
+        tables |= family if names & set(family) else {}
+    missing = sorted(names ^ set(tables))
+    require(bool(names), "the page", "have blocks <!-- attacks NAME --> ... <!-- end -->", "none")
+    require(not missing, "blocks of the page", "be one for each table", missing)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match[2]]}\n\n{match[3]}", page)
+
+
+def fill_page(path: Path, found: Sequence[Result]) -> None:
+    """Write the tables of some attacks into a page."""
+    write_text(path, fill(path.read_text(), found))

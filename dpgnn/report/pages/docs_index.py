@@ -1,0 +1,252 @@
+"""docs/results.md: what the committed records say across studies, and where each result of a paper stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.pages.docs_edges import about_edges, answer
+from dpgnn.report.pages.docs_methods import method_line
+from dpgnn.report.pages.docs_tuned import tuned_lines
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.paper.tables import ONE_REPEAT
+from dpgnn.report.paper.targets import target_lines
+from dpgnn.report.statistics.findings import count
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.table import Row, format_value, signed
+
+MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
+MOST = 5  # differences without a spread that are named; the tables have all
+
+
+def index_page(
+    found: Sequence[StudyResults],
+    infos: Sequence[StudyInfo],
+    texts: Mapping[str, str],
+    front: Picture | None = None,
+) -> str:
+    """What we found across studies, and where each table and figure of each paper stands.
+
+    Args:
+        found, infos: see `write_docs`.
+        texts: the studies' pages by name, which links must lead into.
+        front: the figure at the top.
+    """
+    lines = [MADE, "", "# Results", ""]
+    lines += [*_run_lines(found), method_line(infos), ""]
+    lines += ["## What we found", "", *_findings(found, front)]
+    lines += [
+        "## Every table and figure of the papers",
+        "",
+        *target_lines(infos, texts, _further(found)),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _further(found: Sequence[StudyResults]) -> dict[str, list[tuple[str, str]]]:
+    """Study -> (name, title) of tables of its paper that compare more than accuracies."""
+    return {
+        results.info.name: [
+            (name, table.title)
+            for name, table in results.tables.items()
+            if name.startswith("paper-") and not name.endswith("-figures") and table.rows
+        ]
+        for results in found
+    }
+
+
+def _run_lines(found: Sequence[StudyResults]) -> list[str]:
+    lines = [
+        "| study | tier | runs with a score | of planned | page |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for results in found:
+        info = results.info
+        scored = sum(len(cell.runs) for cell in results.cells)
+        lines.append(
+            f"| {info.title or info.name} | {info.tier} | {scored} | {len(info.planned)} | "
+            f"[{info.name}](results/{info.name}.md) |"
+        )
+    return [*lines, ""]
+
+
+def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]:
+    lines: list[str] = []
+    if front is not None:
+        lines += [f"![{front.title}](figures/{front.name}.png)", "", f"*{front.caption}*", ""]
+    lines += ['<a id="guarantees"></a>', "", "### Which published guarantees hold", ""]
+    lines += _guarantees(found)
+    lines += [
+        '<a id="soundness"></a>',
+        "",
+        "### What soundness costs or gains at equal epsilon",
+        "",
+    ]
+    lines += _asked(found, _about_soundness)
+    lines += ['<a id="best"></a>', "", "### Which method is best under which claim", ""]
+    main = [results for results in found if results.info.name == "headtohead"] or list(found)
+    for results in main:
+        table = results.tables["rankings"]
+        if table.rows:
+            link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
+            lines += [
+                f"Study {link}. {_count_text(results)}",
+                "",
+                *pivots.leaders(_real(table.rows)),
+                "",
+                *_over_graphs(results),
+                *tuned_lines(results),
+            ]
+    if lines[-2] == "### Which method is best under which claim":
+        lines += ["Nowhere do two entries give the same guarantee yet.", ""]
+    lines += ['<a id="controls"></a>', "", "### Do edges help under privacy?", ""]
+    told = answer([*main, *(results for results in found if results not in main)])
+    lines += [*told, ""] if told else []
+    lines += _asked(found, about_edges)
+    lines += ['<a id="further"></a>', "", "### What else was asked", ""]
+    lines += _asked(found, lambda *asked: not (_about_soundness(*asked) or about_edges(*asked)))
+    lines += [
+        '<a id="not-reproduced"></a>',
+        "",
+        "### Which published results did not reproduce",
+        "",
+    ]
+    return [*lines, *_not_reproduced(found)]
+
+
+def _over_graphs(results: StudyResults) -> list[str]:
+    """What holds over graphs, at the smallest and the largest budget, with its caption."""
+    table = results.tables["mean-ranks"]
+    lines = pivots.mean_rank_lines(table.rows, ends=True)
+    link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
+    return [f"{link}: mean ranks.", "", *lines, "", table.caption, ""] if lines else []
+
+
+def _guarantees(found: Sequence[StudyResults]) -> list[str]:
+    rows = []
+    for results in found:
+        methods = {cell.entry: cell.method for cell in results.cells}
+        for row in results.tables["claims"].rows:
+            control = any(CAVEATS[name].control for name in row["caveats"])
+            if row["mode"] == "published" and "~" not in row["entry"] and not control:
+                voiding = tuple(name for name in row["caveats"] if CAVEATS[name].voids)
+                extra = {"study": results.info.name, "voiding": voiding}
+                rows.append({**row, **extra, "method": methods[row["entry"]]})
+    if not rows:
+        return ["No published entry has a record.", ""]
+    proved = [float(row["proved"]) for row in rows if row["proved"] is not None]
+    finite = sum(value < float("inf") for value in proved)
+    holds = sum(
+        row["proved"] is not None and float(row["proved"]) <= float(row["claimed"]) * (1 + 1e-9)
+        for row in rows
+    )
+    # what is proved under another relation answers another question than the claim
+    other = [row["proved_relation"] for row in rows if row["proved_elsewhere"] is not None]
+    elsewhere = (
+        f"{len(other)} have a finite one under another relation alone "
+        f"({', '.join(sorted(set(other)))}), "
+        if other
+        else ""
+    )
+    return [
+        f"Of {len(rows)} cells run as published, with our variants, {holds} state an ε that we can prove for "
+        f"what was run, {finite - holds} have a larger finite one, {elsewhere}and for "
+        f"{len(rows) - finite - len(other)} no finite ε is known. "
+        "Points of sweeps and controls without privacy are left out. Links go to the reason, with a "
+        "demonstration.",
+        "", *pivots.guarantee_lines(rows), "",
+    ]  # fmt: skip
+
+
+def _about_soundness(results: StudyResults, question: str) -> bool:
+    return any(word in question for word in ("soundness", "exact count"))
+
+
+def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]) -> list[str]:
+    """The questions that are wanted, each with its pairs over all places."""
+    lines: list[str] = []
+    for results in found:
+        rows = results.tables["comparisons"].rows
+        for question in dict.fromkeys(row["question"] for row in rows):
+            if wanted(results, question):
+                here = _real([row for row in rows if row["question"] == question])
+                link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
+                lines += [f"{question} ({link}; points, over data sets and settings)", ""]
+                lines += [*pivots.comparison_summary(here), ""]
+    return lines or ["No study with records asks this.", ""]
+
+
+def _real(rows: Sequence[Row]) -> list[Row]:
+    """Rows on graphs that were not drawn as stand-ins, where there are any."""
+    return on_real_graphs_if_any(rows, itemgetter("dataset"))
+
+
+def _count_text(results: StudyResults) -> str:
+    caption = results.tables["rankings"].caption
+    start = caption.find("(") + 1
+    return (
+        f"Verdicts are corrected within each ranking ({caption[start : caption.find(')', start)]})."
+    )
+
+
+def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
+    lines: list[str] = []
+    for results in found:
+        for table in results.papers:
+            verdicts = [row.get("verdict", "") for row in table.rows]
+            if not table.reproduces or "verdict" not in (table.rows[0] if table.rows else {}):
+                continue
+            parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
+            link = f"results/{results.info.name}.md#{table.name}"
+            lines += [f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}.", ""]
+            outside = [row for row in table.rows if row["verdict"] == "outside"]
+            if outside:
+                lines += [*_outside(outside), ""]
+            lines += _untested([row for row in table.rows if row["verdict"] == "no spread known"])
+    return lines or ["No study with a paper's table has records yet.", ""]
+
+
+def _untested(rows: Sequence[Row]) -> list[str]:
+    """Values that no rule can judge, with the largest differences among them."""
+    if not rows:
+        return []
+    largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:MOST]
+    named = "; ".join(
+        f"{row['dataset']}, {', '.join(filter(None, (row['method'], row['detail'])))}"
+        f"{', ε = ' + row['epsilon'] if row['epsilon'] else ''}: {signed(100 * row['difference'])}"
+        for row in largest
+    )
+    verb = "has" if len(rows) == 1 else "have"
+    few = "the largest differences" if len(rows) > len(largest) else "the differences"
+    return [
+        f"{count(len(rows), 'value')} {verb} no known spread ({ONE_REPEAT} of ours, none stated), so no "
+        f"verdict; {few} in points: {named}.",
+        "",
+    ]
+
+
+def _outside(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    body = [
+        [
+            row["dataset"], row["method"], row["detail"], row["epsilon"] or "–",
+            format_value(row["paper_mean"], "percent"), format_value(row["our_mean"], "percent"),
+            signed(100 * row["difference"]), row["reason"] or "not known",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = [
+        "Data set",
+        "Method",
+        "Variant",
+        "ε",
+        "Paper",
+        "Ours",
+        "Difference",
+        "What may explain it",
+    ]
+    return pivots.markdown(head, body)

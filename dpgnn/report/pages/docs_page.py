@@ -1,0 +1,189 @@
+"""docs/results.md and docs/results/STUDY.md: what the committed records say, written by one command.
+
+`dpgnn report --docs` reads docs/reference/STUDY/runs and writes the pages, docs/reference/STUDY/tables (CSV,
+Markdown, LaTeX), the pages' figures and the README's front figure. No number in them is typed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpgnn.core.storage import write_text
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures.drawing import write_png
+from dpgnn.report.figures.front_figure import front_figure
+from dpgnn.report.pages.docs_index import MADE, index_page
+from dpgnn.report.pages.docs_methods import method_line
+from dpgnn.report.pages.rerun import rerun_of_row
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.table import Table, to_markdown, write_table
+from dpgnn.report.tables.tuning import CHOSEN
+
+MAX_ROWS = 400  # a longer table stands in its file only
+
+
+def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
+    """Write all pages.
+
+    Args:
+        found: the studies with committed records.
+        infos: all studies, with and without records, for the list of targets.
+        docs: the folder docs.
+
+    Returns:
+        the pages.
+    """
+    texts = {}
+    for results in found:
+        folder = docs / "reference" / results.info.name / "tables"
+        for stale in (*folder.glob("*.csv"), *folder.glob("*.md"), *folder.glob("*.tex")):
+            stale.unlink()
+        for table in (*results.tables.values(), *results.papers):
+            # runs are the records themselves; seconds of cost are those of one execution
+            if table.rows and table.name not in ("runs", "cost"):
+                write_table(folder, table)
+        for picture, _ in results.figures:
+            if picture.name not in ("training-curves", "class-accuracy"):
+                write_png(docs / "figures" / results.info.name, picture)
+        texts[results.info.name] = study_page(results)
+    front = front_figure(found)
+    if front is not None:
+        write_png(docs / "figures", front)
+    pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
+    pages[docs / "results.md"] = index_page(found, infos, texts, front=front)
+    for path, text in pages.items():
+        write_text(path, text)
+    return list(pages)
+
+
+def study_page(results: StudyResults) -> str:
+    """One study: its findings, the paper's tables beside ours, comparisons, rankings, figures."""
+    info = results.info
+    lines = [MADE, "", f"# {info.title or info.name}", "", "[All results](../results.md)", ""]
+    scored = sum(len(cell.runs) for cell in results.cells)
+    dates = (
+        "" if results.started is None else f", run {' to '.join(t[:10] for t in results.started)}"
+    )
+    lines += [
+        f"Study `{_argument(info)}`, tier {info.tier}: {scored} of {len(info.planned)} planned runs have a "
+        f"score{dates}. Command: `.venv/bin/dpgnn run {_argument(info)} --tier {info.tier}`. Records: "
+        f"[docs/reference/{info.name}](../reference/{info.name}); every table here with full numbers, as "
+        f"CSV, Markdown and LaTeX: [tables](../reference/{info.name}/tables). Versions: "
+        + ", ".join(f"{name} {version}" for name, version in results.versions.items())
+        + ".",
+        "",
+    ]
+    lines += [method_line([info], "../"), "", *_contents(results)]
+    lines += ["## Summary", ""]
+    for finding in results.summary:
+        if finding.topic != "What was asked":
+            lines += [f"**{finding.topic}.** {' '.join(finding.sentences)}", ""]
+    for table in results.papers:
+        lines += [*_table_lines(info, table), *_commands(results, table)]
+    for name, table in results.tables.items():
+        if name.startswith("paper-") and table.rows:
+            lines += _table_lines(info, table)
+    comparisons = results.tables["comparisons"]
+    if comparisons.rows:
+        lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
+        lines += ["Differences in percentage points at equal splits, with 95 % intervals.", ""]
+        lines += [*pivots.comparison_lines(comparisons), comparisons.caption, ""]
+    rankings = results.tables["rankings"]
+    if rankings.rows:
+        lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
+        lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
+    ranks = results.tables["mean-ranks"]
+    if ranks.rows:
+        lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
+        lines += [*pivots.mean_rank_lines(ranks.rows), "", ranks.caption, ""]
+    tuned = results.tables["tuned"]
+    if tuned.rows:
+        lines += _table_lines(info, tuned)
+        lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
+        tuned_rankings = results.tables["tuned-rankings"]
+        lines += pivots.ranking_lines(tuned_rankings, note=CHOSEN)
+        lines += [tuned_rankings.caption, ""]
+    for name, table in results.tables.items():
+        if (name == "audits" or name.startswith("attack")) and table.rows:
+            lines += _table_lines(info, table)
+    lines += _figure_lines(results)
+    status = results.tables["status"]
+    lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
+    lines += _status_lines(status)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _contents(results: StudyResults) -> list[str]:
+    further = [
+        table for name, table in results.tables.items() if name.startswith("paper-") and table.rows
+    ]
+    items = [f"[{table.title}](#{table.name})" for table in (*results.papers, *further)]
+    if results.tables["comparisons"].rows:
+        items.append("[Comparisons](#comparisons)")
+    if results.tables["rankings"].rows:
+        items.append("[Rankings](#rankings)")
+    if results.tables["mean-ranks"].rows:
+        items.append("[Mean ranks over graphs](#mean-ranks)")
+    if results.tables["tuned"].rows:
+        items.append("[Equal tuning budget](#tuned)")
+    items += ["[Figures](#figures)", "[Runs without a result](#empty)"]
+    return [f"On this page: {' · '.join(items)}", ""]
+
+
+def _table_lines(info: StudyInfo, table: Table) -> list[str]:
+    anchor = [f'<a id="{table.name}"></a>', ""]
+    if len(table.rows) > MAX_ROWS:
+        link = f"../reference/{info.name}/tables/{table.name}.csv"
+        return [*anchor, f"## {table.title}", "", f"{len(table.rows)} rows: [CSV]({link}).", ""]
+    return [*anchor, to_markdown(table).rstrip(), ""]
+
+
+def _commands(results: StudyResults, table: Table) -> list[str]:
+    """The command of every cell of a paper's table, folded away."""
+    texts = list(
+        dict.fromkeys(filter(None, (rerun_of_row(results.info, row) for row in table.rows)))
+    )
+    if not texts:
+        return []
+    summary = f"<summary>Make a cell again ({len(texts)} commands)</summary>"
+    return ["<details>", summary, "", "```", *texts, "```", "</details>", ""]
+
+
+def _figure_lines(results: StudyResults) -> list[str]:
+    lines = ['<a id="figures"></a>', "", "## Figures", ""]
+    names = {picture.name for picture, _ in results.figures}
+    for picture, _ in results.figures:
+        if picture.name in ("training-curves", "class-accuracy"):
+            continue
+        path = f"../figures/{results.info.name}/{picture.name}.png"
+        lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]
+        lines += [f"![{picture.title}]({path})", "", picture.caption, ""]
+    for table in results.tables.values():
+        for row in table.rows:
+            name = f"paper-{results.info.paper}-{row.get('figure')}"
+            if row.get("figure") and name not in names:
+                lines += [f'<a id="{name}"></a>', "", f"### {row['figure']}: {row['title']}", ""]
+                lines += [f"Not drawn: {row['reason'] or 'no cell of it has a record'}.", ""]
+    return lines
+
+
+def _status_lines(status: Table) -> list[str]:
+    if not status.rows:
+        return [status.empty, ""]
+    counts: dict[tuple[str, str, str], int] = {}
+    for row in status.rows:
+        key = (f"{row['dataset']} ({row['setting']})", row["status"], row["reason"])
+        counts[key] = counts.get(key, 0) + len(str(row["repeats"]).split(", "))
+    body = [[*key[:2], str(number), key[2] or "–"] for key, number in counts.items()]
+    return [
+        *pivots.markdown(["Data set", "Status", "Runs", "Reason"], body),
+        "",
+        status.caption,
+        "",
+    ]
+
+
+def _argument(info: StudyInfo) -> str:
+    return "quick" if info.config_path == "config.yaml" else info.name

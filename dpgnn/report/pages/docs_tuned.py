@@ -1,0 +1,66 @@
+"""What an equal tuning budget changes: who leads among tuned entries, and what tuning gains each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.statistics.findings import count
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.table import Row
+from dpgnn.report.tables.tuning import CHOSEN
+
+
+def tuned_lines(results: StudyResults) -> list[str]:
+    """A paragraph and two tables of Markdown; none where the study tunes nothing."""
+    of = itemgetter("dataset")
+    tuned = on_real_graphs_if_any(results.tables["tuned"].rows, of)
+    ranked = on_real_graphs_if_any(results.tables["tuned-rankings"].rows, of)
+    if not ranked:
+        return []
+    points = sorted({row["points"] for row in tuned})
+    graphs = count(len({row["dataset"] for row in ranked}), "graph")
+    same, places = _same_leader(ranked, tuned)
+    link = f"results/{results.info.name}.md#tuned"
+    return [
+        f"**With an equal tuning budget** ([every number]({link}); {CHOSEN}; {graphs}, "
+        f"{' or '.join(map(str, points))} points an entry). Among the tuned entries the largest mean is that "
+        f"of the same entry tuned as with the fixed configuration, on the same splits, in {same} of "
+        f"{count(places, 'ranking')}.",
+        "",
+        *pivots.leaders(ranked),
+        "",
+        "What the choice gains over the fixed configuration (points, over data sets and settings)",
+        "",
+        *pivots.comparison_summary([_as_comparison(row) for row in tuned]),
+        "",
+    ]
+
+
+def _same_leader(ranked: Sequence[Row], tuned: Sequence[Row]) -> tuple[int, int]:
+    """Rankings of tuned entries whose leader leads as stated too, and rankings where all have that score."""
+    fixed = {_cell(row): float(row["fixed"]) for row in tuned if row["fixed"] is not None}
+    same = places = 0
+    for place in dict.fromkeys((row["guarantee"], _cell(row)[1:]) for row in ranked):
+        here = [row for row in ranked if (row["guarantee"], _cell(row)[1:]) == place]
+        stated = [fixed[_cell(row)] for row in here if _cell(row) in fixed]
+        if len(stated) == len(here):
+            places += 1
+            first = min(here, key=lambda row: int(row["position"]))
+            same += fixed[_cell(first)] == max(stated)
+    return same, places
+
+
+def _as_comparison(row: Row) -> dict[str, Any]:
+    """A row of the table of tuned entries as one of the table of comparisons: tuned against fixed."""
+    gain, verdict = row["gain_mean"], row["verdict"]
+    if verdict == "larger than the noise":
+        verdict = "ahead" if gain > 0 else "behind"
+    return {**row, "mean": gain, "verdict": verdict, "reference_label": "as stated"}
+
+
+def _cell(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("entry", "dataset", "setting", "epsilon"))

@@ -1,0 +1,264 @@
+"""One self-contained page per study, and one that joins the studies: works offline, asks nothing of the net.
+
+The page's content security policy forbids every request, so that a mistake shows as a missing piece and
+not as a leak of who reads what.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.checks import require
+from dpgnn.core.storage import write_json, write_text
+from dpgnn.records.cells import Cell
+from dpgnn.records.info import StudyInfo, read_info, write_info
+from dpgnn.report.figures import vega
+from dpgnn.report.figures.charts import Chart
+from dpgnn.report.figures.drawing import Picture, write_picture
+from dpgnn.report.pages.page_form import Form, forms
+from dpgnn.report.pages.rerun import rerun_command, rerun_of_row
+from dpgnn.report.pages.study_results import StudyResults, gather
+from dpgnn.report.statistics.comparisons import by_question
+from dpgnn.report.statistics.words import setting_words
+from dpgnn.report.tables.table import Column, Row, epsilon_text, to_csv, write_table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+MAX_BYTES = 15_000_000
+
+
+def to_stderr(line: str) -> None:
+    """Say a warning."""
+    print(line, file=sys.stderr)
+
+
+def write_study(
+    info: StudyInfo, results: Path, out: Path, warn: Callable[[str], None] = to_stderr
+) -> StudyResults:
+    """Make a study's tables/, figures/, report.html and metrics.json below `out`.
+
+    Args:
+        info, results: the study, and the root of results.
+        out: the folder.
+        warn: is told in one line what a large study's page leaves out.
+
+    Raises:
+        ValueError: no record, or a damaged one.
+    """
+    found = gather(info, results)
+    write_info(out / "tables" / "study.json", info)
+    for table in (*found.tables.values(), *found.papers):
+        if table.name == "runs":  # too wide to read; a file for other programs
+            write_text(out / "tables" / "runs.csv", to_csv(table))
+        else:
+            write_table(out / "tables", table)
+    for picture, _ in found.figures:
+        write_picture(out / "figures", picture)
+    write_json(out / "metrics.json", metrics_of(found.cells))
+    write_text(out / "report.html", page([found], lambda line: warn(f"{out}/report.html: {line}")))
+    return found
+
+
+def metrics_of(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Mean test score of every cell, for `dvc metrics diff`: place -> entry -> budget -> score."""
+    found: dict[str, Any] = {}
+    for cell in cells:
+        place = found.setdefault(f"{cell.dataset}.{cell.setting}", {})
+        scores = {cell.metric: cell.interval["mean"], "n": len(cell.scores)}
+        place.setdefault(cell.entry, {})[f"eps={cell.epsilon}"] = scores
+    return found
+
+
+def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stderr) -> list[str]:
+    """Make the page that joins all studies whose own report was made; returns their names.
+
+    `warn` is told in one line what a large page leaves out.
+
+    Raises:
+        ValueError: there is none.
+    """
+    paths = sorted((results / "studies").glob("*/tables/study.json"))
+    remedy = "run `dpgnn report --study CONFIG --out results/studies/STUDY` first"
+    require(bool(paths), str(results / "studies"), "hold the report of a study", 0, remedy)
+    found = [gather(read_info(path), results) for path in paths]
+    write_text(out, page(found, lambda line: warn(f"{out}: {line}")))
+    return [item.info.name for item in found]
+
+
+def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stderr) -> str:
+    """The HTML of one study or of several joined.
+
+    A page that would exceed 15 MB takes the first smaller form that fits, see `page_form.forms`, and says on
+    its top and to `warn` what it leaves out. The smallest form is taken whatever its size.
+    """
+    candidates = forms(joined=len(studies) > 1)
+    rendered = cache(lambda number: _render(studies, candidates[number]))
+
+    def fits(number: int) -> bool:
+        return len(rendered(number).encode()) <= MAX_BYTES
+
+    # each form is smaller than the one before it, so that few are rendered
+    first = 0 if fits(0) else bisect_left(range(len(candidates) - 1), True, lo=1, key=fits)
+    if candidates[first].words:
+        warn(candidates[first].words)
+    return rendered(first)
+
+
+def cell_rows(results: StudyResults, form: Form) -> list[dict[str, Any]]:
+    """The rows of the table of all cells, with what its detail rows show."""
+    baseline = results.info.labels.get(results.info.baseline)
+    against = {
+        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
+        for row in results.tables["differences"].rows
+        if row["reference"] == baseline
+    }
+    summary = {
+        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
+        for row in results.tables["summary"].rows
+    }
+    rows = []
+    for cell in _listed(results, form):
+        place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
+        row: dict[str, Any] = dict(summary[place])
+        found = against.get(place, {})
+        row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
+        row["words"] = cell.words
+        options = cell.runs[0].record.entry.get("options", {})
+        row["options"] = "" if form.cells == "short" else json.dumps(options, sort_keys=True)
+        key = f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
+        row["rerun"] = rerun_command(results.info, key)
+        row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
+        rows.append(row)
+    return rows
+
+
+def _listed(results: StudyResults, form: Form) -> list[Cell]:
+    """The cells that the table of all cells has; none where it is left out."""
+    if form.brief or (form.cells == "limited" and not form.has_room(len(results.cells))):
+        return []
+    return [cell for cell in results.cells if form.cells != "short" or "~" not in cell.entry]
+
+
+def _render(studies: Sequence[StudyResults], form: Form) -> str:
+    template = _environment().get_template("page.html")
+    joined = len(studies) > 1
+    title = "dpgnn: all studies" if joined else studies[0].info.title or studies[0].info.name
+    return template.render(
+        title=title,
+        joined=joined,
+        brief=form.brief,
+        left_out=form.words,
+        studies=[_view(item, form, joined=joined) for item in studies],
+        css=_asset("report.css"),
+        script=_asset("report.js"),
+        bundle=_bundle(),
+    )
+
+
+def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
+    shown = [
+        table
+        for name, table in results.tables.items()
+        if name not in ("runs", "summary") and (table.rows or name in ("status", "rankings"))
+    ]
+    return {
+        "id": results.info.name,
+        "info": results.info,
+        "results": results,
+        # beside the page stand a study's files; a joined page stands above them
+        "folder": f"studies/{results.info.name}/" if joined else "",
+        "max_rows": form.max_rows,
+        "cells": cell_rows(results, form),
+        "short_cells": form.cells == "short",
+        "tables": {table.name: table for table in shown},
+        "asked": by_question(results.tables["comparisons"]),
+        "figures": [
+            _figure_view(results.info.name, picture, chart, form)
+            for picture, chart in results.figures
+        ],
+        "baseline": results.info.labels.get(results.info.baseline, ""),
+        "filters": {
+            name: list(dict.fromkeys(getattr(cell, name) for cell in _listed(results, form)))
+            for name in ("dataset", "label", "epsilon", "mode")
+        },
+    }
+
+
+def _figure_view(study: str, picture: Picture, chart: Chart | None, form: Form) -> dict[str, Any]:
+    spec, linked = None, picture.name in form.linked
+    if chart is not None and form.is_live(picture.name) and not linked:
+        spec = {"panels": [vega.compact(panel) for _, panel in chart.panels]}
+    return {
+        "id": f"{study}-{picture.name}",
+        "picture": picture,
+        "chart": chart,
+        "spec": None if spec is None else _script_json(spec),
+        "source": ""
+        if linked
+        else "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode(),
+    }
+
+
+def _script_json(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def sort_value(row: Row, column: Column) -> str:
+    """What a column is sorted by: a number as such, otherwise the text in lower case."""
+    value = row.get(column.sort or column.key)
+    if value is None or value == "":
+        return ""
+    if column.kind == "text":
+        return column.text(row).lower()
+    return repr(float(value)) if not isinstance(value, str) or _is_number(value) else value.lower()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _asset(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; the same bytes for one version of vl-convert."""
+    import vl_convert
+
+    text = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    assert "</script" not in text
+    return text
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["epsilon"] = epsilon_text
+    environment.globals |= {"sort_value": sort_value, "setting_words": setting_words}
+    environment.globals["rerun_of_row"] = rerun_of_row
+    return environment

@@ -1,0 +1,168 @@
+"""Everything a report shows of one study, made once from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core.checks import require
+from dpgnn.core.paths import Paths
+from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.frame import Run, load_runs
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures import figure_data, figures
+from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.paper import drawn as paper_drawn
+from dpgnn.report.paper.map import load_map, read_numbers
+from dpgnn.report.paper.tables import paper_tables, values_first
+from dpgnn.report.statistics import comparisons
+from dpgnn.report.statistics.differences import differences
+from dpgnn.report.statistics.findings import Finding, findings
+from dpgnn.report.statistics.mean_ranks import mean_ranks_table
+from dpgnn.report.statistics.ranking import rankings, refusals
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.statistics.words import Protection, protections
+from dpgnn.report.tables import run_tables, tables, tuning
+from dpgnn.report.tables.attacks import as_audits, attacks_table, draw_attacks, read_attacks
+from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
+from dpgnn.report.tables.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResults:
+    """A study's results, ready to be written.
+
+    Attributes:
+        info: the study.
+        runs: the planned runs that have a record.
+        cells: scored cells, in the study's order.
+        summary: what stands at the top of the page.
+        protection: what each entry protects.
+        tables: by name.
+        papers: one table per table of the study's paper.
+        figures: printed and interactive form of each figure.
+    """
+
+    info: StudyInfo
+    runs: tuple[Run, ...]
+    cells: tuple[Cell, ...]
+    summary: tuple[Finding, ...]
+    protection: tuple[Protection, ...]
+    tables: Mapping[str, Table]
+    papers: tuple[Table, ...]
+    figures: tuple[tuple[Picture, Chart | None], ...]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Package -> version; several where runs differ."""
+        found: dict[str, set[str]] = {}
+        for run in self.runs:
+            for name, version in run.record.versions.items():
+                found.setdefault(name, set()).add(version)
+        return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+    @property
+    def started(self) -> tuple[str, str] | None:
+        """When the first and the last run started; None where it is not recorded."""
+        times = sorted(
+            str(run.resources["started"]) for run in self.runs if run.resources.get("started")
+        )
+        return (times[0], times[-1]) if times else None
+
+
+def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyResults:
+    """Read a study's records and make all its tables and figures.
+
+    Args:
+        info: the study; its planned runs are read, others on disk are left alone.
+        results: the root of results.
+        folder: where the study's runs/ and audits/ lie; None is its folder below `results`.
+
+    Raises:
+        ValueError: there is no record at all, or a record or an audit is damaged.
+    """
+    paths = Paths(results=results)
+    folder = folder or paths.study(info.name)
+    runs = load_runs(folder / "runs", info.planned)
+    remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
+    require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
+    cells = build_cells(runs, info)
+    stated = figure_data.plotted(cells)
+    ranked, refused = rankings(stated), refusals(stated)
+    tuned = tuning.tuned_cells(cells, info)
+    asked = comparisons.compared(cells, info)
+    paired = differences(cells, info, asked)
+    audits = read_audits(folder / "audits")
+    attacked = read_attacks(folder / "attacks")
+    ranking_table = tables.rankings_table(ranked)
+    made = [
+        tables.summary_table(cells, info),
+        comparisons.comparisons_table(asked),
+        ranking_table,
+        mean_ranks_table(ranking_table.rows),
+        tables.refusals_table(refused),
+        tuning.tuned_table(tuned),
+        tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
+        tables.differences_table(paired, info),
+        claims_table(cells, [*audits, *as_audits(attacked)]),
+        audits_table(audits, cells),
+        attacks_table(attacked, cells),
+        run_tables.status_table(runs, info),
+        run_tables.cost_table(cells, info),
+        run_tables.datasets_table(runs, paths),
+        run_tables.runs_table(runs),
+    ]
+    papers: list[Table] = []
+    if info.paper:
+        mapping = load_map(info.paper)
+        made_beside = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+        papers = [values_first(table) for table in made_beside]
+    picture = draw_attacks(attacked, info)
+    curves = () if picture is None else ((picture, None),)
+    drawn, listed = paper_drawn.paper_figures(info, cells, paths)
+    made += [*listed, *paper_drawn.further_tables(info, cells)]
+    return StudyResults(
+        info=info,
+        runs=tuple(runs),
+        cells=tuple(cells),
+        summary=tuple(
+            findings(
+                info,
+                runs,
+                cells,
+                rankings=ranked,
+                refusals=refused,
+                differences=paired,
+                papers=papers,
+                asked=comparisons.sentences(
+                    on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
+                ),
+            )
+        ),
+        protection=tuple(protections(cells)),
+        tables={table.name: table for table in made},
+        papers=tuple(papers),
+        figures=(*_figures(cells, ranked, info), *drawn, *curves),
+    )
+
+
+def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[Picture, Chart]]:
+    shown = figure_data.plotted(cells)
+    if not shown:
+        return []
+    found = [
+        (figures.draw_accuracy(figure, info), accuracy_chart(figure, info))
+        for figure in figure_data.accuracy_figures(shown, ranked)
+    ]
+    classes = figure_data.class_curves(shown)
+    found.append((figures.draw_classes(classes, info), class_chart(classes, info)))
+    curves = figure_data.training_curves(shown)
+    if curves:
+        found.append((figures.draw_training(curves, info), training_chart(curves, info)))
+    if len(shown) < len(cells):
+        note = " Entries made by a sweep stand in the tables only."
+        found = [(replace(picture, caption=picture.caption + note), c) for picture, c in found]
+    return found

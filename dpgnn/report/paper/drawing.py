@@ -1,0 +1,190 @@
+"""The printed form of a paper's figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.report.figures import drawing
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.figures import SIDE_BY_SIDE
+from dpgnn.report.figures.style import PALETTE, Look, look_at
+from dpgnn.report.paper.figures import PaperFigure
+from dpgnn.report.paper.panels import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def looks_of(figure: PaperFigure) -> dict[str, Look]:
+    """Series label -> look, in the order of the figure."""
+    return {series.label: look_at(position) for position, series in enumerate(figure.series)}
+
+
+def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) -> Picture:
+    """Draw the panels of one figure.
+
+    Args:
+        name: of the files.
+        title: of the figure.
+        figure: what it is.
+        panels: at least one, from `paper_panels.panels_of`.
+    """
+    look = looks_of(figure)
+    with drawing.style():
+        canvas, axes = _canvas(figure, len(panels))
+        for panel, axis in zip(panels, axes):
+            {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)(
+                axis, panel, look
+            )
+            axis.set_title(panel.title, loc="left")
+            if figure.kind == "bars":
+                axis.set_xlabel(panel.y_title)
+            else:
+                axis.set_ylabel(panel.row_title if figure.kind == "heat" else panel.y_title)
+                axis.set_xlabel(panel.x_title)
+        if figure.kind not in ("heat", "bars"):
+            drawing.legend(canvas, axes)
+        png, svg = drawing.to_bytes(canvas)
+    return Picture(
+        name=name,
+        title=title,
+        caption=_caption(figure),
+        alt=f"{figure.title}. " + " ".join(_in_words(panel) for panel in panels),
+        png=png,
+        svg=svg,
+    )
+
+
+def _canvas(figure: PaperFigure, num_panels: int) -> tuple[Figure, list[Axes]]:
+    """Panels in rows; quantities of one place side by side."""
+    wide = len(figure.y)
+    if wide == 1 or num_panels % wide:
+        canvas, axes = drawing.grid(num_panels, title=figure.title)
+    else:
+        canvas, rows = drawing.rows_of(num_panels // wide, wide)
+        canvas.suptitle(figure.title, x=0.01, ha="left", fontsize=10)
+        axes = [axis for row in rows for axis in row]
+    # room for the title and the legend, however few panels there are
+    entries = len(figure.series) if figure.kind in ("lines", "checkpoints", "classes") else 0
+    width = max(canvas.get_figwidth(), 0.075 * len(figure.title), 5.2 if entries > 3 else 0.0)
+    longest = max(len(series.label) for series in figure.series)
+    # 13 letters say "(no privacy)"
+    legend_rows = -(-entries // drawing.legend_columns(width, longest + 13))
+    canvas.set_size_inches(width, canvas.get_figheight() + 0.17 * legend_rows)
+    return canvas, axes
+
+
+def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
+    for line in panel.lines:
+        style = look[line.label]
+        name = f"{line.label} (no privacy)" if line.free else line.label
+        if line.level:
+            (point,) = line.points
+            axis.axhline(point.mean, color=style.color, linestyle=style.line(free=True), label=name)
+            if point.low is not None and point.high is not None:
+                axis.axhspan(point.low, point.high, color=style.color, alpha=0.08, lw=0)
+            continue
+        x, y = [p.x for p in line.points], [p.mean for p in line.points]
+        dash = style.line(free=line.free)
+        axis.plot(x, y, color=style.color, marker=style.marker, linestyle=dash, label=name)
+        known = [(p.x, p.low, p.high) for p in line.points if p.low is not None]
+        if len(known) > 1:
+            low, high = [k[1] or 0.0 for k in known], [k[2] or 0.0 for k in known]
+            axis.fill_between([k[0] for k in known], low, high, color=style.color, alpha=0.15, lw=0)
+        elif known:
+            axis.vlines(known[0][0], known[0][1] or 0, known[0][2] or 0, color=style.color)
+    values = sorted({p.x for line in panel.lines if not line.level for p in line.points})
+    if panel.x_log and values:
+        axis.set_xscale("log", base=2)
+    if values and len(values) <= 8:
+        shown = _apart(values, log=panel.x_log)
+        axis.set_xticks(shown, [f"{value:.4g}" for value in shown])
+        axis.minorticks_off()
+    elif not values:
+        axis.set_xticks([])
+    elif all(value.is_integer() for value in values):
+        axis.locator_params(axis="x", integer=True)
+    axis.margins(y=0.08)
+
+
+def _apart(values: Sequence[float], *, log: bool) -> list[float]:
+    """The ticks that do not run into the one before them."""
+    at = [math.log(value) if log and value > 0 else value for value in values]
+    kept = [0]
+    for position in range(1, len(values)):
+        if at[position] - at[kept[-1]] >= 0.09 * (at[-1] - at[0]):
+            kept.append(position)
+    return [values[position] for position in kept]
+
+
+def _bars(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
+    """Horizontal bars, the first on top, each with its number."""
+    largest = max(p.high or p.mean for line in panel.lines for p in line.points)
+    for line in panel.lines:
+        (point,) = line.points
+        axis.barh(
+            point.x, point.mean, color=look[line.label].color, alpha=0.8, height=0.7,
+            hatch="//" if line.free else None,
+        )  # fmt: skip
+        if point.low is not None and point.high is not None:
+            axis.hlines(point.x, point.low, point.high, color="#333333", lw=1.2)
+        end = max(point.mean, point.high or 0.0)
+        text = f"{point.mean:.1f}" if largest < 200 else f"{point.mean:,.0f}"
+        axis.text(end + 0.02 * largest, point.x, text, va="center", fontsize=8)
+    axis.set_yticks([tick for tick, _ in panel.ticks], [name for _, name in panel.ticks])
+    axis.set_xlim(0, 1.18 * largest)
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+
+
+def _heat(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
+    points = [p for line in panel.lines for p in line.points if p.row is not None]
+    columns, rows = sorted({p.x for p in points}), sorted({p.row or 0.0 for p in points})
+    values = np.full((len(rows), len(columns)), np.nan)
+    for point in points:
+        values[rows.index(point.row or 0.0), columns.index(point.x)] = point.mean
+    axis.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            color = "black" if value > middle else "white"
+            axis.text(column, row, f"{value:.1f}", ha="center", va="center", color=color, size=8)
+    axis.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
+    axis.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
+    axis.grid(visible=False)
+
+
+def _cloud(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
+    """Points in the plane, one colour a class."""
+    for position, line in enumerate(panel.lines):
+        axis.scatter(
+            [p.x for p in line.points], [p.mean for p in line.points], s=5, lw=0,
+            color=PALETTE[position % len(PALETTE)], label=line.label,
+        )  # fmt: skip
+    axis.set_xticks([])
+    axis.set_yticks([])
+
+
+def _caption(figure: PaperFigure) -> str:
+    parts = {
+        "lines": "Means over repeats with 95 % bands; dashed: no privacy.",
+        "bars": "Means over repeats with 95 % intervals.",
+        "heat": "Mean test score in percent over repeats; empty cells have no record.",
+        "checkpoints": "Score at the ε spent so far, means over repeats with 95 % bands; dashed: the last "
+        "score without privacy. Such curves read held-out labels and are never shown in a release.",
+        "classes": "Classes from rare to frequent, means over repeats with 95 % bands; dashed: no privacy.",
+        "embedding": "",
+    }  # fmt: skip
+    shared = "Means are over the repeats that all points of a line have." if figure.is_sweep else ""
+    side = "" if figure.kind in ("heat", "embedding") else SIDE_BY_SIDE
+    return " ".join(filter(None, (parts[figure.kind], shared, figure.note, side)))
+
+
+def _in_words(panel: Panel) -> str:
+    ends = [f"{line.label} {line.points[-1].mean:.1f}" for line in panel.lines if line.points]
+    return f"{panel.title}: {', '.join(ends[:8])}."

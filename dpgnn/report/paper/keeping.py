@@ -1,0 +1,80 @@
+"""Which runs' histories and class scores an archive keeps: those that a figure of the study's paper draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dpgnn.core.paths import Paths
+from dpgnn.data.datasets import listed
+from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.frame import Run, load_runs
+from dpgnn.records.info import StudyInfo
+from dpgnn.records.kept import HISTORY_COLUMNS, SCORE_COLUMNS, Kept, read_kept, write_kept
+from dpgnn.report.paper.embedding import class_scores, shown_cells
+from dpgnn.report.paper.figures import PaperFigure, load_figures, planned_of
+
+
+def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
+    """Keep what figures draw of the study's runs below `paths`, beside what the archive has of other runs.
+
+    Args:
+        info: the study.
+        paths: of results.
+        folder: the archive's.
+
+    Returns:
+        runs of which something is kept now.
+    """
+    stated = load_figures(info.paper) if info.paper else None
+    kinds = {figure.kind for figure in stated.figures.values()} if stated else set()
+    if stated is None or not kinds & {"checkpoints", "embedding"}:
+        return 0
+    runs = load_runs(paths.study(info.name) / "runs", info.planned)
+    made, old = _of(stated.figures.values(), runs, info, paths), read_kept(folder)
+    here = {run.name for run in runs}
+    kept = {name: made.get(name) if name in here else old.get(name) for name in info.planned}
+    present = {name: found for name, found in kept.items() if found is not None}
+    write_kept(folder, present)
+    return len(present)
+
+
+def _of(
+    figures: Iterable[PaperFigure], runs: list[Run], info: StudyInfo, paths: Paths
+) -> Mapping[str, Kept]:
+    cells = [cell for cell in build_cells(runs, info) if listed(cell.dataset) is not None]
+    histories, scored = dict[str, Run](), dict[str, Run]()
+    for figure in figures:
+        if figure.kind == "checkpoints":
+            histories |= {run.name: run for run in _scored_runs(figure, cells, info)}
+        if figure.kind == "embedding":
+            scored |= {cell.runs[0].name: cell.runs[0] for _, cell in shown_cells(figure, cells)}
+    return {
+        name: Kept(
+            history=_thin(histories[name]) if name in histories else {},
+            scores=class_scores(scored[name], paths) if name in scored else None,
+        )
+        for name in {*histories, *scored}
+    }
+
+
+def _scored_runs(figure: PaperFigure, cells: list[Cell], info: StudyInfo) -> list[Run]:
+    wanted = {key for keys in planned_of(figure, info).values() for key in keys}
+    return [
+        run
+        for cell in cells
+        if (*cell.place, cell.entry, cell.epsilon) in wanted and cell.is_private
+        for run in cell.runs
+    ]
+
+
+def _thin(run: Run) -> dict[str, list[object]]:
+    """The steps of a history that have a score, and the columns that figures read."""
+    columns = {name: run.history[name] for name in HISTORY_COLUMNS if name in run.history}
+    scores = [columns[name] for name in SCORE_COLUMNS if name in columns]
+    kept = [
+        row
+        for row in range(len(columns.get("step", [])))
+        if any(s[row] is not None for s in scores)
+    ]
+    return {name: [values[row] for row in kept] for name, values in columns.items()}

@@ -1,0 +1,130 @@
+"""Which row of a paper's tables is which entry of a study: the map file of a paper.
+
+The map of paper P is data/papers/maps/P.yaml, read into `PaperMap`; a new study adds that file and nothing
+else. The paper's numbers are those of data/papers/*.csv; no number is typed into a map.
+
+    paper: dpgnn
+    tables:
+      T1:
+        title: Test accuracy in the transductive setting
+        where: {table: T1, metric: test_accuracy_pct}
+        scale: 0.01
+        setting: public
+        datasets: {ogbn-arxiv: ogbn-arxiv}
+        unavailable: {reddit: the raw files cannot be had here}
+        rules:
+          - {where: {method: GCN}, entry: gcn}
+          - {where: {method: DP-GCN (SGD)}, entry: dp_gcn-paper, note: "learning rate is not stated"}
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core import config as strict
+from dpgnn.core.config import ConfigError
+from dpgnn.data.raw.sources import data_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRule:
+    """Which of our entries stands beside some rows of a paper.
+
+    Attributes:
+        where: column -> value or list of values that a row must have.
+        entry: our entry; empty with `select` or `unavailable`.
+        select: names or patterns of entries (drw-1~*); the one with the best mean validation score stands for
+            the row, as a paper that searched a grid did.
+        epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
+        setting: overrides the table's.
+        unavailable: why there is no entry for these rows.
+        note: which ambiguity of the paper may explain a difference; shown when the verdict is "outside".
+        alternatives: names or patterns of entries that read the ambiguity another way; when the verdict is
+            "outside", the reason says which of those that ran come within the spread.
+    """
+
+    where: Mapping[str, Any]
+    entry: str = ""
+    select: tuple[str, ...] = ()
+    epsilon: str = ""
+    setting: str = ""
+    unavailable: str = ""
+    note: str = ""
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """One table of a paper.
+
+    Attributes:
+        where: the rows of the source that make the table.
+        title: what the table is about.
+        setting: our setting's name.
+        scale: what the paper's numbers are multiplied by to become fractions (0.01 for percent).
+        metric: our metric, "" for the score we rank by.
+        datasets: the paper's name -> ours, where they differ; DATASET.SETTING where its setting is another.
+        unavailable: the paper's data set -> why we do not have it.
+        rules: tried in order; the first that matches a row decides.
+        reproduces: false where our entries are other mechanisms, set beside the paper's numbers only.
+    """
+
+    where: Mapping[str, Any]
+    title: str = ""
+    reproduces: bool = True
+    setting: str
+    scale: float = 1.0
+    metric: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[PaperRule, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperMap:
+    """How a paper's numbers meet a study.
+
+    Attributes:
+        paper: the paper's name.
+        source: file in data/papers.
+        stated_as: what the numbers are, "paper" or "authors' logs".
+        value, spread: the source's columns with the number and its standard deviation ("" for none).
+        absent: our data set -> why it is in no tier that was run; said where a row has no run.
+        tables: by name, in the order they are shown.
+    """
+
+    paper: str
+    source: str = "paper_numbers.csv"
+    stated_as: str = "paper"
+    value: str = "mean"
+    spread: str = "std"
+    absent: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, PaperTable]
+
+
+def load_map(paper: str, folder: Path | None = None) -> PaperMap:
+    """Read data/papers/maps/PAPER.yaml.
+
+    Raises:
+        ConfigError: there is none, or something in it is wrong.
+    """
+    import yaml
+
+    path = (folder or data_folder() / "papers" / "maps") / f"{paper}.yaml"
+    if not path.exists():
+        raise ConfigError(f"paper: {paper!r} needs the map file data/papers/maps/{path.name}")
+    try:
+        return strict.read(PaperMap, yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ConfigError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def read_numbers(source: str, folder: Path | None = None) -> list[dict[str, str]]:
+    """The rows of a file of paper numbers, as texts."""
+    path = (folder or data_folder() / "papers") / source
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,198 @@
+"""Paired differences: against the baseline, and between the sound and the published form of a method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.implications import may_rank_together
+from dpgnn.records.cells import Cell
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.statistics.ranking import compare, pair_of, why_unranked
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, verdict
+
+if TYPE_CHECKING:
+    from dpgnn.report.statistics.comparisons import Compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """entry - reference at shared splits.
+
+    Attributes:
+        entry, reference: the two cells.
+        question: what the difference answers, see `_question`; "refused" when the claims may not be
+            compared.
+        note: why it is refused; the shared guarantee; or the options in which the entries differ.
+        test: None when refused or when no split is shared.
+        corrected_p: Holm's p value within the family; None without a test or with one repeat.
+        verdict: see `statistics.verdict`; None without a test.
+        family: number of comparisons that the p value is corrected for: those of this data set and setting
+            that the study does not ask for, or for one that it asks for those of its question.
+    """
+
+    entry: Cell
+    reference: Cell
+    question: str
+    note: str = ""
+    test: PairedTest | None = None
+    corrected_p: float | None = None
+    verdict: Verdict | None = None
+    family: int = 0
+
+
+def differences(
+    cells: Sequence[Cell], info: StudyInfo, asked: Sequence[Compared] = ()
+) -> list[Difference]:
+    """All paired differences of a study, corrected within each data set and setting.
+
+    A pair among `asked`, the comparisons that the study asks for, keeps the verdict it has there and is no
+    part of the others' correction.
+
+    Each entry is compared with the baseline at its own epsilon (or with the baseline's only level when one
+    of the two is not private). A study that asks for no comparison of its own also has each sound entry
+    compared with the published entry of its method that differs least in its options.
+    """
+    pairs, forms = _baseline_pairs(cells, info), _soundness_pairs(cells)
+    two_forms = {(id(sound), id(published)) for sound, published in forms}
+    if not info.comparisons:
+        pairs += forms
+    found, seen = [], set()
+    for entry, reference in pairs:
+        identity = (id(entry), id(reference))
+        if identity not in seen:
+            seen.add(identity)
+            found.append(_difference(entry, reference, two_forms=identity in two_forms))
+    return _corrected(found, {pair_of(item.entry, item.reference): item for item in asked})
+
+
+def count_comparisons(found: Sequence[Difference]) -> int:
+    """How many comparisons were tested."""
+    return sum(item.test is not None and item.test.p is not None for item in found)
+
+
+def _baseline_pairs(cells: Sequence[Cell], info: StudyInfo) -> list[tuple[Cell, Cell]]:
+    if not info.baseline:
+        return []
+    pairs = []
+    for entry in cells:
+        if entry.entry == info.baseline:
+            continue
+        for reference in cells:
+            if reference.entry == info.baseline and reference.place == entry.place:
+                both = entry.is_private and reference.is_private
+                if not both or entry.epsilon == reference.epsilon:
+                    pairs.append((entry, reference))
+    return pairs
+
+
+def _soundness_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    pairs = []
+    for sound in cells:
+        if sound.mode != "sound":
+            continue
+        candidates = [
+            other
+            for other in cells
+            if other.mode == "published"
+            and other.method == sound.method
+            and (other.place, other.epsilon) == (sound.place, sound.epsilon)
+        ]
+        if candidates:
+            nearest = min(candidates, key=lambda other: len(differing_options(sound, other)))
+            pairs.append((sound, nearest))
+    return pairs
+
+
+def differing_options(a: Cell, b: Cell) -> list[str]:
+    """Dotted names of the options in which two entries differ, sorted."""
+    first, second = (_flat(cell.runs[0].record.entry.get("options", {})) for cell in (a, b))
+    return sorted(
+        name for name in {*first, *second} if first.get(name, ...) != second.get(name, ...)
+    )
+
+
+def _flat(options: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        return {path: options}
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        found |= _flat(value, f"{path}.{name}" if path else str(name))
+    return found
+
+
+def is_mlp(cell: Cell) -> bool:
+    """Whether an entry reads no edge, in training or answers: of graph methods some settings are an MLP."""
+    options = cell.runs[0].record.entry.get("options", {})
+    without_edges = {"dp_gnn": ("num_hops", 0), "drw": ("sampler", "nodes")}
+    if cell.method in without_edges:
+        name, value = without_edges[cell.method]
+        return bool(options.get(name) == value)
+    return cell.method in ("mlp", "dp_mlp")
+
+
+def _difference(entry: Cell, reference: Cell, *, two_forms: bool) -> Difference:
+    question, note = _question(entry, reference, two_forms=two_forms)
+    test = None if question == "refused" else compare(entry, reference)
+    if question != "refused" and test is None:
+        note = "no split is shared"
+    return Difference(entry=entry, reference=reference, question=question, note=note, test=test)
+
+
+def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, str]:
+    """What entry - reference answers, and a note.
+
+    A price is what one network pays: for privacy against itself without, for soundness against the nearest
+    published form of it. All else differs in more than that and is called by what stands on the two sides.
+    """
+    if not (entry.is_private or reference.is_private):
+        return "no privacy on either side", ""
+    if not entry.is_private:
+        return "without privacy against the private baseline", ""
+    if not reference.is_private:
+        same = _network(entry) == _network(reference)
+        return ("price of privacy" if same else "against the baseline without privacy"), ""
+    if two_forms:
+        listed = ", ".join(differing_options(entry, reference)) or "nothing"
+        return "price of soundness", f"options that differ: {listed}"
+    for cell in (entry, reference):
+        if reason := why_unranked(cell):
+            return "refused", f"{cell.label}: {reason}"
+    assert entry.claim is not None
+    assert reference.claim is not None
+    answer = may_rank_together([entry.claim, reference.claim])
+    return ("same guarantee" if answer.allowed else "refused"), answer.reason
+
+
+def _network(cell: Cell) -> tuple[Any, ...]:
+    """What is trained, by whichever method: an entry of one hop is no private form of one without."""
+    if is_mlp(cell):
+        return ("mlp",)
+    options = cell.runs[0].record.entry.get("options", {})
+    return (cell.method, *(options.get(name) for name in ("conv", "num_hops", "num_layers")))
+
+
+def _corrected(
+    found: Sequence[Difference], asked: Mapping[frozenset[int], Compared]
+) -> list[Difference]:
+    families: dict[tuple[str, str], list[int]] = {}
+    done = list(found)
+    for position, item in enumerate(found):
+        known = asked.get(pair_of(item.entry, item.reference))
+        if known is None:
+            families.setdefault(item.entry.place, []).append(position)
+        elif item.test is not None:
+            done[position] = replace(
+                item, corrected_p=known.corrected_p, verdict=known.verdict, family=known.family
+            )
+    for positions in families.values():
+        tests = [found[position].test for position in positions]
+        p_values = [None if test is None else test.p for test in tests]
+        size = sum(p is not None for p in p_values)
+        for position, test, p in zip(positions, tests, holm(p_values)):
+            if test is not None:
+                done[position] = replace(
+                    found[position], corrected_p=p, verdict=verdict(test, p), family=size
+                )
+    return done

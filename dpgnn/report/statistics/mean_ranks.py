@@ -1,0 +1,168 @@
+"""Mean ranks over graphs: what holds on several graphs, where a verdict on one graph speaks of that graph.
+
+Every graph is one block: entries under one guarantee at one epsilon are ranked on it by their mean score.
+Friedman's test, in the form of Iman and Davenport, asks whether all mean ranks could be equal. Two entries
+are told apart where their mean ranks differ by more than Nemenyi's critical difference, which allows for all
+pairs.
+
+Source: Demšar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpgnn.core.checks import require
+from dpgnn.records.cells import UNCOVERED_WORDS
+from dpgnn.report.statistics.stand_ins import on_real_graphs
+from dpgnn.report.statistics.statistics import LEVEL
+from dpgnn.report.tables.table import Column, Row, Table
+from dpgnn.report.tables.tables import EPSILON, marked
+
+LEAST_GRAPHS = 5  # with fewer, two entries can never be told apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanRanks:
+    """Entries over graphs.
+
+    Attributes:
+        ranks: mean rank of each entry over graphs, 1 the best; float64, one an entry.
+        critical: two mean ranks that differ by more are told apart, at the level of 5 % over all pairs.
+        p: of "all entries have the same mean rank".
+    """
+
+    ranks: np.ndarray
+    critical: float
+    p: float
+
+
+def mean_ranks(scores: np.ndarray) -> MeanRanks:
+    """Rank entries on every graph and test the mean ranks.
+
+    Args:
+        scores: one row a graph, one column an entry; the larger the better; equal ones share their ranks.
+
+    Raises:
+        ValueError: fewer than two graphs or two entries, or a score that is not finite.
+    """
+    from scipy.stats import f, rankdata
+
+    require(
+        scores.ndim == 2 and min(scores.shape) >= 2, "scores",
+        "hold two graphs and two entries at least", scores.shape,
+    )  # fmt: skip
+    require(bool(np.isfinite(scores).all()), "scores", "be finite", scores)
+    n, k = scores.shape
+    ranks = rankdata(-scores, axis=1)
+    between = float(np.square(ranks.sum(axis=0) - n * (k + 1) / 2).sum())
+    within = float(np.square(ranks - (k + 1) / 2).sum())
+    p = 1.0
+    if between > 0:
+        chi_square = (k - 1) * between / within
+        rest = n * (k - 1) - chi_square
+        ratio = (n - 1) * chi_square / rest if rest > 1e-9 else math.inf
+        # the F form gives 0 where all graphs agree; by chance they do so once in (k!) ** (n - 1)
+        agree = math.exp(-(n - 1) * math.lgamma(k + 1))
+        p = max(float(f.sf(ratio, k - 1, (k - 1) * (n - 1))), agree)
+    critical = _quantile(k) * math.sqrt(k * (k + 1) / (6 * n))
+    return MeanRanks(ranks=ranks.mean(axis=0), critical=critical, p=p)
+
+
+@lru_cache
+def _quantile(k: int) -> float:
+    """Nemenyi's factor: the studentized range's quantile for k entries, over the root of two."""
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.ppf(1 - LEVEL, k, np.inf)) / math.sqrt(2)
+
+
+def mean_ranks_table(ranked: Sequence[Row]) -> Table:
+    """Mean ranks of the entries that share a guarantee, at every setting and epsilon with enough graphs.
+
+    Args:
+        ranked: rows of the table of rankings. Stand-ins are left out, and so are entries that lack a score on
+            one of the graphs.
+    """
+    real = on_real_graphs(ranked, lambda row: str(row["dataset"]))
+    keys = dict.fromkeys((row["guarantee"], row["setting"], str(row["epsilon"])) for row in real)
+    rows: list[Row] = []
+    for key in keys:
+        rows += _group(
+            [r for r in real if (r["guarantee"], r["setting"], str(r["epsilon"])) == key]
+        )
+    covered = all(row["answers"] == "covered" for row in rows)
+    return Table(
+        name="mean-ranks",
+        title="Over all graphs",
+        caption=(
+            "Entries ranked on each graph by their mean score, and the mean of these ranks over graphs, 1 is "
+            f"the best; real graphs only, {LEAST_GRAPHS} at least, and entries with a score on all of them. "
+            "Each graph counts once, whatever its repeats. Told apart: mean ranks that differ by more than "
+            "Nemenyi's critical difference (5 % over all pairs of the group). p: Friedman's test of equal "
+            "mean ranks, in the form of Iman and Davenport. Bold: told apart from all others of its group."
+            + ("" if covered else f" {UNCOVERED_WORDS}")
+        ),
+        columns=(
+            Column(key="guarantee", header="Guarantee"),
+            Column(key="setting", header="Setting"),
+            EPSILON,
+            Column(key="num_graphs", header="Graphs", kind="integer"),
+            Column(key="position", header="Place", kind="integer"),
+            Column(key="entry", header="Entry", show=marked),
+            Column(key="label", header="Label", form="csv"),
+            Column(key="answers", header="Answers", form="csv"),
+            Column(key="rank", header="Mean rank", kind="number"),
+            Column(key="best_on", header="Largest mean on", kind="integer"),
+            Column(key="critical", header="Critical difference", kind="number"),
+            Column(key="verdict", header="From the first"),
+            Column(key="p", header="p (all equal)", kind="p"),
+            Column(key="left_out", header="Left out, not on all graphs", optional=True),
+        ),
+        rows=rows,
+        empty=f"No guarantee has two entries on {LEAST_GRAPHS} real graphs.",
+    )  # fmt: skip
+
+
+def _group(rows: Sequence[Row]) -> list[Row]:
+    """A row for each entry, the best first; none with too few graphs or entries."""
+    graphs = list(dict.fromkeys(row["dataset"] for row in rows))
+    by_entry: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        by_entry.setdefault(row["entry"], {})[row["dataset"]] = row
+    found = {entry: places for entry, places in by_entry.items() if len(places) == len(graphs)}
+    if len(graphs) < LEAST_GRAPHS or len(found) < 2:
+        return []
+    scores = np.array([[found[entry][graph]["mean"] for entry in found] for graph in graphs])
+    tested = mean_ranks(scores)
+    best_on = (scores == scores.max(axis=1, keepdims=True)).sum(axis=0)
+    left = [next(iter(by_entry[entry].values())) for entry in by_entry if entry not in found]
+    order = np.argsort(tested.ranks, kind="stable")
+    behind = tested.ranks - tested.ranks[order[0]]
+    clear = bool(behind[order[1]] > tested.critical)
+    made: list[Row] = []
+    for position, i in enumerate(order, 1):
+        row = next(iter(list(found.values())[i].values()))
+        same = {name: row[name] for name in ("guarantee", "setting", "epsilon", "entry", "label")}
+        apart = "told apart" if behind[i] > tested.critical else "not told apart"
+        made.append(
+            {
+                **same,
+                "answers": row["answers"],
+                "num_graphs": len(graphs),
+                "position": position,
+                "rank": float(tested.ranks[i]),
+                "best_on": int(best_on[i]),
+                "critical": tested.critical,
+                "verdict": "" if position == 1 else apart,
+                "p": tested.p,
+                "left_out": ", ".join(marked(row) for row in left),
+                "bold": ("entry", "rank") if position == 1 and clear else (),
+            }
+        )
+    return made

@@ -1,0 +1,257 @@
+"""Rankings: which entries may be compared at equal epsilon, who leads, and what is refused.
+
+Entries stand in one ranking only when `implications.may_rank_together` allows it: one sentence about what
+is protected must be true of all of them. An entry whose guarantee is stronger than that sentence may stand
+in several rankings; an entry whose claim exceeds its budget stands in none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.accountants.claims import Claim
+from dpgnn.accountants.implications import Notion, may_rank_together, notion, notion_implies
+from dpgnn.core.checks import require
+from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
+
+SLACK = 1e-9  # rounding of an epsilon that was calibrated to its target
+
+
+class RankingRefused(ValueError):
+    """The claims of these entries do not allow one ranking; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One entry of a ranking.
+
+    Attributes:
+        cell: the entry's cell.
+        position: 1 for the largest mean.
+        behind: leader - this entry at shared splits; None for the leader and without shared splits.
+        verdict: whether that is larger than the noise; None where `behind` is.
+        clear_lead: this entry leads, and by more than the noise over every other.
+    """
+
+    cell: Cell
+    position: int
+    behind: PairedTest | None
+    verdict: Verdict | None
+    clear_lead: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """Entries of one data set, setting and epsilon that share a guarantee.
+
+    Attributes:
+        dataset, setting, epsilon: where.
+        notion: the guarantee all of them give.
+        status: "proved" or "as-published".
+        places: by position.
+        num_comparisons: pairs compared, which the p values are corrected for.
+    """
+
+    dataset: str
+    setting: str
+    epsilon: str
+    notion: Notion
+    status: str
+    places: tuple[Place, ...]
+    num_comparisons: int
+
+    @property
+    def title(self) -> str:
+        """The guarantee in a few words."""
+        return f"{self.notion}, {self.status}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Two kinds of claim that stand in no common ranking, and why."""
+
+    first: str
+    second: str
+    entries: tuple[str, str]
+    reason: str
+
+
+def rankings(cells: Sequence[Cell]) -> list[Ranking]:
+    """A ranking for every guarantee that is stated at each place and epsilon, one after the other."""
+    found = [rank(group) for members in _at_equal_budget(cells) for group in groups(members)]
+    guarantees = list(dict.fromkeys(ranking.title for ranking in found))
+    return sorted(found, key=lambda ranking: guarantees.index(ranking.title))
+
+
+def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """For every notion that a private cell states, the cells that give it; the largest sets first.
+
+    A strong notion keeps its own set though a weaker one's holds it too: who leads under the strong one is
+    another question. A cell that alone gives its notion has a set of its own only where it is in no other.
+
+    Args:
+        cells: of one data set, setting and epsilon.
+    """
+    kept: list[list[Cell]] = []
+    usable = [cell for cell in cells if why_unranked(cell) == ""]
+    for status in ("proved", "as-published"):
+        members = [cell for cell in usable if _claim(cell).status == status]
+        notions = list(dict.fromkeys(notion(_claim(cell)) for cell in members))
+        candidates = [
+            [cell for cell in members if notion_implies(notion(_claim(cell)), weakest)]
+            for weakest in notions
+        ]
+        for candidate in sorted(candidates, key=len, reverse=True):
+            # two notions never have one set: each would follow from the other
+            elsewhere = any(candidate[0] in group for group in kept)
+            if len(candidate) > 1 or not elsewhere:
+                kept.append(candidate)
+    return kept
+
+
+def rank(cells: Sequence[Cell]) -> Ranking:
+    """Rank cells of one data set, setting and epsilon.
+
+    Raises:
+        RankingRefused: their claims do not allow it.
+        ValueError: they are not of one place and epsilon, or one is not private.
+    """
+    require(len(cells) > 0, "ranking", "hold at least one entry", 0)
+    budgets = {(cell.dataset, cell.setting, cell.epsilon) for cell in cells}
+    require(len(budgets) == 1, "ranking", "be of one data set, setting and epsilon", budgets)
+    for cell in cells:
+        if reason := why_unranked(cell):
+            raise RankingRefused(f"{cell.entry} may not be ranked: {reason}")
+    answer = may_rank_together([_claim(cell) for cell in cells])
+    if not answer.allowed or answer.notion is None:
+        listed = ", ".join(cell.entry for cell in cells)
+        raise RankingRefused(f"{listed} may not stand in one ranking: {answer.reason}")
+    ordered = sorted(cells, key=lambda cell: -cell.interval["mean"])
+    verdicts, tests = _against_leader(ordered)
+    clear = len(ordered) > 1 and all(word == "larger than the noise" for word in verdicts)
+    places = [
+        Place(cell=ordered[0], position=1, behind=None, verdict=None, clear_lead=clear),
+        *(
+            Place(cell=cell, position=position, behind=test, verdict=word, clear_lead=False)
+            for position, (cell, test, word) in enumerate(zip(ordered[1:], tests, verdicts), 2)
+        ),
+    ]
+    first = ordered[0]
+    return Ranking(
+        dataset=first.dataset,
+        setting=first.setting,
+        epsilon=first.epsilon,
+        notion=answer.notion,
+        status=_claim(first).status,
+        places=tuple(places),
+        num_comparisons=math.comb(len(ordered), 2),
+    )
+
+
+def refusals(cells: Sequence[Cell]) -> list[Refusal]:
+    """Pairs of kinds of claim that met at one budget but stand in no common ranking, each once."""
+    found: dict[tuple[str, str], Refusal] = {}
+    for members in _at_equal_budget(cells):
+        for a, b in itertools.combinations(members, 2):
+            reasons = [
+                f"{cell.label}: {why_unranked(cell)}" for cell in (a, b) if why_unranked(cell)
+            ]
+            if reasons:
+                reason = "; ".join(reasons)
+            else:
+                answer = may_rank_together([_claim(a), _claim(b)])
+                if answer.allowed:
+                    continue
+                reason = answer.reason
+            kinds = (kind(_claim(a)), kind(_claim(b)))
+            found.setdefault(
+                kinds,
+                Refusal(first=kinds[0], second=kinds[1], entries=(a.label, b.label), reason=reason),
+            )
+    return list(found.values())
+
+
+def why_unranked(cell: Cell) -> str:
+    """Why a cell stands in no ranking at all; "" when it may."""
+    claim = cell.claim
+    if claim is None:
+        return "it has no guarantee" if not cell.is_private else "its record states no claim"
+    if not claim.epsilon <= float(cell.epsilon) * (1 + SLACK):
+        return f"its epsilon {claim.epsilon:.4g} exceeds the budget {cell.epsilon}"
+    if any(CAVEATS[name].control for name in claim.caveats):
+        return "it is a control without privacy"
+    return ""
+
+
+def kind(claim: Claim) -> str:
+    """A claim's notion and status in a few words."""
+    return f"{notion(claim)}, {claim.status}"
+
+
+def shared_repeats(a: Cell, b: Cell) -> list[int]:
+    """Repeats both cells have, on the same split (by its hash, where both record one)."""
+    shared = []
+    for repeat in sorted(set(a.scores) & set(b.scores)):
+        splits = (a.split_of(repeat), b.split_of(repeat))
+        if None in splits or splits[0] == splits[1]:
+            shared.append(repeat)
+    return shared
+
+
+def compare(a: Cell, b: Cell) -> PairedTest | None:
+    """a - b over the splits they share; None where they share none.
+
+    Raises:
+        ValueError: the cells are of different data sets or settings, or scored by different metrics.
+    """
+    require(
+        a.place == b.place, "compared cells", "be of one data set and setting", (a.place, b.place)
+    )
+    require(a.metric == b.metric, "compared cells", "have one metric", (a.metric, b.metric))
+    shared = shared_repeats(a, b)
+    if not shared:
+        return None
+    return paired_test(
+        [a.scores[repeat] for repeat in shared],
+        [b.scores[repeat] for repeat in shared],
+        resolution=max(a.resolution, b.resolution),
+    )
+
+
+def pair_of(entry: Cell, reference: Cell) -> frozenset[int]:
+    """What two differences share that are about one pair, whichever side is taken from which."""
+    return frozenset((id(entry), id(reference)))
+
+
+def _claim(cell: Cell) -> Claim:
+    assert cell.claim is not None, "checked by why_unranked"
+    return cell.claim
+
+
+def _at_equal_budget(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Private cells with a claim, grouped by data set, setting and epsilon."""
+    found: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        if cell.is_private and cell.claim is not None:
+            found.setdefault((cell.dataset, cell.setting, cell.epsilon), []).append(cell)
+    return list(found.values())
+
+
+def _against_leader(
+    ordered: Sequence[Cell],
+) -> tuple[list[Verdict | None], list[PairedTest | None]]:
+    """Tests of leader - each other, corrected over all pairs because the leader was picked by looking."""
+    pairs = list(itertools.combinations(range(len(ordered)), 2))
+    tests = [compare(ordered[i], ordered[j]) for i, j in pairs]
+    corrected = holm([None if test is None else test.p for test in tests])
+    led = [position for position, (i, _) in enumerate(pairs) if i == 0]
+    verdicts: list[Verdict | None] = []
+    for position in led:
+        test = tests[position]
+        verdicts.append(None if test is None else verdict(test, corrected[position]))
+    return verdicts, [tests[position] for position in led]

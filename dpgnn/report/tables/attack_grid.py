@@ -1,0 +1,100 @@
+"""CARIBOU's Table XI in full: a table per data set and attack, a row per entry, a column per budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpgnn.report.tables.attack_pivots import (
+    LEAKS,
+    Result,
+    first_of,
+    is_victim,
+    matching,
+    table_of,
+)
+from dpgnn.report.tables.attack_verdicts import detects, has_scorer, lower_bound, verdict
+from dpgnn.report.tables.table import DASH
+
+# what each table shows in a cell, in this order
+TABLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "linkteller": (
+        {"attack": "linkteller", "pair_set": "unbalanced", "direction": "scale"},
+        {"attack": "linkteller", "pair_set": "held-out"},
+        {"attack": "linkteller", "noise": "fresh"},
+    ),
+    "release": ({"attack": "released-state"},),
+    "gmia": (
+        {"attack": "gmia", "variant": "original"},
+        {"attack": "gmia", "variant": "same-graph"},
+    ),
+}
+ORDER = {"nonprivate": 0, "sound": 1, "published": 2}
+CANNOT = "n/a"
+# the classifier gave everybody one score
+SAYS_NOTHING = "·"
+
+
+def blocks(found: Sequence[Result]) -> dict[str, str]:
+    """Name -> Markdown: `grid-DATASET-ATTACK`, of the runs of repeat 0.
+
+    Args:
+        found: results as `read_attacks` gives them.
+    """
+    here = [r for r in found if not is_victim(r) and r["attack"] not in LEAKS]
+    here = [r for r in here if int(r["key"].get("repeat") or 0) == 0]
+    tables = {}
+    for dataset in dict.fromkeys(result["key"]["dataset"] for result in here):
+        for name, wanted in TABLES.items():
+            attack = wanted[0]["attack"]
+            chosen = [r for r in here if r["key"]["dataset"] == dataset and r["attack"] == attack]
+            if any(result["status"] == "ok" for result in chosen):
+                tables[f"grid-{dataset}-{name}"] = _table(chosen, wanted)
+    return tables
+
+
+def _table(found: Sequence[Result], wanted: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of entries, columns of budgets, and below it why there is no answer."""
+    budgets = sorted({str(r["key"]["epsilon"]) for r in found}, key=float)
+    ranked = sorted(found, key=lambda result: ORDER[result["mode"]])
+    rows, reasons = [], dict[str, list[str]]()
+    for entry, result in {str(r["key"]["entry"]): r for r in ranked}.items():
+        cells = []
+        for epsilon in budgets:
+            key = {"entry": entry, "epsilon": epsilon}
+            cell = _cell(found, key, wanted)
+            if cell == CANNOT:
+                reason = str(matching(found, **key)[0]["reason"])
+                titles = reasons.setdefault(reason, [])
+                titles += [str(result["title"])] * (result["title"] not in titles)
+            cells.append(cell)
+        rows.append([str(result["title"]), f"`{entry}`", str(result["mode"]), *cells])
+    heads = [
+        "method",
+        "entry",
+        "mode",
+        *("∞" if epsilon == "inf" else epsilon for epsilon in budgets),
+    ]
+    lines = [f"- {CANNOT}, {', '.join(titles)}: {reason}" for reason, titles in reasons.items()]
+    return "\n".join([table_of(heads, rows), *([""] * bool(lines)), *lines])
+
+
+def _cell(
+    found: Sequence[Result], key: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]
+) -> str:
+    results = [first_of(found, key, selected) for selected in wanted]
+    made = [result if result and result["status"] == "ok" else None for result in results]
+    if not any(made):
+        return CANNOT if matching(found, **key) else DASH
+    return " / ".join(_number(result) for result in made)
+
+
+def _number(result: Result | None) -> str:
+    if result is None:
+        return DASH
+    if not has_scorer(result):
+        return SAYS_NOTHING
+    text = f"{result['auc']:.3f}"
+    if result["attack"] == "released-state" and detects(result) is not None:
+        text += f" ({lower_bound(result):.2f})"
+    return f"**{text}**" if verdict(result) == "exceeds the claim" else text

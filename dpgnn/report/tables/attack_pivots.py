@@ -1,0 +1,181 @@
+"""What attacks found, all of them side by side: a row per entry and budget, a column per attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dpgnn.report.tables.attack_verdicts import (
+    NO_SCORER,
+    detects,
+    has_scorer,
+    lower_bound,
+    short_verdict,
+    verdict,
+)
+from dpgnn.report.tables.attacks import kind_of
+from dpgnn.report.tables.pivots import markdown
+from dpgnn.report.tables.table import DASH
+
+Result = Mapping[str, Any]
+SETS = ("unbalanced", "low", "high", "balanced", "held-out")
+# column -> which results stand in it
+COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "LinkTeller": {"attack": "linkteller", "pair_set": "unbalanced", "direction": "scale"},
+    "balanced": {"attack": "linkteller", "pair_set": "balanced", "direction": "scale", "noise": "frozen"},
+    "held-out": {"attack": "linkteller", "pair_set": "held-out"},
+    "fresh noise": {"attack": "linkteller", "noise": "fresh"},
+    "the release": {"attack": "released-state"},
+    "G-MIA": {"attack": "gmia", "variant": "original"},
+    "same graph": {"attack": "gmia", "variant": "same-graph"},
+}  # fmt: skip
+LEAKS = ("noise-free-layer", "hub")
+# entries with tables of their own; the victim of G-MIA's paper, and that with one option changed
+PLAIN, VICTIM = "gcn", "gcn-mia"
+# all entries side by side on this data set at these budgets; `attack_grid` has the rest
+EXAMPLE, SHOWN_BUDGETS = "cora", ("inf", "1", "8")
+
+
+def blocks(found: Sequence[Result]) -> dict[str, str]:
+    """Name -> Markdown table: plain models under both attacks, attacks for one leak, every entry on Cora."""
+    made = [result for result in found if result.get("status") == "ok"]
+    tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
+    here = [r for r in made if r["key"]["dataset"] == EXAMPLE and r["attack"] not in LEAKS]
+    tables[EXAMPLE] = _dataset([r for r in here if str(r["key"]["epsilon"]) in SHOWN_BUDGETS])
+    return {name: text for name, text in tables.items() if text}
+
+
+def _linkteller(found: Sequence[Result]) -> str:
+    rows = []
+    for result in matching(
+        found, entry=PLAIN, attack="linkteller", pair_set="unbalanced", direction="scale"
+    ):
+        key = result["key"]
+        cells = [
+            _auc(first_of(found, key, {"attack": "linkteller", "pair_set": kind})) for kind in SETS
+        ]
+        rows.append([key["dataset"], *cells])
+    return table_of(
+        ["graph", *(f"{name} degree" if name in ("low", "high") else name for name in SETS)], rows
+    )
+
+
+def _gmia(found: Sequence[Result]) -> str:
+    rows = []
+    for result in matching(filter(is_victim, found), variant="original"):
+        wanted = {"attack": result["attack"], "variant": "same-graph"}
+        same = first_of(found, result["key"], wanted)
+        cells = [_both_numbers(r) for r in (result, same)]
+        accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
+        _, _, change = str(result["title"]).partition(", ")
+        if result["attack"] == "gmia-script":
+            change = "edges as the script numbers them"
+        key = result["key"]
+        rows.append(
+            [
+                key["dataset"],
+                change or "as described",
+                str(key["repeat"]),
+                *cells,
+                _label_auc(result),
+                *accuracy,
+            ]
+        )
+    heads = [
+        "graph",
+        "network",
+        "repeat",
+        "original",
+        "same graph",
+        "the class alone",
+        "accuracy on members",
+        "on others",
+    ]
+    return table_of(heads, rows)
+
+
+def _dataset(found: Sequence[Result]) -> str:
+    order = {"nonprivate": 0, "sound": 1, "published": 2}
+    rows = []
+    ranked = sorted(found, key=lambda result: order[result["mode"]])
+    keys = {tuple(result["key"].items()): result for result in ranked}
+    used: set[str] = set()
+    for result in keys.values():
+        key = result["key"]
+        if is_victim(result):
+            continue
+        here = {name: first_of(found, key, wanted) for name, wanted in COLUMNS.items()}
+        used |= {name for name, value in here.items() if value is not None}
+        bounds = [b for r in matching(found, **key) if (b := lower_bound(r)) is not None]
+        could = [most for r in matching(found, **key) if (most := detects(r)) is not None]
+        exceeding = [r for r in matching(found, **key) if verdict(r) == "exceeds the claim"]
+        epsilon = "∞" if key["epsilon"] == "inf" else key["epsilon"]
+        repeat = f" (repeat {key['repeat']})" if key["repeat"] else ""
+        shown = DASH if not bounds else f"{max(bounds):.2f}"
+        rows.append([
+            f"{result['title']}{repeat}", str(result["mode"]), epsilon,
+            *(_auc(value) for value in here.values()),
+            shown + (", **exceeds**" if exceeding else ""),
+            DASH if not could else f"{max(could):.2f}",
+        ])  # fmt: skip
+    heads = ["entry", "mode", "ε", *COLUMNS, "ε ≥", "can show"]
+    kept = [i for i, head in enumerate(heads) if head not in COLUMNS or head in used]
+    return table_of([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
+
+
+def _leaks(found: Sequence[Result]) -> str:
+    rows = []
+    for result in found:
+        if result["attack"] in LEAKS:
+            line = result["line"]
+            rows.append([
+                result["title"], result["key"]["dataset"], str(result["mode"]), result["key"]["epsilon"],
+                kind_of(result),
+                str(result["num_members"] + result["num_others"]), _auc(result),
+                f"{line['epsilon_lower_bound']:.2f} (level {line['level']:g})",
+                f"{detects(result):.2f}", short_verdict(result),
+            ])  # fmt: skip
+    heads = ["entry", "graph", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "can show", "the claim"]
+    return table_of(heads, rows)
+
+
+def _both_numbers(result: Result | None) -> str:
+    if result is None or not has_scorer(result):
+        return DASH if result is None else NO_SCORER
+    return f"{result['script_auroc']:.3f} ({result['auc']:.3f})"
+
+
+def _label_auc(result: Result) -> str:
+    return DASH if result.get("label_auc") is None else f"{result['label_auc']:.3f}"
+
+
+def is_victim(result: Result) -> bool:
+    """Whether it is of the network of G-MIA's paper, or of that with one option changed."""
+    return str(result["key"]["entry"]).startswith(VICTIM)
+
+
+def matching(found: Iterable[Result], **wanted: Any) -> list[Result]:
+    """Those with these values, of the result or of its run's key."""
+    return [
+        r for r in found if all(r.get(k, r["key"].get(k)) == value for k, value in wanted.items())
+    ]
+
+
+def first_of(
+    found: Sequence[Result], key: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Result | None:
+    """The first that matches; of LinkTeller's that with the run's own noise, where nothing else is said."""
+    rest = {} if "noise" in wanted or wanted["attack"] != "linkteller" else {"noise": "frozen"}
+    chosen = matching(found, **{**key, **rest, **wanted})
+    return chosen[0] if chosen else None
+
+
+def _auc(result: Result | None) -> str:
+    if result is None:
+        return DASH
+    return f"{result['auc']:.3f}" if has_scorer(result) else NO_SCORER
+
+
+def table_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown; empty without rows."""
+    return "\n".join(markdown(heads, rows)) if rows else ""

@@ -1,0 +1,261 @@
+"""Claimed, proved and measured epsilon side by side; audits join where their files are present."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.implications import notion, notion_implies
+from dpgnn.core.checks import require
+from dpgnn.core.storage import read_json
+from dpgnn.records.cells import Cell
+from dpgnn.report.tables.table import Column, Row, Table, epsilon_text
+from dpgnn.report.tables.tables import ENTRY, PLACE
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
+
+STALE = "of another claim"
+AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
+
+
+def read_audits(folder: str | Path) -> list[dict[str, Any]]:
+    """Audit results of a study: every object, or list of objects, in `audits/*.json`.
+
+    Each has `key` (dataset, setting, entry, epsilon and perhaps repeat) and `epsilon_lower_bound`; `attack`,
+    `confidence`, `privacy_unit` and others may follow. Attacks that an audit shows beside its own findings
+    (`kind` "attack") are left out: the report reads them where they stand, in `attacks/`.
+
+    Raises:
+        ValueError, DamagedFileError: a file is not of this form; names it.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("*.json")):
+        content = read_json(path)
+        for item in content if isinstance(content, list) else [content]:
+            is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)
+            missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in item["key"]]
+            require(
+                not missing, f"{path}: audit", "name its run by " + ", ".join(AUDIT_KEY), missing
+            )
+            if item.get("kind") != "attack":
+                found.append(dict(item))
+    return found
+
+
+def proved_epsilon(cell: Cell) -> float | None:
+    """The smallest proved epsilon that covers what the first claim promises to protect.
+
+    A proved claim counts when its notion implies the first claim's and its delta is no larger.
+
+    Returns:
+        math.inf where it is proved that no finite bound is known; None where nothing is proved.
+    """
+    return proved_of(cell.claims)
+
+
+def proved_of(claims: Sequence[Claim]) -> float | None:
+    """The same of a run's or a plan's claims, the first being the one it was calibrated for."""
+    if not claims:
+        return None
+    target = claims[0]
+    proved = [
+        claim.epsilon
+        for claim in claims
+        if claim.status == "proved"
+        and notion_implies(notion(claim), notion(target))
+        and claim.delta <= target.delta
+    ]
+    return min(proved, default=None)
+
+
+def proved_elsewhere(claims: Sequence[Claim]) -> Claim | None:
+    """The smallest finite epsilon proved for the first claim's unit under another relation.
+
+    It does not answer the first claim: it says what is known all the same where nothing is proved of that.
+
+    Returns:
+        None where something is proved of the first claim itself, or nothing finite under another relation.
+    """
+    if not claims or proved_of(claims) is not None:
+        return None
+    target = claims[0]
+    found = [
+        claim
+        for claim in claims
+        if claim.status == "proved"
+        and (claim.privacy_unit, claim.degree_bound) == (target.privacy_unit, target.degree_bound)
+        and claim.delta <= target.delta
+        and math.isfinite(claim.epsilon)
+    ]
+    return min(found, key=lambda claim: claim.epsilon, default=None)
+
+
+def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence.
+
+    An audit of another claim than the cell's, of an entry that was changed since, is none of the cell's.
+    """
+    matching = [
+        audit
+        for audit in audits
+        if _is_named(audit, cell)
+        and not _tests_another_claim(audit, cell)
+        and audit.get("epsilon_lower_bound") is not None
+    ]
+    if not matching:
+        return {}
+    return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
+
+
+def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
+    return all(str(audit["key"][name]) == getattr(cell, name) for name in AUDIT_KEY)
+
+
+def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
+    """Whether an audit of a cell's name is of another claim than the cell's records state."""
+    if not cell.claims:
+        return False
+    claim = cell.claims[0]
+    if any(
+        audit.get(name) not in (None, getattr(claim, name)) for name in ("privacy_unit", "relation")
+    ):
+        return True
+    # the plan of an audit is made on its own graph, so its epsilon may differ a little
+    known = (("claimed_epsilon", claim.epsilon, 0.02), ("delta", claim.delta, 1e-6))
+    return any(
+        isinstance(audit.get(name), float)
+        and not math.isclose(audit[name], value, rel_tol=tolerance)
+        for name, value, tolerance in known
+    )
+
+
+def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
+    """Every audit and attack of a study, one row each; cells know the titles of entries."""
+    rows, titles = [], {cell.entry: cell.label for cell in cells}
+    for audit in audits:
+        row = {name: audit["key"][name] for name in AUDIT_KEY}
+        label = titles.get(str(row["entry"]), row["entry"])
+        row |= {"label": label, "repeat": audit["key"].get("repeat")}
+        for name in (
+            "attack",
+            "outcome",
+            "epsilon_lower_bound",
+            "confidence",
+            "num_trials",
+            "note",
+        ):
+            row[name] = audit.get(name)
+        if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
+            row["outcome"], row["note"] = STALE, "the entry was changed since; audit it again"
+        row["detectable_epsilon"] = audit.get("detectable_epsilon")
+        rows.append(row)
+    return Table(
+        name="audits",
+        title="Audits and attacks",
+        caption=(
+            "What an attack on the run itself shows: with the stated confidence, no smaller ε is true of it. "
+            "A lower bound far below the claim does not prove the claim; one above it disproves it. "
+            "Outcome: failed is an accusation; not-run says that no test could be made. Detects: the "
+            "smallest true ε that the claim tests would have accused with probability 0.8."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="epsilon", header="Budget ε", kind="epsilon"),
+            Column(key="repeat", header="Repeat", kind="integer", optional=True),
+            Column(key="attack", header="Attack"),
+            Column(key="outcome", header="Outcome", optional=True),
+            Column(key="epsilon_lower_bound", header="ε ≥", kind="epsilon"),
+            Column(key="detectable_epsilon", header="Detects ε ≥", kind="epsilon", optional=True),
+            Column(key="confidence", header="Confidence", kind="number", optional=True),
+            Column(key="num_trials", header="Trials", kind="integer", optional=True),
+            Column(key="note", header="Note", optional=True),
+        ),
+        rows=rows,
+        empty="This study has no audits.",
+    )  # fmt: skip
+
+
+def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()) -> Table:
+    """One row per private cell: what is claimed, what is proved, what an audit measured."""
+    rows = [_row(cell, audits) for cell in cells if cell.is_private]
+    return Table(
+        name="claims",
+        title="What is claimed, proved and measured",
+        caption=(
+            "Budget: the ε asked for. Claimed: the ε stated for the run, by the paper's own formula in "
+            "published mode. Proved: the smallest ε we can prove for what was run, for the same protected "
+            "element, relation and δ (∞: no finite one; where there is none, what is proved under another "
+            "relation). Measured: the largest lower bound an audit has shown; a claim "
+            "below it is false."
+        ),
+        columns=(
+            *PLACE,
+            *ENTRY,
+            Column(key="mode", header="Mode"),
+            Column(key="unit", header="Protects"),
+            Column(key="epsilon", header="Budget ε", kind="epsilon"),
+            Column(key="claimed", header="Claimed ε", kind="epsilon"),
+            Column(key="proved", header="Proved ε", kind="epsilon", show=_proved_text),
+            Column(key="measured", header="Measured ε ≥", kind="epsilon", show=_measured_text),
+            Column(key="delta", header="δ", kind="number"),
+            Column(key="status", header="Status"),
+            Column(key="accountant", header="Accountant"),
+            Column(key="caveats", header="Caveats", show=_caveats_text),
+            Column(key="proved_elsewhere", header="proved_elsewhere", form="csv"),
+            Column(key="proved_relation", header="proved_relation", form="csv"),
+            Column(key="attack", header="attack", form="csv"),
+            Column(key="confidence", header="confidence", form="csv"),
+            Column(key="assumed_public", header="assumed_public", form="csv"),
+            Column(key="released", header="released", form="csv"),
+            Column(key="selection", header="selection", form="csv"),
+            Column(key="words", header="words", form="csv"),
+        ),
+        rows=rows,
+        empty="No private run has a score.",
+    )
+
+
+def _row(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "dataset": cell.dataset,
+        "setting": cell.setting,
+        "entry": cell.entry,
+        "label": cell.label,
+        "mode": cell.mode,
+        "unit": cell.unit_text,
+        "epsilon": cell.epsilon,
+        "delta": cell.delta,
+        "caveats": (),
+    }
+    claim = cell.claim
+    if claim is not None:
+        row |= {"claimed": claim.epsilon, "proved": proved_epsilon(cell), "delta": claim.delta}
+        other = proved_elsewhere(cell.claims)
+        row["proved_elsewhere"] = None if other is None else other.epsilon
+        row["proved_relation"] = None if other is None else other.relation
+        row |= {"accountant": claim.accountant, "status": claim.status, "caveats": claim.caveats}
+        row |= {"assumed_public": claim.assumed_public, "released": claim.released}
+        row |= {"selection": claim.selection, "words": " | ".join(cell.words)}
+    found = measured_epsilon(cell, audits)
+    row["measured"] = found.get("epsilon_lower_bound")
+    row |= {"attack": found.get("attack"), "confidence": found.get("confidence")}
+    return row
+
+
+def _caveats_text(row: Row) -> str:
+    return ", ".join(row["caveats"]) or "none"
+
+
+def _proved_text(row: Row) -> str:
+    if row.get("proved") is not None:
+        return epsilon_text(row["proved"])
+    if row.get("proved_elsewhere") is None:
+        return "nothing proved"
+    return f"nothing; {epsilon_text(row['proved_elsewhere'])} under {row['proved_relation']}"
+
+
+def _measured_text(row: Row) -> str:
+    return "not audited" if row.get("measured") is None else epsilon_text(row["measured"])

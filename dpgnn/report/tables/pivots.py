@@ -1,0 +1,310 @@
+"""Tables of comparisons, rankings and claims folded for a page of Markdown: a column for each budget.
+
+They read the rows of the full tables, so a folded number is a number of the CSV beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dpgnn.records.cells import UNCOVERED_WORDS
+from dpgnn.report.tables.table import Row, Table, epsilon_text, format_value, signed
+from dpgnn.report.tables.tables import marked
+
+CLEAR = ("ahead", "behind")
+MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
+
+
+def comparison_lines(table: Table) -> list[str]:
+    """Each question with a table of differences: bold where larger than the noise."""
+    lines: list[str] = []
+    for question in dict.fromkeys(row["question"] for row in table.rows):
+        rows = [row for row in table.rows if row["question"] == question]
+        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+        made = _fold(
+            rows,
+            ("label", "reference_label", "dataset", "setting"),
+            budgets,
+            _difference_text,
+        )
+        head = ["Entry", "Against", "Data set", *(_budget_head(text) for text in budgets)]
+        body = [[key[0], key[1], f"{key[2]} ({key[3]})", *cells] for key, cells in made]
+        tested = sum(row["p"] is not None for row in rows)
+        clear = sum(row["verdict"] in CLEAR for row in rows)
+        lines += [f"**{question}**", "", *markdown(head, body, numbers=len(budgets)), ""]
+        lines += [
+            f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise after Holm's "
+            "correction over the question's comparisons on each data set and setting.",
+            "",
+        ]
+    return lines
+
+
+def comparison_summary(rows: Sequence[Row]) -> list[str]:
+    """Pairs of a question over all places: ahead, behind, inside, and the range of differences."""
+    budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+    made = _fold(rows, ("label", "reference_label"), budgets, _spread_text)
+    head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
+    return markdown(head, [[*key, *cells] for key, cells in made])
+
+
+def ranking_lines(table: Table, note: str = "") -> list[str]:
+    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold.
+
+    Args:
+        table: of rankings.
+        note: what holds for all of them; stands in every heading.
+    """
+    behind = f" ({note})" if note else ""
+    lines: list[str] = []
+    for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
+        rows = [row for row in table.rows if row["guarantee"] == guarantee]
+        body = []
+        for key in dict.fromkeys((r["dataset"], r["setting"], r["epsilon"]) for r in rows):
+            here = [r for r in rows if (r["dataset"], r["setting"], r["epsilon"]) == key]
+            body.append([f"{key[0]} ({key[1]})", epsilon_text(key[2]), _places(here), _close(here)])
+        head = [
+            "Data set",
+            "ε",
+            "Mean score in percent, best first",
+            "Not told apart from the first",
+        ]
+        lines += [f"**{guarantee}{behind}**", "", *markdown(head, body), ""]
+    return lines
+
+
+def leaders(ranked: Sequence[Row]) -> list[str]:
+    """Who leads under each guarantee at the smallest and the largest budget, in one table.
+
+    One column counts every entry, one those alone whose answers the claims cover too.
+    """
+    body = []
+    for name, rows in _by_guarantee(ranked):
+        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+        for budget in dict.fromkeys((budgets[0], budgets[-1])):
+            here = sorted(
+                (row for row in rows if str(row["epsilon"]) == budget),
+                key=lambda row: int(row["position"]),
+            )
+            first = [row for row in here if row["position"] == 1]
+            clear = [row for row in first if row["bold"]]
+            best: dict[str, Row] = {}
+            for row in here:
+                if row["answers"] == "covered":
+                    best.setdefault(row["dataset"], row)
+            covered = [best[row["dataset"]] for row in first if row["dataset"] in best]
+            body.append(
+                [name, epsilon_text(budget), _counted(first), _counted(clear) or "nowhere",
+                 _counted(covered) or "none"]
+            )  # fmt: skip
+    head = [
+        "Guarantee",
+        "ε",
+        "Largest mean on",
+        "Ahead of all by more than the noise",
+        "Largest mean among those with covered answers",
+    ]
+    lines = markdown(head, body)
+    if any(row["answers"] == "not covered" for row in ranked):
+        lines += ["", UNCOVERED_WORDS]
+    return lines
+
+
+def mean_rank_lines(rows: Sequence[Row], *, ends: bool = False) -> list[str]:
+    """Mean ranks over graphs, one line a guarantee and budget; empty without any.
+
+    Args:
+        rows: of the table of mean ranks.
+        ends: the smallest and the largest budget of each guarantee alone.
+    """
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in rows:
+        budgets = groups.setdefault((row["guarantee"], row["setting"]), {})
+        budgets.setdefault(str(row["epsilon"]), []).append(row)
+    body = []
+    for (guarantee, setting), budgets in groups.items():
+        order = sorted(budgets, key=float)
+        for budget in dict.fromkeys((order[0], order[-1])) if ends else order:
+            here = budgets[budget]
+            places = " · ".join(_rank_text(row) for row in here)
+            close = [marked(row) for row in here if row["verdict"] == "not told apart"]
+            first = here[0]
+            body.append(
+                [f"{guarantee} (setting {setting})", epsilon_text(budget), places, ", ".join(close) or "none",
+                 first["left_out"] or "none", str(first["num_graphs"]), f"{first['critical']:.1f}",
+                 format_value(first["p"], "p")]
+            )  # fmt: skip
+    if not body:
+        return []
+    head = ["Guarantee", "ε", "Mean rank, best first", "Not told apart from the first",
+            "Left out, not on all graphs", "Graphs", "Critical difference", "p (all equal)"]  # fmt: skip
+    return markdown(head, body, numbers=3)
+
+
+def _rank_text(row: Row) -> str:
+    text = f"{marked(row)} {row['rank']:.1f}"
+    return f"**{text}**" if row["bold"] else text
+
+
+def _by_guarantee(ranked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Rows under each guarantee; by setting where it has a data set in several, to count it once."""
+    for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):
+        rows = [row for row in ranked if row["guarantee"] == guarantee]
+        places = {(row["dataset"], row["setting"]) for row in rows}
+        if len(places) == len({dataset for dataset, _ in places}):
+            yield guarantee, rows
+            continue
+        for setting in dict.fromkeys(row["setting"] for row in rows):
+            there = [row for row in rows if row["setting"] == setting]
+            yield f"{guarantee} (setting {setting})", there
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Each label with how many data sets, and which: "GAP (2: cora, cs)", the most frequent first."""
+    counts: dict[str, list[str]] = {}
+    for row in rows:
+        counts.setdefault(marked(row), []).append(row["dataset"])
+    return "; ".join(
+        f"{label} ({len(where)}: {', '.join(where)})"
+        for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
+    )
+
+
+def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """As-published claims: what is claimed and what can be proved for what was run.
+
+    Args:
+        rows: of claims tables, with `study` and `method` added.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        unit = re.sub(r", degree ≤ \d+", "", str(row["unit"]))
+        groups.setdefault((row["study"], row["method"], unit), []).append(row)
+    body = []
+    for (study, method, unit), here in groups.items():
+        counts = Counter(name for row in here for name in row["voiding"])
+        links = ", ".join(
+            f"[{name}](soundness.md#{name})" + (f" ({number})" if number < len(here) else "")
+            for name, number in counts.items()
+        )
+        body.append(
+            [
+                study, method, _with_bounds(unit, here), str(len(here)),
+                _range([row["claimed"] for row in here]), _proved(here),
+                links or "none known",
+            ]
+        )  # fmt: skip
+    head = [
+        "Study",
+        "Method",
+        "Protects",
+        "Cells",
+        "Claimed ε",
+        "Proved ε",
+        "Breaks the claim (cells, if not all)",
+    ]
+    return markdown(head, body)
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]], *, numbers: int = 0) -> list[str]:
+    """A Markdown table; the last `numbers` columns are set flush right."""
+    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
+    rows = [head, rule, *body]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def _fold(
+    rows: Sequence[Row],
+    key: Sequence[str],
+    budgets: Sequence[str],
+    text: Callable[[Sequence[Row]], str],
+) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Rows with one key as one line with a cell for each budget."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row[name]) for name in key), []).append(row)
+    made = []
+    for name, members in groups.items():
+        cells = [[row for row in members if str(row["epsilon"]) == budget] for budget in budgets]
+        made.append((name, [text(found) if found else "–" for found in cells]))
+    return made
+
+
+def _difference_text(rows: Sequence[Row]) -> str:
+    row = rows[0]
+    if row["mean"] is None:
+        return "–"
+    number = signed(100 * row["mean"])
+    if row["bold"]:
+        number = f"**{number}**"
+    if row["low"] is None:
+        return f"{number}{MARKS.get(row['verdict'], '')}"
+    low, high = (format_value(row[name], "points") for name in ("low", "high"))
+    return f"{number} ({low} to {high}){MARKS.get(row['verdict'], '')}"
+
+
+def _spread_text(rows: Sequence[Row]) -> str:
+    means = [100 * row["mean"] for row in rows if row["mean"] is not None]
+    if not means:
+        return "–"
+    words = [row["verdict"] for row in rows]
+    parts = [f"{words.count(w)} {w}" for w in (*CLEAR, "one repeat") if w in words]
+    rest = words.count("unclear") + words.count("inside the noise")
+    parts += [f"{rest} in the noise"] if rest else []
+    if len(rows) == 1:
+        return f"{signed(means[0])} ({parts[0].removeprefix('1 ')})"
+    return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"
+
+
+def _places(rows: Sequence[Row]) -> str:
+    texts = []
+    for row in sorted(rows, key=lambda row: int(row["position"])):
+        text = f"{marked(row)} {format_value(row['mean'], 'percent')}"
+        texts.append(f"**{text}**" if row["bold"] else text)
+    return " · ".join(texts)
+
+
+def _close(rows: Sequence[Row]) -> str:
+    """Entries behind the first that are not clear of the noise."""
+    names = [
+        marked(row)
+        for row in sorted(rows, key=lambda row: int(row["position"]))
+        if row["position"] > 1 and row["verdict"] != "larger than the noise"
+    ]
+    return ", ".join(names) or "none"
+
+
+def _budget_head(text: str) -> str:
+    return "no privacy" if text == "inf" else f"ε = {epsilon_text(text)}"
+
+
+def _with_bounds(unit: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The unit with the degrees its rows declare."""
+    found = {int(n) for row in rows for n in re.findall(r", degree ≤ (\d+)", str(row["unit"]))}
+    if not found:
+        return unit
+    bounds = str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
+    return f"{unit[:-1]}, degree ≤ {bounds})"
+
+
+def _range(values: Sequence[Any]) -> str:
+    if all(value is None for value in values):
+        return "nothing"
+    known = sorted(float(value) for value in values if value is not None)
+    ends = dict.fromkeys((epsilon_text(known[0]), epsilon_text(known[-1])))
+    missing = len(values) - len(known)
+    return " to ".join(ends) + (f"; nothing in {missing}" if missing else "")
+
+
+def _proved(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is proved of the rows' claims, and under another relation where nothing is under theirs."""
+    found = _range([row["proved"] for row in rows])
+    other = [row for row in rows if row.get("proved_elsewhere") is not None]
+    for relation in dict.fromkeys(row["proved_relation"] for row in other):
+        here = [row["proved_elsewhere"] for row in other if row["proved_relation"] == relation]
+        found += f"; {_range(here)} under {relation}"
+        found += f" in {len(here)}" if len(here) < len(rows) else ""
+    return found

@@ -1,0 +1,163 @@
+"""The tables of runs: without a result, time and memory, data sets, every run as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import read_json
+from dpgnn.records.cells import Cell
+from dpgnn.records.frame import Run, to_frame
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.tables.table import Column, Table
+from dpgnn.report.tables.tables import ENTRY, EPSILON, PLACE, mean_of
+
+
+def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
+    """Every planned run without a score: failed, not available, not run, or released without metrics."""
+    by_name = {run.name: run for run in runs}
+    grouped: dict[tuple[str, str, str, str, str, str], list[str]] = {}
+    for folder in info.planned:
+        place, entry, epsilon, repeat = folder.split("/")
+        status, reason = _status(by_name.get(folder))
+        if status != "ok":
+            dataset, setting = place.split(".", 1)
+            key = (dataset, setting, entry, epsilon.removeprefix("eps="), status, reason)
+            grouped.setdefault(key, []).append(repeat)
+    rows = [
+        {
+            "dataset": key[0], "setting": key[1], "entry": key[2],
+            "label": info.labels.get(key[2], key[2]), "epsilon": key[3],
+            "repeats": ", ".join(repeats), "status": key[4], "reason": key[5],
+        }
+        for key, repeats in grouped.items()
+    ]  # fmt: skip
+    return Table(
+        name="status",
+        title="Runs without a result",
+        caption=(
+            f"{len(info.planned)} runs are planned; these have no score. Failed: the run ended in an error. "
+            "Not available: data or code cannot be had here. Not run: there is no record."
+        ),
+        columns=(
+            *PLACE, *ENTRY, EPSILON,
+            Column(key="repeats", header="Repeats"),
+            Column(key="status", header="Status"),
+            Column(key="reason", header="Reason", optional=True),
+        ),
+        rows=rows,
+        empty=f"All {len(info.planned)} planned runs have a score.",
+    )  # fmt: skip
+
+
+def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
+    """Seconds and memory by data set and entry."""
+    grouped: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        grouped.setdefault((cell.dataset, cell.setting, cell.entry), []).append(cell)
+    rows = []
+    for members in grouped.values():
+        seconds = [value for cell in members for value in cell.seconds]
+        memory = [value for cell in members for value in cell.max_rss_mb]
+        devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}
+        threads = {run.record.num_threads for cell in members for run in cell.runs}
+        rows.append(
+            {
+                "dataset": members[0].dataset, "setting": members[0].setting,
+                "entry": members[0].entry, "label": members[0].label,
+                "runs": sum(len(cell.runs) for cell in members),
+                "mean_seconds": mean_of(seconds), "max_seconds": max(seconds, default=None),
+                "total_seconds": sum(seconds) if seconds else None,
+                "max_rss_mb": max(memory, default=None),
+                "device": ", ".join(sorted(filter(None, devices))),
+                "threads": ", ".join(str(number) for number in sorted(threads)),
+            }
+        )  # fmt: skip
+    return Table(
+        name="cost",
+        title="Time and memory",
+        caption=(
+            "Wall-clock seconds of one run without the start of Python, and the largest resident memory of "
+            "the process in megabytes (a process that makes several runs counts its largest)."
+        ),
+        columns=(
+            *PLACE, *ENTRY,
+            Column(key="runs", header="Runs", kind="integer"),
+            Column(key="mean_seconds", header="Mean s", kind="seconds"),
+            Column(key="max_seconds", header="Longest s", kind="seconds"),
+            Column(key="total_seconds", header="All s", kind="seconds"),
+            Column(key="max_rss_mb", header="Memory MB", kind="megabytes"),
+            Column(key="device", header="Device"),
+            Column(key="threads", header="Threads", kind="integer", show=lambda row: row["threads"]),
+        ),
+        rows=rows,
+        empty="No run has resources recorded.",
+    )  # fmt: skip
+
+
+def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
+    """The graphs a study used, with counts, licence and where they come from."""
+    rows = []
+    for name in dict.fromkeys(str(run.record.key["dataset"]) for run in runs):
+        path = paths.graph(name) / "graph.json"
+        meta = read_json(path) if path.exists() else {}
+        origin = meta.get("provenance", {})
+        here = [run for run in runs if run.record.key["dataset"] == name]
+        facts: Mapping[str, Any] = next((run.record.facts for run in here if run.record.facts), {})
+        sizes = {run.record.facts.get("num_train") for run in here if run.record.facts}
+        tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
+        row = {"dataset": name, "task": meta.get("task", facts.get("task"))}
+        for count in ("num_nodes", "num_edges", "num_features", "num_classes"):
+            row[count] = meta.get(count, facts.get(count))
+        row |= {"num_train": _range(sizes), "num_test": _range(tests)}
+        row |= {"version": origin.get("version"), "licence": origin.get("licence")}
+        rows.append(row | {"citation": origin.get("citation")})
+    return Table(
+        name="datasets",
+        title="Data sets",
+        caption="Counts of the graphs as they were used; an undirected edge counts twice.",
+        columns=(
+            Column(key="dataset", header="Data set"),
+            Column(key="num_nodes", header="Nodes", kind="integer"),
+            Column(key="num_edges", header="Directed edges", kind="integer"),
+            Column(key="num_features", header="Features", kind="integer"),
+            Column(key="num_classes", header="Classes", kind="integer"),
+            Column(key="task", header="Task"),
+            Column(key="num_train", header="Training nodes"),
+            Column(key="num_test", header="Test nodes"),
+            Column(key="version", header="Version"),
+            Column(key="licence", header="Licence"),
+            Column(key="citation", header="Citation key"),
+        ),
+        rows=rows,
+    )
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """Every run as one row; written as a file, not shown on the page."""
+    # what differs from one execution to the next stands in the cost table, so that this one does not
+    frame = to_frame(runs).drop("seconds", "max_rss_mb", "device", "started")
+    columns = [Column(key=name, header=name) for name in frame.columns]
+    return Table(
+        name="runs",
+        title="All runs",
+        caption="One row per run, with everything the other tables but the cost table are made from.",
+        columns=columns,
+        rows=frame.to_dicts(),
+    )
+
+
+def _status(run: Run | None) -> tuple[str, str]:
+    if run is None:
+        return "not run", ""
+    if run.record.status == "ok" and not run.record.metrics.get("test"):
+        return "released", "a release does not show metrics"
+    return run.record.status, run.record.reason
+
+
+def _range(values: set[Any]) -> str:
+    known = sorted(int(value) for value in values if value is not None)
+    if not known:
+        return ""
+    return str(known[0]) if known[0] == known[-1] else f"{known[0]} to {known[-1]}"

@@ -1,0 +1,224 @@
+"""A table as a value, and its forms: CSV with full numbers, Markdown and LaTeX with rounded ones."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dpgnn.core.storage import write_text
+
+Kind = Literal[
+    "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
+]
+Row = Mapping[str, Any]
+DASH = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column.
+
+    Attributes:
+        key: the value's name in a row and the column's name in CSV.
+        header: what people read.
+        kind: how a value is written; fractions are shown as percent or percentage points.
+        show: makes the text people read from the row, where `kind` is not enough.
+        form: "both", "csv" (values that `show` of another column joins) or "read" (shown only).
+        optional: people see it only where a row has a value.
+        sort: the value that a sorted page goes by, where it is not that of `key`.
+    """
+
+    key: str
+    header: str
+    kind: Kind = "text"
+    show: Callable[[Row], str] | None = None
+    form: Literal["both", "csv", "read"] = "both"
+    optional: bool = False
+    sort: str = ""
+
+    def text(self, row: Row) -> str:
+        """The cell as people read it."""
+        return self.show(row) if self.show else format_value(row.get(self.key), self.kind)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is set flush right."""
+        return self.kind != "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table with its caption.
+
+    Attributes:
+        name: the files' stem.
+        title: a few words.
+        caption: what the reader must know: units, what an interval is, how many comparisons.
+        columns, rows: the content; a row's "bold" names the columns set in bold.
+        empty: what is said in place of a table without rows.
+        reproduces: false for a paper's numbers beside other mechanisms, which reproduce nothing.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row] = field(default_factory=list)
+    empty: str = "There is nothing to show."
+    reproduces: bool = True
+
+    @property
+    def read_columns(self) -> list[Column]:
+        """The columns people read."""
+        return [
+            column
+            for column in self.columns
+            if column.form != "csv"
+            and not (
+                column.optional and all(row.get(column.key) in (None, "") for row in self.rows)
+            )
+        ]
+
+    def is_bold(self, row: Row, column: Column) -> bool:
+        """Whether a cell is set in bold."""
+        return column.key in row.get("bold", ())
+
+
+def format_value(value: Any, kind: Kind) -> str:
+    """A value as people read it; a missing one is a dash."""
+    if value is None or value == "":
+        return DASH
+    if kind == "text":
+        return str(value)
+    if kind == "epsilon":
+        return epsilon_text(value)
+    number = float(value)
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    if kind == "integer":
+        return f"{int(value):,}".replace(",", "\u202f")  # narrow no-break space
+    if kind == "percent":
+        return f"{100 * number:.1f}"
+    if kind == "points":
+        return signed(100 * number)
+    if kind == "seconds":
+        return f"{number:.1f}" if number < 100 else f"{number:.0f}"
+    if kind == "megabytes":
+        return f"{number:.0f}"
+    if kind == "p":
+        return "< 0.001" if number < 0.001 else f"{number:.3f}"
+    return f"{number:.4g}"
+
+
+def signed(number: float, digits: int = 1) -> str:
+    """A number with its sign, a true minus, and no "-0.0"."""
+    text = f"{abs(number):.{digits}f}"
+    if float(text) == 0:
+        return text
+    return ("+" if number > 0 else "−") + text
+
+
+def epsilon_text(value: Any) -> str:
+    """An epsilon, text or number: "8", "7.996", "∞"."""
+    number = float(value)
+    return "∞" if math.isinf(number) else f"{number:.4g}"
+
+
+def interval_text(row: Row, *, low: str = "low", high: str = "high", points: bool = False) -> str:
+    """ "LOW to HIGH" in percent or points; a dash for one repeat."""
+    if row.get(low) is None or row.get(high) is None:
+        return DASH
+    kind: Kind = "points" if points else "percent"
+    return f"{format_value(row[low], kind)} to {format_value(row[high], kind)}"
+
+
+def to_csv(table: Table) -> str:
+    """All values in full precision; infinity as inf, a missing value empty."""
+    columns = [column for column in table.columns if column.form != "read"]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([column.key for column in columns])
+    for row in table.rows:
+        writer.writerow([_csv_value(row.get(column.key)) for column in columns])
+    return buffer.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """Title, table, caption."""
+    lines = [f"## {table.title}", ""]
+    columns = table.read_columns
+    if table.rows:
+        lines.append("| " + " | ".join(_markdown(column.header) for column in columns) + " |")
+        lines.append("|" + "|".join("---:" if c.is_number else "---" for c in columns) + "|")
+        for row in table.rows:
+            cells = []
+            for column in columns:
+                text = _markdown(column.text(row))
+                cells.append(f"**{text}**" if table.is_bold(row, column) else text)
+            lines.append("| " + " | ".join(cells) + " |")
+    else:
+        lines.append(table.empty)
+    return "\n".join([*lines, "", table.caption]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table environment; needs \\usepackage{booktabs}."""
+    columns = table.read_columns
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(table.title + '. ' + table.caption)}}}",
+    ]
+    lines.append(rf"\label{{tab:{table.name}}}")
+    if table.rows:
+        spec = "".join("r" if column.is_number else "l" for column in columns)
+        lines += [rf"\begin{{tabular}}{{{spec}}}", r"\toprule"]
+        lines += [" & ".join(_latex(column.header) for column in columns) + r" \\", r"\midrule"]
+        for row in table.rows:
+            cells = []
+            for column in columns:
+                text = _latex(column.text(row))
+                cells.append(rf"\textbf{{{text}}}" if table.is_bold(row, column) else text)
+            lines.append(" & ".join(cells) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}"]
+    else:
+        lines.append(_latex(table.empty))
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def write_table(folder: str | Path, table: Table) -> None:
+    """Write NAME.csv, NAME.md and NAME.tex."""
+    folder = Path(folder)
+    for suffix, form in ((".csv", to_csv), (".md", to_markdown), (".tex", to_latex)):
+        write_text(folder / f"{table.name}{suffix}", form(table))
+
+
+def _csv_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return "; ".join(str(item) for item in value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _markdown(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$",
+    "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$",
+    ">": r"$>$", "∞": r"$\infty$", "−": r"$-$", "–": "--", "ε": r"$\varepsilon$", "δ": r"$\delta$",
+    "\u202f": r"\,", "±": r"$\pm$", "≤": r"$\le$", "≥": r"$\ge$", "·": r"$\cdot$", "√": r"$\surd$",
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -1,0 +1,76 @@
+"""What a run holds a method to: its plan, what it fitted, its answers; refusals name the method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.checks import fail, require
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.methods.base import Entry
+
+# what a release's training curve may hold: nothing in it depends on the graph
+RELEASED_COLUMNS = ("step", "epsilon")
+
+
+def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
+    """The plan of a private entry claims what the entry says, within the budget.
+
+    Raises:
+        ValueError: no claim; a first claim of another unit or relation, or above the budget.
+    """
+    if entry.mode == "nonprivate":
+        return
+    name = f"{entry.method}: plan of {entry.name}"
+    require(
+        bool(plan.claims), name, "have a claim", "none", "a private entry states what it protects"
+    )
+    first = plan.claims[0]
+    asked = f"{entry.privacy_unit}, {entry.relation}"
+    found = f"{first.privacy_unit}, {first.relation}"
+    require(found == asked, f"{name}: first claim", f"be of {asked}", found)
+    # published formulas round
+    within = first.epsilon <= epsilon * (1 + 1e-9)
+    require(within, f"{name}: first claim's epsilon", f"be <= {epsilon:g}", first.epsilon)
+
+
+def check_fitted(entry: Entry, fitted: Any) -> None:
+    """What a fit gave has a state of tensors and a history of steps.
+
+    Raises:
+        ValueError: it has not; names the method.
+    """
+    import torch
+
+    from dpgnn.methods.base import Fitted
+
+    name = f"{entry.method}: what fit gives for {entry.name}"
+    require(isinstance(fitted, Fitted), name, "be a Fitted", type(fitted).__name__)
+    for key, value in fitted.state.items():
+        is_tensor = isinstance(value, torch.Tensor)
+        require(is_tensor, f"{name}: state {key}", "be a tensor", type(value).__name__)
+    for row in fitted.history:
+        require("step" in row, f"{name}: rows of history", "have a step", sorted(row))
+
+
+def check_answer(entry: Entry, answer: Any, num_nodes: int, num_classes: int) -> np.ndarray:
+    """Logits of an answer as an array, one row for each node that was asked about.
+
+    Raises:
+        ValueError: they are no tensor of shape (num_nodes, num_classes); names the method.
+    """
+    import torch
+
+    name = f"{entry.method}: logits that predict gives for {entry.name}"
+    logits = getattr(answer, "logits", None)
+    if not isinstance(logits, torch.Tensor):
+        fail(
+            name, "be a tensor in a Prediction", type(answer if logits is None else logits).__name__
+        )
+    rule = f"have shape ({num_nodes}, {num_classes}), a row for each node asked about"
+    require(tuple(logits.shape) == (num_nodes, num_classes), name, rule, tuple(logits.shape))
+    found: np.ndarray = logits.detach().cpu().numpy()
+    return found

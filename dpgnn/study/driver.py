@@ -1,0 +1,118 @@
+"""Driving Snakemake: which study file, one workflow at a time in a folder, clean ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from dpgnn.core import locks
+from dpgnn.core.checks import fail
+from dpgnn.core.paths import in_project
+from dpgnn.core.storage import UNFINISHED
+from dpgnn.study import progress
+
+_claimed = ExitStack()
+
+
+def study_file(name: str, *, root: Path) -> Path:
+    """The YAML file of a study's name; `quick` is config.yaml.
+
+    Raises:
+        ValueError: neither a known study nor a file; lists what exists.
+    """
+    if name == "quick":
+        return Path("config.yaml")
+    path = Path("workflow") / "studies" / f"{name}.yaml"
+    if (root / path).exists():
+        return path
+    if (root / name).is_file():
+        return in_project(name, root)
+    known = sorted(p.stem for p in (root / "workflow" / "studies").glob("*.yaml"))
+    fail("study", f"be a YAML file or one of {', '.join(['quick', *known])}", name)
+
+
+def run_snakemake(
+    path: Path,
+    *,
+    tier: str,
+    device: str,
+    targets: Sequence[str],
+    extra: Sequence[str],
+    root: Path,
+) -> int:
+    """Run Snakemake on a study; resumes after a kill without asking to unlock by hand.
+
+    The folder is locked by the kernel for this process and Snakemake, and a Snakemake that is started by
+    hand takes the same lock (`claim`). So a lock of Snakemake's own that is found while we hold ours was
+    left by a killed run, and is removed. When jobs failed, their causes are printed last.
+
+    Raises:
+        BusyError: another run holds the folder.
+    """
+    command = [sys.executable, "-m", "snakemake", *extra]
+    command += ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--", *targets]
+    with locks.exclusive(progress.workflow_lock(root)) as lock:
+        if any((root / ".snakemake" / "locks").glob("*")):
+            print("removing the lock that a killed run left", file=sys.stderr)
+            unlock = [sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"]
+            subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
+        started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
+        with _signals_for_child() as children:
+            children.append(subprocess.Popen(command, cwd=root, pass_fds=(lock,)))
+            code = children[0].wait()
+        if code:
+            for line in progress.last_screen(root, since=started):
+                print(line, file=sys.stderr)
+        return code
+
+
+def claim(root: Path) -> None:
+    """Called by Snakemake before its first job: hold the folder's lock until this process ends.
+
+    Where `run_snakemake` started us, it holds the lock for us. Removes what killed jobs left unfinished in
+    results/.
+
+    Raises:
+        BusyError: another run holds the folder.
+    """
+    lock = progress.workflow_lock(root)
+    if locks.holder(lock) != os.getppid():
+        _claimed.enter_context(locks.exclusive(lock))
+    remove_unfinished(root / "results")
+
+
+def remove_unfinished(folder: Path) -> list[Path]:
+    """Remove the temporary files and folders of writes that were killed; returns what was removed."""
+    found = [path for path in folder.rglob(".*") if UNFINISHED.fullmatch(path.name)]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return found
+
+
+@contextmanager
+def _signals_for_child() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Ctrl-C reaches Snakemake by itself: wait until it has cancelled its jobs. SIGTERM is handed on."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def hand_on(number: int, frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, hand_on),
+    }
+    try:
+        yield children
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

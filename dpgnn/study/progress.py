@@ -1,0 +1,255 @@
+"""How much work a study is, how far it is, and why a job failed: read from records, locks and logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core.locks import is_held
+from dpgnn.core.paths import RELEASES, Paths
+from dpgnn.study.study import RunKey, Study
+from dpgnn.study.timings import Timings
+from dpgnn.study.wanted import Wanted
+from dpgnn.study.workflow import attack_files, audit_files, run_logs
+
+# where locks do not reach from node to node, a log that was written this recently tells of a run
+RUNNING_SECONDS = 120.0
+MAX_CAUSES = 20
+SHOWN_CAUSES = 3
+
+
+def run_lock(work: Path, study: str, folder: str) -> Path:
+    """The file that is locked while a run is being made."""
+    return work / "locks" / study / f"{folder}.lock"
+
+
+def workflow_lock(root: Path) -> Path:
+    """The file that is locked while a workflow is at work in `root`."""
+    return root / "work" / "run.lock"
+
+
+def estimate(study: Study, *, root: Path) -> str:
+    """Runs by data set and the hours they take, from runs measured in this folder or the committed records.
+
+    Returns:
+        lines of text; a run of which no like was measured counts as others on its data set, or all others.
+    """
+    times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
+    lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
+    for dataset in dict.fromkeys(key.dataset for key in study.keys):
+        keys = [key for key in study.keys if key.dataset == dataset]
+        seconds = times.total(keys)
+        total += seconds
+        spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
+        guessed = sum(not times.measured(key) for key in keys)
+        mark = f" ({guessed} runs guessed from others)" if seconds and guessed else ""
+        lines.append(f"  {dataset}: {len(keys)} runs, {spent}{mark}")
+    if total:
+        hours = total / 3600
+        about = "" if all(times.measured(key) for key in study.keys) else "about "
+        lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
+    audits, attacks = audit_files(study, Paths()), attack_files(study, Paths())
+    if audits or attacks:
+        lines.append(
+            f"besides {len(audits)} audits, about a minute each, and {len(attacks)} attacks, seconds to "
+            "minutes each"
+        )
+    return "\n".join(lines)
+
+
+def status(study: Study, *, root: Path) -> str:
+    """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause.
+
+    A run whose record is of another configuration or code than the study's now is not done; such are counted
+    by themselves.
+    """
+    logs, wanted = run_logs(study), Wanted(study)
+    states = {
+        key: run_state(study, key, root / logs[key], root=root, wanted=wanted) for key in study.keys
+    }
+    counts = Counter(states.values())
+    done = [key for key, state in states.items() if state == "done"]
+    empty = without_result(done, study, root=root)
+    note = f" ({len(empty)} without a result; the report says why)" if empty else ""
+    other = f"{counts['other']} of another configuration or code, " if counts["other"] else ""
+    other += f"{counts['released']} to be refused, " if counts["released"] else ""
+    lines = [
+        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, {other}"
+        f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
+    ]
+    unmade = [key for key, state in states.items() if state not in ("done", "released")]
+    total = Timings(study, root).total(unmade)
+    cores = os.cpu_count() or 1
+    if total:
+        lines.append(f"about {total / 3600 / cores:.2f} hours left on {cores} cores")
+    if unmade and is_held(workflow_lock(root)):
+        lines.append("a run is going on in this folder")
+    elif unmade:
+        lines.append("no run is going on in this folder; the same command without --status goes on")
+    for key, state in states.items():
+        if state == "released":
+            lines.append(
+                f"refused: {key.folder}: released before, of another configuration or code, kept in "
+                f"{root / RELEASES / study.name / key.folder}; another release adds its epsilon to that one's"
+            )
+        if state == "failed":
+            log = root / logs[key]
+            lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
+    lines += [f"no result: {line}" for line in _by_cause(empty)]
+    return "\n".join([*lines, *_checks(study, root)])
+
+
+def _checks(study: Study, root: Path) -> Iterator[str]:
+    """How many of the audits and attacks that a study asks for are there, and why others failed."""
+    for name, files in (
+        ("audit", audit_files(study, Paths())),
+        ("attack", attack_files(study, Paths())),
+    ):
+        if not files:
+            continue
+        missing = [path for path in files if not (root / path).exists()]
+        yield f"{name}s: {len(files) - len(missing)} of {len(files)} done"
+        for path in missing:
+            log = root / "logs" / name / study.name / path.with_suffix(".log").name
+            if _is_error(_last_line(log)):
+                yield f"failed: {path.name} ({log}): {_last_line(log)}"
+
+
+def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
+    """ "done", "running", "released", "failed", "other" or "left": from records, lock and log of a run.
+
+    "other" has a record, of another configuration or code; a kept copy of such a run is as good as none. Of
+    a study of releases such a copy is "released", and its run would be refused.
+    """
+    release = study.config.randomness == "release"
+    record = _record(root / Paths().run(study.name, key.folder))
+    kept = _record(
+        root / (RELEASES if release else Path("work/finished")) / study.name / key.folder
+    )
+    if any(found is not None and wanted.made(found, key) for found in (record, kept)):
+        return "done"
+    private = study.entries[key.entry].mode != "nonprivate"
+    if release and private and (kept or {}).get("status") == "ok":
+        return "released"
+    if is_held(run_lock(root / "work", study.name, key.folder)):
+        return "running"
+    if _cause(log, key):
+        return "failed"
+    alone = study.config.runs_per_job == 1
+    fresh = log.exists() and time.time() - log.stat().st_mtime < RUNNING_SECONDS
+    if alone and fresh and is_held(workflow_lock(root)) and record is None:
+        return "running"
+    return "left" if record is None else "other"
+
+
+def causes(root: Path, *, since: float) -> list[str]:
+    """Each job that failed: its log, and the log's last line where it is an error, else what Snakemake says.
+
+    Args:
+        root: the folder of the workflow.
+        since: what was not written after this time (seconds of the epoch) is left out.
+    """
+    found: dict[str, str] = {}
+    for path in _written(root / ".snakemake" / "log", since):
+        for log, words in _failed_jobs(path, root):
+            found[log] = words or found.get(log, "ended without an error message; was it killed?")
+    for path in _written(root / "logs", since):
+        if path.relative_to(root).parts[1] != "slurm" and _is_error(_last_line(path)):
+            found[str(path.relative_to(root))] = _last_line(path)
+    return [f"{log}: {cause}" for log, cause in found.items()]
+
+
+def last_screen(root: Path, *, since: float) -> Iterator[str]:
+    """What a person reads last when jobs failed: each cause, and what to do."""
+    found = causes(root, since=since)
+    for line in found[:MAX_CAUSES]:
+        yield f"failed: {line}"
+    if len(found) > MAX_CAUSES:
+        yield f"and {len(found) - MAX_CAUSES} more; --status lists all runs that failed"
+    if found:
+        yield "after the cause is gone, the same command goes on; what is done stays done"
+
+
+def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[RunKey, str]:
+    """Finished runs whose record says that they could not be made, as where no plan meets the budget; why."""
+    found = {}
+    for key in keys:
+        record = _record(root / Paths().run(study.name, key.folder)) or {}
+        if record.get("status", "ok") != "ok":
+            found[key] = str(record.get("reason") or "no reason was recorded")
+    return found
+
+
+def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[str]:
+    """What is said after a workflow came to its end: how many runs have no result, and the first causes."""
+    found = without_result(keys, study, root=root)
+    if found:
+        yield f"{len(found)} runs have no result; the report and --status say why"
+        yield from (f"no result: {line}" for line in _by_cause(found)[:SHOWN_CAUSES])
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    """A run's record; None where there is none, {} where it cannot be read."""
+    try:
+        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:
+    """A line for each cause: the first run that has it, and how many more do."""
+    runs: dict[str, list[str]] = {}
+    for key, cause in empty.items():
+        runs.setdefault(cause, []).append(key.folder)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {cause}"
+        for cause, names in runs.items()
+    ]
+
+
+def _cause(log: Path, key: RunKey) -> str:
+    """Why a run failed; "" when the log tells of no failure of it."""
+    lines = _lines(log)
+    own = [line for line in lines if line.startswith(f"{key.folder}: error: ")]
+    if own:
+        return own[-1].removeprefix(f"{key.folder}: ")
+    last = _last_line(log)
+    # a process of many runs ends with their number, after it has named each that failed
+    return last if _is_error(last) and " runs failed" not in last else ""
+
+
+def _written(folder: Path, since: float) -> list[Path]:
+    """Logs below `folder` that were written since then, oldest first."""
+    times = {path: path.stat().st_mtime for path in folder.rglob("*.log")}
+    return sorted((path for path, time in times.items() if time >= since), key=times.__getitem__)
+
+
+def _failed_jobs(path: Path, root: Path) -> Iterator[tuple[str, str]]:
+    """Log and message of each job that failed by Snakemake's log and did not come to its end later."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for block in re.findall(r"^Error in rule .*\n((?: {4}.*\n)+)", text, re.MULTILINE):
+        fields = dict(re.findall(r"^ {4}(\w+): (.*)$", block, re.MULTILINE))
+        outputs = [root / name.split(" ")[0] for name in fields.get("output", "").split(", ")]
+        if "log" in fields and not all(output.exists() for output in outputs):
+            message = fields.get("message", "None").split(". ")[0]
+            yield fields["log"].split(" ")[0].rstrip(","), "" if message == "None" else message
+
+
+def _is_error(line: str) -> bool:
+    return "error" in line.lower()
+
+
+def _last_line(path: Path) -> str:
+    return next((line for line in reversed(_lines(path)) if line.strip()), "")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []

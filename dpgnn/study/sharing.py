@@ -1,0 +1,235 @@
+"""Sharing a finished study with git and DVC: what may leave this machine, and one command that sends it.
+
+`.dvcignore` is made from data/sources.csv: DVC never sees a graph, split or prepared sample of a data set
+whose terms do not say that it may be redistributed, nor a user's own, so no DVC command can push it.
+Records, models, tables and figures are results and travel.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core import locks
+from dpgnn.core.checks import fail, require
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import write_text
+from dpgnn.data.raw.sources import read_sources
+from dpgnn.study import progress
+from dpgnn.study.study import Study
+
+SHARED = Path("workflow") / "shared.yaml"
+IGNORED = Path(".dvcignore")
+# folders whose content is the data itself, or as good as
+DATA = ("graphs", "splits", "prepared")
+HEAD = """\
+# Made by `dpgnn share` from data/sources.csv (dpgnn/study/sharing.py): DVC sees no graph, split or
+# prepared sample but of the data sets below, which may be redistributed.
+__pycache__
+*.pyc
+.snakemake/log
+.snakemake/iocache
+"""
+SHARED_HEAD = """\
+# The studies that `dpgnn share` has shared; dvc.yaml makes two stages for each.
+"""
+
+
+def may_leave(dataset: str) -> bool:
+    """Whether files made of a data set may be handed on: its terms say so. Own graphs never are."""
+    source = read_sources().get(dataset)
+    return source is not None and source.redistribute == "yes"
+
+
+def ignore_text() -> str:
+    """The content of .dvcignore."""
+    names = [name for name in sorted(read_sources()) if may_leave(name)]
+    lines = []
+    for kind in DATA:
+        ending = "" if kind == "graphs" else ".*"
+        lines += [f"/results/{kind}/*", *(f"!/results/{kind}/{name}{ending}" for name in names)]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def own_remembered(root: Path) -> set[str]:
+    """Names of a user's own data sets that Snakemake's memory has checksums of.
+
+    Whoever holds two candidates of a private graph could tell by a checksum which of them was used.
+    """
+    memory, found = root / ".snakemake" / "metadata", set()
+    for path in memory.rglob("*") if memory.is_dir() else ():
+        if path.is_dir():
+            continue
+        # Snakemake names a file by its output's path in base64, cut into folders "@..." where it is long
+        text = "".join(part.removeprefix("@") for part in path.relative_to(memory).parts)
+        try:
+            parts = Path(base64.urlsafe_b64decode(text).decode()).parts
+        except ValueError:
+            continue
+        if len(parts) > 2 and parts[:2] == ("results", "graphs"):
+            found.add(parts[2])
+    return found - set(read_sources())
+
+
+def share(
+    study: Study,
+    path: Path,
+    *,
+    root: Path,
+    push: bool = True,
+    git: bool = False,
+    message: str = "",
+) -> str:
+    """Version a finished study's files in DVC, commit the versions in git, and push the files.
+
+    Args:
+        study: of the tier that was run.
+        path: its YAML file, relative to `root`.
+        root: a git repository with DVC set up.
+        push: send the files to DVC's default remote.
+        git: then send the branch's commits to git's remote, so that nobody meets a version without its files.
+        message: of the git commit.
+
+    Returns:
+        what was done, in one line.
+
+    Guarantee: nothing made of a data set that may not leave is versioned or sent, nor Snakemake's memory
+    where it holds checksums of an own graph; records, models, audits, attacks and pages are. Records and
+    models stand on their claims; what the others say of a private graph stands on none.
+
+    Raises:
+        ValueError: the study is not finished, or git or DVC is not set up here.
+        RuntimeError: DVC holds a data set that may not leave; nothing was committed or pushed.
+        BusyError: a workflow is at work in the folder.
+    """
+    _check_ready(study, root)
+    require(
+        study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
+        study.config.randomness,
+        "hand on record.json and model.safetensors of its run: times, memory and checksums are no part of it",
+    )  # fmt: skip
+    with locks.exclusive(progress.workflow_lock(root)):
+        write_text(root / IGNORED, ignore_text())
+        _note(study, path, root)
+        for checks in ("audits", "attacks"):
+            # outs of the stage of runs, in studies that ask for none too
+            (root / "results" / "studies" / study.name / checks).mkdir(exist_ok=True)
+        targets = ["graphs", "splits", "prepared"]
+        targets += [f"runs@{study.name}", f"report@{study.name}"]
+        reasons = _not_for_others(study, root)
+        targets += [] if reasons else ["memory"]
+        _dvc(root, "commit", "-f", "-q", *targets)
+        kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
+        wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
+        if wrong:
+            raise RuntimeError(
+                f"DVC must hold only data sets that may be redistributed, got {', '.join(wrong)}; "
+                "nothing was committed or pushed; remove them from dvc.lock"
+            )
+        committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
+        if push:
+            _dvc(root, "push", "-q", *targets)
+        if git:
+            _run(root, "git", "push", "-q")
+    words = [f"study {study.name}, tier {study.tier}: {len(study.keys)} records"]
+    words.append("versions committed" if committed else "nothing new to commit")
+    words.append("files pushed" if push else "files not pushed")
+    if git:
+        words.append("commits pushed")
+    if kept_back:
+        words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
+    if reasons:
+        words.append(
+            f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
+        )
+    return ", ".join(words)
+
+
+def _not_for_others(study: Study, root: Path) -> list[str]:
+    """What the joined page and Snakemake's memory hold besides studies that are shared."""
+    import yaml
+
+    text = (root / SHARED).read_text(encoding="utf-8")
+    shared = set(yaml.safe_load(text)["studies"]) | {study.name}
+    folder = root / "results" / "studies"
+    others = sorted({path.name for path in folder.iterdir() if path.is_dir()} - shared)
+    own = sorted(own_remembered(root))
+    found = [f"study {name}, which is not shared" for name in others]
+    return found + ([f"checksums of {', '.join(own)}"] if own else [])
+
+
+def _check_ready(study: Study, root: Path) -> None:
+    for folder, command in ((".git", "git init"), (".dvc", "dvc init")):
+        require((root / folder).exists(), str(root), f"hold {folder}", "none", f"run `{command}`")
+    paths = Paths(results=root / "results")
+    missing = [
+        key.folder
+        for key in study.keys
+        if not (paths.run(study.name, key.folder) / "record.json").exists()
+    ]
+    remedy = f"finish it with `dpgnn run {study.name} --tier {study.tier}`"
+    if missing:
+        count = f"{len(missing)} of {len(study.keys)} records missing, {missing[0]} first"
+        fail(f"study {study.name}", "be finished before it is shared", count, remedy)
+    report = paths.study(study.name) / "report.html"
+    require(report.exists(), f"study {study.name}", "have a report", "none", remedy)
+
+
+def _note(study: Study, path: Path, root: Path) -> None:
+    """Add the study to those that dvc.yaml makes stages for."""
+    import yaml
+
+    place = root / SHARED
+    held = yaml.safe_load(place.read_text(encoding="utf-8")) if place.exists() else None
+    studies: dict[str, Any] = dict((held or {}).get("studies") or {})
+    studies[study.name] = {"file": path.as_posix(), "tier": study.tier}
+    text = yaml.safe_dump({"studies": dict(sorted(studies.items()))})
+    write_text(place, SHARED_HEAD + text)
+
+
+def _versioned(root: Path) -> Iterator[str]:
+    """Names of the data sets whose files DVC holds a version of."""
+    import yaml
+
+    lock = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))
+    cache = Path(_dvc(root, "cache", "dir").strip())
+    for stage in lock["stages"].values():
+        for out in stage.get("outs", ()):
+            parts = Path(out["path"]).parts
+            if parts[:1] != ("results",) or parts[1:2] == () or parts[1] not in DATA:
+                continue
+            if len(parts) > 2:
+                yield parts[2].split(".")[0]
+                continue
+            digest = out["md5"]
+            files = json.loads((cache / "files" / "md5" / digest[:2] / digest[2:]).read_text())
+            yield from {Path(file["relpath"]).parts[0].split(".")[0] for file in files}
+
+
+def _commit(root: Path, path: Path, message: str) -> bool:
+    """Commit what names the versions; False when nothing changed."""
+    names = [IGNORED.as_posix(), SHARED.as_posix(), "dvc.lock", "dvc.yaml", path.as_posix()]
+    names = [name for name in names if (root / name).exists()]
+    _run(root, "git", "add", "--", *names)
+    if not _run(root, "git", "diff", "--cached", "--name-only", "--", *names).strip():
+        return False
+    _run(root, "git", "commit", "-q", "-m", message, "--", *names)
+    return True
+
+
+def _dvc(root: Path, *arguments: str) -> str:
+    return _run(root, sys.executable, "-m", "dvc", *arguments)
+
+
+def _run(root: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shown = " ".join(command).replace(f"{sys.executable} -m ", "")
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise RuntimeError(f"`{shown}` must end well, got {said[-1] if said else done.returncode}")
+    return done.stdout

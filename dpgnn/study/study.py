@@ -1,0 +1,380 @@
+"""A study as one frozen value: data sets, settings, entries, budgets, repeats, tiers, root seed.
+
+`config.yaml` is the quick study; the papers' studies are `workflow/studies/*.yaml`. The dataclasses here and
+in the method files are the only definition; `workflow/schemas/config.schema.yaml` is generated from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from dpgnn import methods
+from dpgnn.core import config as strict
+from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.core.config import ConfigError
+from dpgnn.core.randomness import Randomness
+from dpgnn.data.splits import SplitConfig
+from dpgnn.records.info import Comparison
+from dpgnn.study.entries import EntryConfig, StudyEntry, expand_entries
+from dpgnn.study.tiers import TierConfig, check_epsilons, check_once, check_repeats
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
+Tier = Literal["S", "M", "L"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetConfig:
+    """One data set of a study.
+
+    Attributes:
+        settings: names of settings (splits) it is run in.
+        entries: only these entries; empty for all.
+        delta: overrides the study's delta; "auto" or a number in (0, 1).
+    """
+
+    settings: tuple[str, ...]
+    entries: tuple[str, ...] = ()
+    delta: float | Literal["auto"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyConfig:
+    """A study as its YAML file states it.
+
+    Attributes:
+        name: the study's name in paths.
+        title: one line for the report.
+        root_seed: the only configured seed; every generator is a named child of it.
+        repeats: how often each run is repeated (what papers call seeds).
+        epsilons: privacy budgets as texts, e.g. ["1", "8"].
+        delta: "auto" is 1/(10 nodes) for node units and 1/(10^(digits of edges)+1) for edges; or a number.
+        datasets: data sets by name.
+        settings: named splits.
+        entries: what is run, by name.
+        tiers: S (minutes), M (hours on two cores), L (the paper's whole grid).
+        tier: the tier run when none is asked for.
+        randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
+        num_threads: threads of one run; results are byte-identical for one value of it.
+        num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or
+            dp_mlp_smooth; other methods use one. Results are byte-identical for one value of it.
+        runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
+        paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
+        baseline: the entry that paired differences are taken against; or empty.
+        comparisons: questions that paired differences answer in the report; no run depends on them.
+        tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
+            nodes, repeat by repeat, beside the fixed entry; no run depends on it.
+        audits: true tests the claim of every private entry and budget, about a minute each; or patterns of
+            which, as DATASET.SETTING/ENTRY/eps=EPSILON.
+        attacks: true runs the published attacks on every run, seconds to minutes each; or patterns of which,
+            as DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+    """
+
+    name: str
+    title: str = ""
+    root_seed: int = 0
+    repeats: int = 3
+    epsilons: tuple[str, ...] = ("1", "8")
+    delta: float | Literal["auto"] = "auto"
+    datasets: Mapping[str, DatasetConfig]
+    settings: Mapping[str, SplitConfig]
+    entries: Mapping[str, EntryConfig]
+    tiers: Mapping[str, TierConfig] = field(default_factory=dict)
+    tier: Tier = "S"
+    randomness: Randomness = "study"
+    num_threads: int = 1
+    num_processes: int = 1
+    runs_per_job: int = 1
+    paper: Literal["", "dpgnn", "drw", "dpar", "caribou"] = ""
+    baseline: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+    tuned: tuple[str, ...] = ()
+    audits: bool | tuple[str, ...] = False
+    attacks: bool | tuple[str, ...] = False
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class RunKey:
+    """What one run is: (data set, setting, entry, epsilon, repeat) of a study."""
+
+    dataset: str
+    setting: str
+    entry: str
+    epsilon: str
+    repeat: int
+
+    @property
+    def folder(self) -> str:
+        """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
+        return f"{self.dataset}.{self.setting}/{self.entry}/eps={self.epsilon}/{self.repeat}"
+
+    @property
+    def cell(self) -> str:
+        """DATASET.SETTING/ENTRY/eps=EPSILON, what repeats have in common."""
+        return self.folder.rpartition("/")[0]
+
+    @property
+    def axes(self) -> dict[str, str | int]:
+        """The key as axes of seeds."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study of one tier, ready to enumerate.
+
+    Attributes:
+        config: the study as stated.
+        tier: S, M or L.
+        entries: after extends and sweeps, by name, in the order stated.
+        keys: every run, in a fixed order.
+    """
+
+    config: StudyConfig
+    tier: str
+    entries: Mapping[str, StudyEntry]
+    keys: tuple[RunKey, ...]
+
+    @property
+    def name(self) -> str:
+        """The study's name in paths."""
+        return self.config.name
+
+    def check_key(self, key: RunKey) -> None:
+        """Check that a run can be one of this study, in whatever tier.
+
+        Raises:
+            ValueError: unknown data set, setting or entry, or a budget that does not fit the entry.
+        """
+        one_of("data set", key.dataset, self.config.datasets)
+        one_of(f"setting of {key.dataset}", key.setting, self.config.datasets[key.dataset].settings)
+        one_of("entry", key.entry, self.entries)
+        if self.entries[key.entry].mode != "nonprivate":
+            check_epsilons("epsilon", (key.epsilon,))
+        else:
+            what, rule = f"epsilon of {key.entry}", "be inf without privacy"
+            require(key.epsilon == "inf", what, rule, key.epsilon)
+
+    @property
+    def audited(self) -> tuple[RunKey, ...]:
+        """Private runs whose claim is to be tested; all repeats of a cell."""
+        private = (key for key in self.keys if self.entries[key.entry].mode != "nonprivate")
+        return tuple(key for key in private if _is_asked(key.cell, self.config.audits))
+
+    @property
+    def attacked(self) -> tuple[RunKey, ...]:
+        """Runs that are to be attacked."""
+        return tuple(key for key in self.keys if _is_asked(key.folder, self.config.attacks))
+
+    def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
+        """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's."""
+        stated = self.entries[entry]
+        own = (stated.delta_for.get(dataset), stated.delta)
+        for delta in (*own, self.config.datasets[dataset].delta):
+            if delta is not None:
+                return delta
+        return self.config.delta
+
+    def split_seed(self, setting: str) -> int:
+        """The root seed where a split is drawn; 0 for a published one, so that all studies share its file."""
+        return 0 if self.config.settings[setting].kind == "public" else self.config.root_seed
+
+    def run_params(self, key: RunKey) -> dict[str, Any]:
+        """Everything configured that decides the result of `key`, and nothing else."""
+        entry = self.entries[key.entry].for_dataset(key.dataset)
+        # only where it is used, so that it is no part of what other runs depend on
+        several = {"num_processes": self.config.num_processes}
+        return {
+            **(several if self.config.num_processes > 1 else {}),
+            "entry": dataclasses.asdict(entry) | {"options": dataclasses.asdict(entry.options)},
+            "delta": self.delta_for(key.entry, key.dataset),
+            "setting": self.config.settings[key.setting].stated,
+            "root_seed": self.config.root_seed,
+            "randomness": self.config.randomness,
+            "num_threads": self.config.num_threads,
+        }
+
+
+def load_study(path: str | Path, tier: str | None = None) -> Study:
+    """Read and resolve a study file.
+
+    Raises:
+        ConfigError: anything wrong in it; the message starts with the key's path.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"study file {path} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"study file {path} must be YAML: {error}") from None
+    return resolve(strict.parse_yaml(text, f"study file {path}"), tier)
+
+
+def resolve(mapping: Any, tier: str | None = None) -> Study:
+    """Resolve a study mapping: read strictly, expand entries, enumerate and check every run.
+
+    Raises:
+        ConfigError: unknown keys, wrong types, impossible values, unknown names.
+    """
+    config = strict.read(StudyConfig, mapping)
+    _check_config(config)
+    chosen = tier or config.tier
+    if chosen not in ("S", "M", "L"):
+        raise ConfigError(f"tier must be one of S, M, L, got {chosen!r}")
+    entries = expand_entries(config.entries)
+    study = Study(config=config, tier=chosen, entries=entries, keys=_keys(config, entries, chosen))
+    if config.baseline and config.baseline not in entries:
+        known = ", ".join(sorted(entries))
+        raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
+    for asked in config.comparisons:
+        for entry in (*asked.entries, *asked.against, *asked.steps):
+            if not any(fnmatchcase(name, entry) for name in entries):
+                known = ", ".join(sorted(entries))
+                raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
+    for name in config.tuned:
+        if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
+            raise ConfigError(
+                f"tuned: {name!r} must be an entry with points {name}~*; give one that extends it a sweep"
+            )
+    if not study.keys:
+        raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
+    _check_patterns(study)
+    for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):
+        entries[entry].for_dataset(dataset)
+    return study
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON schema of a study file, with the options of every method."""
+    result = strict.schema(StudyConfig)
+    entry = result["properties"]["entries"]["additionalProperties"]
+    entry["properties"]["method"] = {"enum": sorted(methods.TABLE), "description": "the method"}
+    entry["allOf"] = [
+        {
+            "if": {"properties": {"method": {"const": name}}, "required": ["method"]},
+            "then": {"properties": {"options": strict.schema(methods.get(name).config)}},
+        }
+        for name in sorted(methods.TABLE)
+    ]
+    # an entry that only extends states a part of its options
+    for branch in entry["allOf"]:
+        branch["then"]["properties"]["options"].pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
+
+
+def _check_config(config: StudyConfig) -> None:
+    try:
+        for what, names in (
+            ("name", [config.name]),
+            ("datasets", list(config.datasets)),
+            ("settings", list(config.settings)),
+        ):
+            for name in names:
+                require(bool(re.fullmatch(NAME, name)), what, f"match {NAME}", name)
+        check_repeats("repeats", config.repeats)
+        at_least("root_seed", config.root_seed, 0)
+        at_least("num_threads", config.num_threads, 1)
+        at_least("num_processes", config.num_processes, 1)
+        at_least("runs_per_job", config.runs_per_job, 1)
+        _check_delta("delta", config.delta)
+        check_epsilons("epsilons", config.epsilons)
+        for name, dataset in config.datasets.items():
+            require(bool(dataset.settings), f"datasets.{name}.settings", "name a setting", ())
+            for setting in dataset.settings:
+                one_of(f"setting of datasets.{name}", setting, config.settings)
+            check_once(f"datasets.{name}.settings", dataset.settings)
+            _check_delta(f"datasets.{name}.delta", dataset.delta)
+        for name, entry in config.entries.items():
+            _check_delta(f"entries.{name}.delta", entry.delta)
+            for dataset_name, delta in entry.delta_for.items():
+                _check_delta(f"entries.{name}.delta_for.{dataset_name}", delta)
+            if entry.epsilons is not None:
+                check_epsilons(f"entries.{name}.epsilons", entry.epsilons)
+            for dataset_name in (*entry.datasets, *entry.options_for, *entry.delta_for):
+                one_of(f"data set of entries.{name}", dataset_name, config.datasets)
+            for setting in entry.settings:
+                one_of(f"setting of entries.{name}", setting, config.settings)
+        for name, tier in config.tiers.items():
+            one_of("tier", name, ("S", "M", "L"))
+            tier.check(f"tiers.{name}", config.datasets)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _is_asked(name: str, wanted: bool | tuple[str, ...]) -> bool:
+    if isinstance(wanted, bool):
+        return wanted
+    return any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def _check_patterns(study: Study) -> None:
+    """Every pattern of audits and attacks is one of runs that some tier has.
+
+    Raises:
+        ConfigError: a pattern that no run has; names it.
+    """
+    config = study.config
+    if isinstance(config.audits, bool) and isinstance(config.attacks, bool):
+        return
+    keys = {
+        *study.keys,
+        *(k for tier in ("S", "M", "L") for k in _keys(config, study.entries, tier)),
+    }
+    private = {key for key in keys if study.entries[key.entry].mode != "nonprivate"}
+    for what, wanted, names, form in (
+        ("audits", config.audits, {k.cell for k in private}, "ENTRY/eps=EPSILON, a private entry"),
+        ("attacks", config.attacks, {k.folder for k in keys}, "ENTRY/eps=EPSILON/REPEAT"),
+    ):
+        for pattern in () if isinstance(wanted, bool) else wanted:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ConfigError(
+                    f"{what}: no run of this study is {pattern!r}; a pattern is DATASET.SETTING/{form}, "
+                    f"where * stands for anything; this study has for example {min(names, default='none')}"
+                )
+
+
+def _check_delta(path: str, delta: float | str | None) -> None:
+    if isinstance(delta, float):
+        require(0 < delta < 1, path, "be in (0, 1) or auto", delta)
+
+
+def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
+    change, path = config.tiers.get(tier, TierConfig()), f"tiers.{tier}"
+    chosen = change.entries_of(path, config.datasets, entries)
+    most = change.most_repeats(path, config.datasets, entries)
+    keys = []
+    for dataset, stated in config.datasets.items():
+        if change.datasets and dataset not in change.datasets:
+            continue
+        repeats = change.repeats_of(dataset, config.repeats)
+        for name in stated.entries:
+            if name not in entries:
+                raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
+        for setting, (name, entry) in itertools.product(stated.settings, entries.items()):
+            wanted = (
+                name in chosen[dataset]
+                and (not stated.entries or name in stated.entries)
+                and (not entry.datasets or dataset in entry.datasets)
+                and (not entry.settings or setting in entry.settings)
+            )
+            if not wanted:
+                continue
+            epsilons: tuple[str, ...] = ("inf",)
+            if entry.mode != "nonprivate":
+                epsilons = change.epsilons_of(path, dataset, name, entry.epsilons, config.epsilons)
+            number = min(repeats, most.get((dataset, name), repeats))
+            for epsilon, repeat in itertools.product(epsilons, range(number)):
+                keys.append(
+                    RunKey(
+                        dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
+                    )
+                )
+    return tuple(keys)

@@ -1,0 +1,61 @@
+"""What the records of a study would state of their configuration and code if they were made now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from dpgnn import methods
+from dpgnn.core.code_hash import code_sha256
+from dpgnn.core.storage import sha256_json
+from dpgnn.methods.base import Performance
+from dpgnn.run.runner import RUNNER_MODULES, RunInputs, config_of
+from dpgnn.study.study import RunKey, Study
+from dpgnn.study.tiers import epsilon_value
+
+
+class Wanted:
+    """The configuration and code of a study's runs.
+
+    Args:
+        study: whose runs.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._entry = cache(lambda entry, dataset: study.entries[entry].for_dataset(dataset))
+        self._code = cache(lambda entry: code_of(study, entry))
+
+    def inputs(self, key: RunKey, device: str = "cpu") -> RunInputs:
+        """What the study says of a run; graph, split, sample and hashes are for others to fill in."""
+        config = self._study.config
+        return RunInputs(
+            key={"study": self._study.name, **key.axes},
+            entry=self._entry(key.entry, key.dataset),
+            epsilon=epsilon_value(key.epsilon),
+            delta=self._study.delta_for(key.entry, key.dataset),
+            graph=cast(Any, None),
+            split=cast(Any, None),
+            prepared=None,
+            hashes={},
+            root_seed=config.root_seed,
+            randomness=config.randomness,
+            performance=Performance(
+                device=device, num_threads=config.num_threads, num_processes=config.num_processes
+            ),
+        )
+
+    def made(self, record: Mapping[str, Any], key: RunKey) -> bool:
+        """Whether a record is of the configuration and code that its run would have now.
+
+        Its inputs are not compared: they may have to be made first.
+        """
+        return record.get("code_sha256") == self._code(key.entry) and record.get(
+            "config_sha256"
+        ) == sha256_json(config_of(self.inputs(key)))
+
+
+def code_of(study: Study, entry: str) -> str:
+    """Hash of the code that decides an entry's records."""
+    return code_sha256(methods.TABLE[study.entries[entry].method], *RUNNER_MODULES)

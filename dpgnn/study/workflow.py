@@ -1,0 +1,352 @@
+"""What the Snakefile asks: target lists, and what each job's result depends on.
+
+Nothing here imports Snakemake. A rule gets only the section it needs, as canonical JSON, so that changing a
+value reruns the jobs that use it and no others.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from dpgnn import methods
+from dpgnn.core.code_hash import PACKAGE, code_sha256
+from dpgnn.core.config import ConfigError
+from dpgnn.core.paths import Paths, in_project
+from dpgnn.core.storage import canonical_json, sha256_file, sha256_json
+from dpgnn.methods.base import SamplerSpec
+from dpgnn.run.runner import RUN_FILES
+from dpgnn.study.study import RunKey, Study, load_study
+from dpgnn.study.wanted import code_of
+
+REPORT_MODULES = ("dpgnn.cli.report",)
+# as dpgnn.attacks.request.ATTACKS has them, which needs torch
+ATTACKS = ("linkteller", "gmia", "leak")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Runs of one entry that one process makes (`runs_per_job` > 1).
+
+    Attributes:
+        rule: name of the Snakemake rule.
+        dataset, setting, entry: what the runs share.
+        splits, prepared, outputs: paths of all of them.
+        run_flags: the command line's --run flags.
+        log, benchmark: one of each for the process.
+    """
+
+    rule: str
+    dataset: str
+    setting: str
+    entry: str
+    splits: list[str]
+    prepared: list[str]
+    outputs: list[str]
+    run_flags: str
+    log: str
+    benchmark: str
+
+
+def run_groups(study: Study) -> dict[str, list[RunKey]]:
+    """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job)."""
+    size = study.config.runs_per_job
+    if size == 1:
+        return {f"{study.name}/{key.folder}": [key] for key in study.keys}
+    alike: dict[str, list[RunKey]] = {}
+    for key in study.keys:
+        folder = f"{study.name}/{key.dataset}.{key.setting}/{key.entry}"
+        alike.setdefault(folder, []).append(key)
+    return {
+        f"{folder}/chunk{number}": keys[first : first + size]
+        for folder, keys in alike.items()
+        for number, first in enumerate(range(0, len(keys), size))
+    }
+
+
+def rule_name(stem: str) -> str:
+    """The name of the rule that makes a group of runs; of another stem it is another name."""
+    name = re.sub(r"\W", "_", stem)
+    # dp_mlp and dp-mlp are two entries
+    return f"train_{name}" + (f"_{sha256_json(stem)[:8]}" if name != stem else "")
+
+
+def audit_files(study: Study, paths: Paths) -> list[Path]:
+    """Where the audits that a study asks for are written."""
+    folder = paths.study(study.name) / "audits"
+    names = {
+        f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json" for key in study.audited
+    }
+    return [folder / name for name in sorted(names)]
+
+
+def attack_files(study: Study, paths: Paths) -> list[Path]:
+    """Where the attacks that a study asks for are written."""
+    folder = paths.study(study.name) / "attacks"
+    return [
+        folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
+        for k in study.attacked
+        for name in ATTACKS
+    ]
+
+
+def run_logs(study: Study) -> dict[RunKey, Path]:
+    """The log of each run's process."""
+    groups = run_groups(study).items()
+    return {key: Path("logs/train") / f"{stem}.log" for stem, keys in groups for key in keys}
+
+
+def check_datasets(study: Study) -> None:
+    """Check that each data set of the study's tier exists, before the first job is planned.
+
+    Raises:
+        ConfigError: one does not; names the key's path and what exists.
+    """
+    from dpgnn.data.datasets import check_known
+
+    for name in dict.fromkeys(key.dataset for key in study.keys):
+        try:
+            check_known(name)
+        except ValueError as error:
+            raise ConfigError(f"datasets.{name}: {error}") from None
+
+
+class Workflow:
+    """A study seen by the Snakefile.
+
+    Args:
+        study_file: path of the study's YAML file, relative to the working folder or absolute.
+        tier: S, M or L; None for the study's own.
+        device: cpu or cuda.
+    """
+
+    def __init__(self, *, study_file: str, tier: str | None = None, device: str = "cpu") -> None:
+        self.study_file = str(in_project(study_file))
+        self.device = device
+        self.study: Study = load_study(study_file, tier)
+        check_datasets(self.study)
+        self.paths = Paths(results=Path("results"))
+
+    @cached_property
+    def datasets(self) -> list[str]:
+        """Data sets of the tier."""
+        return sorted({key.dataset for key in self.study.keys})
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """Settings of the tier."""
+        return sorted({key.setting for key in self.study.keys})
+
+    @cached_property
+    def epsilons(self) -> list[str]:
+        """Budgets of the tier."""
+        return sorted({key.epsilon for key in self.study.keys})
+
+    @cached_property
+    def graphs(self) -> list[str]:
+        """graph.json of each data set."""
+        return [str(self.paths.graph(name) / "graph.json") for name in self.datasets]
+
+    @cached_property
+    def splits(self) -> list[str]:
+        """Every split."""
+        axes = sorted({(key.dataset, key.setting, key.repeat) for key in self.study.keys})
+        return [str(self.paths.split(*axis)) for axis in axes]
+
+    @cached_property
+    def prepared(self) -> list[str]:
+        """Every prepared sample."""
+        found = {
+            path
+            for key in self.study.keys
+            for path in self.prepared_of(key.dataset, key.setting, key.entry, key.repeat)
+        }
+        return sorted(found)
+
+    @cached_property
+    def records(self) -> list[str]:
+        """The record of every run."""
+        return [
+            str(self.paths.run(self.study.name, key.folder) / "record.json")
+            for key in self.study.keys
+        ]
+
+    @cached_property
+    def audits(self) -> list[str]:
+        """The audits of the private entries and budgets that the study says; [] where none is asked for."""
+        return [str(path) for path in audit_files(self.study, self.paths)]
+
+    @cached_property
+    def attacks(self) -> list[str]:
+        """The attacks on the runs that the study says; [] where none are asked for."""
+        return [str(path) for path in attack_files(self.study, self.paths)]
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Runs by process; [] when every run has a process of its own."""
+        if self.study.config.runs_per_job == 1:
+            return []
+        return [self._chunk(stem, keys) for stem, keys in run_groups(self.study).items()]
+
+    @property
+    def device_flag(self) -> str:
+        """What is added to the command of a run; nothing on the CPU."""
+        return "" if self.device == "cpu" else f" --device {self.device}"
+
+    @property
+    def cores_of_run(self) -> int:
+        """Cores that one run uses."""
+        return self.study.config.num_threads * self.study.config.num_processes
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Labels of the prepared samples."""
+        return sorted(self._samplers)
+
+    def graph_files(self, dataset: str) -> list[str]:
+        """The files of a graph."""
+        folder = self.paths.graph(dataset)
+        return [str(folder / name) for name in ("nodes.parquet", "edges.parquet", "graph.json")]
+
+    def prepared_of(self, dataset: str, setting: str, entry: str, repeat: int | str) -> list[str]:
+        """The prepared samples a run reads ([] or one, with its facts)."""
+        spec = self._spec(entry, dataset)
+        if spec is None:
+            return []
+        path = self.paths.prepared(dataset, setting, int(repeat), spec.label)
+        return [str(path), str(path.with_suffix(".json"))]
+
+    def graph_seed(self, dataset: str) -> int:
+        """The root seed where a graph is drawn, else 0: raw files do not depend on it."""
+        from dpgnn.data.datasets import is_stand_in
+
+        return self.study.config.root_seed if is_stand_in(dataset) else 0
+
+    def graph_code(self, dataset: str) -> str:
+        """Hash of the loader's code, of what the table says of the data set, and of a user's own files."""
+        from dpgnn.data.datasets import entry_of, own_fingerprint
+
+        entry = entry_of(dataset)
+        code = code_sha256(f"dpgnn.data.datasets.{entry.module}", "dpgnn.data.files.graph_files")
+        stated = sha256_json([entry.caveats, entry.edge_caveats])
+        return f"{code} {stated} {own_fingerprint(dataset)}".rstrip()
+
+    @cached_property
+    def split_code(self) -> str:
+        """Hash of the code that splits."""
+        return code_sha256("dpgnn.data.splits", "dpgnn.cli.split")
+
+    def setting_json(self, setting: str) -> str:
+        """A setting's recipe."""
+        return canonical_json(self.study.config.settings[setting].stated)
+
+    def sampler_json(self, label: str) -> str:
+        """A sampler's parameters."""
+        return canonical_json(self._samplers[label][0].params)
+
+    def sampler_name(self, label: str) -> str:
+        """A sampler's name."""
+        return self._samplers[label][0].name
+
+    def sampler_method(self, label: str) -> str:
+        """A method that uses the sampler; the first by name, so that it does not change by order."""
+        return self._samplers[label][1]
+
+    def sampler_code(self, label: str) -> str:
+        """Hash of the code that prepares, with that which says which edges a split leaves."""
+        method = methods.get(self._samplers[label][1])
+        assert method.prepare is not None
+        return code_sha256(method.prepare.__module__, "dpgnn.data.splits")
+
+    def run_json(self, dataset: str, setting: str, entry: str) -> str:
+        """Everything configured that decides a run, as canonical JSON."""
+        for key in self.study.keys:
+            if (key.dataset, key.setting, key.entry) == (dataset, setting, entry):
+                return canonical_json(self.study.run_params(key))
+        raise KeyError(f"no run of {dataset}.{setting}/{entry}")
+
+    def method_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's records."""
+        return code_of(self.study, entry)
+
+    def audit_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's audits."""
+        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.audit")
+
+    def attack_code(self, entry: str) -> str:
+        """Hash of the code that decides an entry's attacks."""
+        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.attack")
+
+    @cached_property
+    def presentation_json(self) -> str:
+        """What the report shows of the study and no run depends on."""
+        config = self.study.config
+        shown = {
+            name: getattr(config, name)
+            for name in (
+                "title",
+                "baseline",
+                "comparisons",
+                "tuned",
+                "paper",
+                "settings",
+                "datasets",
+                "epsilons",
+                "repeats",
+            )
+        }
+        titles = {name: entry.title for name, entry in self.study.entries.items()}
+        return canonical_json({**shown, "tier": self.study.tier, "titles": titles})
+
+    @cached_property
+    def report_code(self) -> str:
+        """Hash of what makes tables, figures and pages: code, templates, the paper's map."""
+        parts = [code_sha256(*REPORT_MODULES)]
+        folders = (PACKAGE / "results" / "templates", PACKAGE.parent / "data" / "papers")
+        for path in sorted(path for folder in folders for path in folder.rglob("*")):
+            if path.is_file():
+                parts.append(sha256_file(path))
+        return sha256_json(parts)
+
+    @staticmethod
+    def one_of(names: Iterable[str]) -> str:
+        """A regular expression that matches exactly these names."""
+        return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
+
+    def _chunk(self, stem: str, keys: list[RunKey]) -> Chunk:
+        first, name = keys[0], self.study.name
+        splits = {str(self.paths.split(k.dataset, k.setting, k.repeat)) for k in keys}
+        prepared = {
+            path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)
+        }
+        return Chunk(
+            rule=rule_name(stem),
+            dataset=first.dataset,
+            setting=first.setting,
+            entry=first.entry,
+            splits=sorted(splits),
+            prepared=sorted(prepared),
+            outputs=[
+                str(self.paths.run(name, k.folder) / file) for k in keys for file in RUN_FILES
+            ],
+            run_flags=" ".join(f"--run {shlex.quote(k.folder)}" for k in keys),
+            log=f"logs/train/{stem}.log",
+            benchmark=f"logs/benchmark/train/{stem}.tsv",
+        )
+
+    def _spec(self, entry: str, dataset: str) -> SamplerSpec | None:
+        resolved = self.study.entries[entry].for_dataset(dataset)
+        return methods.get(resolved.method).sampler(resolved)
+
+    @cached_property
+    def _samplers(self) -> Mapping[str, tuple[SamplerSpec, str]]:
+        found: dict[str, tuple[SamplerSpec, str]] = {}
+        for dataset, name in sorted({(key.dataset, key.entry) for key in self.study.keys}):
+            spec, method = self._spec(name, dataset), self.study.entries[name].method
+            if spec is not None and (spec.label not in found or method < found[spec.label][1]):
+                found[spec.label] = (spec, method)
+        return found

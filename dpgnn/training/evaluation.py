@@ -1,0 +1,87 @@
+"""Metrics on held-out nodes and intervals over repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpgnn.core.checks import require
+
+
+def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -> dict[str, Any]:
+    """Accuracy, F1 and class-wise recall of predictions on some nodes.
+
+    Args:
+        logits: float, shape (num_nodes, num_classes); finite.
+        y: int64 (num_nodes,) with no -1, or uint8 (num_nodes, num_labels).
+        task: "multiclass" or "multilabel".
+        num_classes: number of classes or labels.
+
+    Returns:
+        accuracy: fraction of right classes (multiclass) or right labels (multilabel), in [0, 1].
+        micro_f1, macro_f1: in [0, 1]; micro_f1 equals accuracy for multiclass.
+        per_class_accuracy: recall of each class, None for a class without nodes.
+        per_class_count: nodes of each class.
+        num_nodes: how many nodes were scored.
+
+    Raises:
+        ValueError: a logit is not finite, or there is no node.
+    """
+    require(len(y) > 0, "evaluation", "have at least one node", 0)
+    require(bool(np.isfinite(logits).all()), "logits", "be finite", "a value that is not")
+    if task == "multilabel":
+        truth, guess = y.astype(bool), logits > 0
+    else:
+        truth = y[:, None] == np.arange(num_classes)
+        guess = logits.argmax(1)[:, None] == np.arange(num_classes)
+    hits = (truth & guess).sum(0)
+    counts, guessed = truth.sum(0), guess.sum(0)
+    f1 = np.divide(
+        2.0 * hits, counts + guessed, out=np.zeros(len(hits)), where=counts + guessed > 0
+    )
+    micro = 2.0 * hits.sum() / max(int(counts.sum() + guessed.sum()), 1)
+    accuracy = float((truth == guess).mean()) if task == "multilabel" else float(micro)
+    return {
+        "accuracy": accuracy,
+        "micro_f1": float(micro),
+        "macro_f1": float(f1[counts + guessed > 0].mean()),
+        "per_class_accuracy": [float(h / c) if c else None for h, c in zip(hits, counts)],
+        "per_class_count": [int(count) for count in counts],
+        "num_nodes": len(y),
+    }
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> dict[str, float | int | None]:
+    """Mean, sample standard deviation and a Student t interval over repeats.
+
+    Args:
+        values: one number per repeat.
+        level: confidence level in (0, 1).
+
+    Returns:
+        mean, std (ddof 1), low, high, n; std, low and high are None for one repeat.
+    """
+    from scipy.stats import t
+
+    array = np.asarray(values, dtype=np.float64)
+    n = len(array)
+    require(n > 0, "values", "hold at least one number", values)
+    mean = float(array.mean())
+    if n == 1:
+        return {"mean": mean, "std": None, "low": None, "high": None, "n": 1}
+    std = float(array.std(ddof=1))
+    half = float(t.ppf(0.5 + level / 2, n - 1)) * std / math.sqrt(n)
+    return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "n": n}
+
+
+def paired_interval(
+    ours: Sequence[float], theirs: Sequence[float], level: float = 0.95
+) -> dict[str, float | int | None]:
+    """`mean_interval` of ours - theirs over repeats that share splits, in the same order."""
+    require(
+        len(ours) == len(theirs), "paired values", "have equal length", (len(ours), len(theirs))
+    )
+    return mean_interval([a - b for a, b in zip(ours, theirs)], level)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpgnn.__main__ import STAGES, build_parser, main
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_has_help(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        build_parser().parse_args([stage, "--help"])
+    assert stop.value.code == 0
+    assert f"usage: dpgnn {stage}" in capsys.readouterr().out
+
+
+def test_python_m_dpgnn_is_the_same_command(repository: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "dpgnn", "--help"],
+        capture_output=True, text=True, check=True, cwd=repository,
+    )  # fmt: skip
+    for stage in STAGES:
+        assert re.search(rf"^    {stage} ", result.stdout, re.MULTILINE)
+
+
+def test_a_wrong_input_is_one_line_and_exit_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "no-such-study", "--status"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("dpgnn run: error: study must be a YAML file or one of quick")
+    assert error.count("\n") == 1
+
+
+def test_an_unknown_run_lists_what_the_study_has(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = str(repository / "config.yaml")
+    wrong = {
+        "digits.random/mlp/eps=2/0": "epsilon of mlp must be inf without privacy, got '2'",
+        "digits.random/dp_mlp/eps=2.0/0": "epsilon must write each number in its shortest form",
+        "digits.rnd/mlp/eps=inf/0": "unknown setting of digits 'rnd'; known: random",
+        "nope.random/mlp/eps=inf/0": "unknown data set 'nope'; known: ",
+        "digits.random/nope/eps=1/0": "unknown entry 'nope'; known: ",
+        "digits": "must have the form DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT",
+    }
+    for run, message in wrong.items():
+        assert main(["train", "--study", study, "--run", run]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_words_after_two_dashes_go_to_snakemake(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def snakemake(path: Path, **rest: object) -> int:
+        seen.update(rest)
+        return 0
+
+    monkeypatch.setattr("dpgnn.study.driver.run_snakemake", snakemake)
+    assert (
+        main(
+            [
+                "run",
+                "dpar",
+                "--tier",
+                "S",
+                "--target",
+                "x",
+                "--",
+                "--cores",
+                "1",
+                "--until",
+                "a",
+                "b",
+            ]
+        )
+        == 0
+    )
+    assert seen["extra"] == ["--cores", "1", "--until", "a", "b"]
+    assert (seen["tier"], seen["targets"]) == ("S", ["x"])
+    assert main(["run", "dpar"]) == 0
+    assert seen["extra"] == []

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpgnn.core import code_hash
+from dpgnn.core.code_hash import direct_imports, imported_modules
+from dpgnn.methods import TABLE
+
+CACHES = ("code_sha256", "direct_imports", "_exists", "_source", "_kept", "_code")
+
+
+def test_private_methods_depend_on_the_clipping_code_and_plain_ones_do_not() -> None:
+    for name in ("mlp", "gcn"):
+        modules = imported_modules(TABLE[name])
+        assert "dpgnn.training.clipping" not in modules
+        assert "dpgnn.accountants.pld" not in modules
+        assert "dpgnn.training.nonprivate" in modules  # imported lazily, inside a function
+    modules = imported_modules(TABLE["dp_mlp"])
+    assert {"dpgnn.training.clipping", "dpgnn.accountants.pld", "dpgnn.samplers.batches"} <= modules
+
+
+def test_no_method_depends_on_the_study_layer_or_the_report() -> None:
+    for name in TABLE.values():
+        modules = imported_modules(name, "dpgnn.run.runner")
+        assert not {"dpgnn.study.study", "dpgnn.study.workflow", "dpgnn.cli.report"} & modules
+
+
+def test_imports_for_type_checkers_do_not_count() -> None:
+    assert "dpgnn.data.graph" not in direct_imports("dpgnn.methods.mlp")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of two modules, `top` and `low`, which `top` imports."""
+    folder = tmp_path / "dpgnn"
+    folder.mkdir()
+    (folder / "top.py").write_text("from dpgnn import low\nfrom dpgnn.low import f\n")
+    (folder / "low.py").write_text("def f():\n    return 1\n")
+    (folder / "other.py").write_text("")
+    (tmp_path / "lock").write_text("numpy==1")
+    monkeypatch.setattr(code_hash, "PACKAGE", folder)
+    monkeypatch.setattr(code_hash, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(code_hash, "KEPT", folder / "__pycache__" / "code_hash.json")
+    return folder
+
+
+@pytest.fixture
+def hashed(package: Path) -> Callable[[], str]:
+    """The hash of `top` as a new process finds it."""
+
+    def forget() -> None:
+        for name in CACHES:
+            getattr(code_hash, name).cache_clear()
+
+    def found() -> str:
+        forget()
+        value = code_hash.code_sha256("dpgnn.top")
+        forget()
+        return value
+
+    return found
+
+
+def test_what_was_kept_gives_the_hash_that_is_found_without_it(
+    package: Path, hashed: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = hashed()
+    assert code_hash.KEPT.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(code_hash.ast, "parse", lambda text: pytest.fail("parsed again"))
+        assert hashed() == first
+    code_hash.KEPT.unlink()
+    assert hashed() == first
+
+
+def test_a_changed_byte_of_any_module_or_of_the_lock_is_noticed(
+    package: Path, hashed: Callable[[], str]
+) -> None:
+    seen = {hashed()}
+    (package / "low.py").write_text("def f():\n    return 2\n")
+    seen.add(hashed())
+    (package / "low.py").write_text("from dpgnn import other\n\ndef f():\n    return 2\n")
+    seen.add(hashed())
+    (package / "other.py").write_text("x = 1\n")
+    seen.add(hashed())
+    code_hash.LOCK.write_text("numpy==2")
+    seen.add(hashed())
+    (package / "low.py").unlink()
+    (package / "low").mkdir()
+    (package / "low" / "__init__.py").write_text("f = 3\n")
+    seen.add(hashed())
+    assert len(seen) == 6
+
+
+def test_comments_and_docstrings_do_not_count(package: Path, hashed: Callable[[], str]) -> None:
+    first = hashed()
+    (package / "low.py").write_text('"""Says more."""\n\n\ndef f():\n    # why\n    return 1\n')
+    assert hashed() == first
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"made_by": "another file"}'])
+def test_what_another_code_or_python_kept_is_not_used(
+    text: str, package: Path, hashed: Callable[[], str]
+) -> None:
+    first = hashed()
+    code_hash.KEPT.write_text(text)
+    assert hashed() == first
+    assert json.loads(code_hash.KEPT.read_text())["hashes"]["dpgnn.top"][1] == first
+
+
+def test_a_package_that_may_not_be_written_has_the_same_hash(
+    package: Path, hashed: Callable[[], str]
+) -> None:
+    first = hashed()
+    code_hash.KEPT.unlink()
+    code_hash.KEPT.parent.rmdir()
+    code_hash.KEPT.parent.write_text("no folder")
+    assert hashed() == first

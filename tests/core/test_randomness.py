@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpgnn.core.randomness import SECRET_STREAMS, Streams
+
+KEY = {"dataset": "d", "entry": "e", "repeat": 0}
+
+
+def test_a_study_repeats_every_stream() -> None:
+    streams = Streams(root_seed=0, axes=KEY)
+    for name in (*SECRET_STREAMS, "weights"):
+        assert streams.numpy(name).random() == streams.numpy(name).random()
+    assert streams.recorded() == {"kind": "study", "root_seed": 0}
+
+
+@pytest.mark.parametrize("name", [*SECRET_STREAMS, "noise/encoder"])
+def test_a_release_never_repeats_a_secret_stream_and_records_no_seed(name: str) -> None:
+    streams = Streams(root_seed=0, axes=KEY, randomness="release")
+    assert streams.numpy(name).random() != streams.numpy(name).random()
+    with pytest.raises(ValueError, match="cryptographic"):
+        streams.torch(name)
+    with pytest.raises(ValueError, match="must have no seed"):
+        streams.seed(name)
+    assert streams.recorded() == {"kind": "release", "root_seed": None}
+
+
+def test_a_release_repeats_public_streams() -> None:
+    streams = Streams(root_seed=0, axes=KEY, randomness="release")
+    assert streams.numpy("weights").random() == streams.numpy("weights").random()
+
+
+def test_secret_normals_have_the_right_law() -> None:
+    from scipy.stats import kstest
+
+    draws = Streams(root_seed=0, axes=KEY, randomness="release").numpy("noise")
+    # false alarms: one in a million
+    assert kstest(draws.standard_normal(20_000), "norm").pvalue > 1e-6
+    assert isinstance(draws, np.random.Generator)

@@ -1,0 +1,66 @@
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgnn.data.datasets.communities import louvain, modularity, pack
+from dpgnn.data.datasets.edges import clean_edges
+
+
+def edges_of(graph):
+    source, target = np.array(graph.edges).T
+    return clean_edges(source, target, graph.number_of_nodes())
+
+
+@pytest.mark.parametrize("name", ["karate", "caveman", "planted"])
+def test_communities_are_as_good_as_those_of_networkx(name):
+    graph = {
+        "karate": lambda: nx.karate_club_graph(),
+        "caveman": lambda: nx.connected_caveman_graph(12, 7),
+        "planted": lambda: nx.planted_partition_graph(8, 40, 0.25, 0.01, seed=1),
+    }[name]()
+    edges = edges_of(graph)
+    ours = louvain(edges, graph.number_of_nodes(), rng=np.random.default_rng(0))
+    theirs = np.zeros(graph.number_of_nodes(), dtype=int)
+    for number, members in enumerate(nx.community.louvain_communities(graph, weight=None, seed=0)):
+        theirs[list(members)] = number
+    assert modularity(edges, ours) > modularity(edges, theirs) - 0.03
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_modularity_is_that_of_networkx_and_beats_one_community(seed):
+    graph = nx.gnm_random_graph(30, 60, seed=seed % 2**31)
+    edges = edges_of(graph)
+    found = louvain(edges, 30, rng=np.random.default_rng(seed))
+    groups = [set(np.flatnonzero(found == c)) for c in range(found.max() + 1)]
+    wanted = nx.community.modularity(graph, groups)
+    assert modularity(edges, found) == pytest.approx(wanted)
+    assert modularity(edges, found) >= -1e-12
+
+
+def test_nodes_without_edges_are_communities_of_their_own():
+    edges = np.array([[0, 1], [1, 0]])
+    found = louvain(edges, 4, rng=np.random.default_rng(0))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+@given(st.lists(st.integers(1, 50), min_size=3, max_size=60))
+def test_packing_misses_a_share_by_at_most_the_largest_community(sizes):
+    sizes, fractions = np.array(sizes), (0.67, 0.18, 0.15)
+    part = pack(sizes, fractions)
+    for number, fraction in enumerate(fractions):
+        missed = sizes[part == number].sum() - fraction * sizes.sum()
+        assert abs(missed) <= 2 * sizes.max()
+
+
+def test_fewer_communities_than_parts_are_refused():
+    with pytest.raises(ValueError, match="communities must be 3 or more, got 2"):
+        pack(np.array([5, 5]), (0.6, 0.2, 0.2))
+
+
+def test_without_edges_each_node_is_alone():
+    found = louvain(np.zeros((2, 0), np.int64), 4, rng=np.random.default_rng(0))
+    assert found.tolist() == [0, 1, 2, 3]

@@ -1,0 +1,140 @@
+"""Records in one file: nothing is lost or changed, unplanned runs leave, hostile names stay out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_runs import write_runs
+
+from dpgnn.__main__ import main
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import DamagedFileError
+from dpgnn.records.archive import keep_graphs, pack, read_archive, unpack, write_archive
+from dpgnn.records.frame import Run, load_runs
+
+
+@pytest.fixture
+def folder(runs: list[Run], tmp_path: Path) -> Path:
+    write_runs(tmp_path / "toy", runs)
+    return tmp_path / "toy" / "runs"
+
+
+def test_packed_runs_are_read_as_files_are(folder: Path, runs: list[Run], tmp_path: Path) -> None:
+    names = [run.name for run in runs]
+    path = tmp_path / "kept" / "runs.parquet"
+    assert pack(path, folder, names) == (len(runs), len(runs))
+    from_files, packed = load_runs(folder, names), load_runs(tmp_path / "kept" / "runs", names)
+    assert [run.record for run in packed] == [run.record for run in from_files]
+    assert [run.resources for run in packed] == [run.resources for run in from_files]
+    assert [run.name for run in load_runs(tmp_path / "kept" / "runs")] == sorted(names)
+    # the same texts give the same bytes, and unpacking gives the files back
+    again = tmp_path / "again.parquet"
+    write_archive(again, read_archive(path))
+    assert again.read_bytes() == path.read_bytes()
+    assert unpack(path, tmp_path / "out") == len(runs)
+    for record in folder.rglob("*.json"):
+        assert (tmp_path / "out" / record.relative_to(folder)).read_bytes() == record.read_bytes()
+
+
+def test_new_runs_join_the_archive_and_unplanned_ones_leave_it(
+    folder: Path, runs: list[Run], tmp_path: Path
+) -> None:
+    names = [run.name for run in runs]
+    path = tmp_path / "runs.parquet"
+    pack(path, folder, names[:4])
+    changed = folder / names[1] / "record.json"
+    value = json.loads(changed.read_text()) | {"reason": "made again"}
+    changed.write_text(json.dumps(value))
+    (folder / names[0] / "record.json").unlink()
+    assert pack(path, folder, names[:3]) == (3, 2)
+    kept = read_archive(path)
+    assert list(kept) == sorted(names[:3])
+    assert "made again" in kept[names[1]][0]
+
+
+def test_nothing_to_keep_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="run the study first"):
+        pack(tmp_path / "runs.parquet", tmp_path / "none", ["a.b/c/eps=1/0"])
+    assert not (tmp_path / "runs.parquet").exists()
+
+
+def test_what_is_said_of_public_graphs_is_kept_and_nothing_of_a_users_own(tmp_path: Path) -> None:
+    results, kept = Paths(results=tmp_path / "results"), Paths(results=tmp_path / "kept")
+    for name in ("cora", "facebook-Rutgers89", "patients"):
+        (folder := results.graph(name)).mkdir(parents=True)
+        (folder / "graph.json").write_text(json.dumps({"num_edges": 7, "name": name}))
+        (folder / "edges.parquet").write_bytes(b"private")
+    keep_graphs(results, kept, ["cora", "facebook-Rutgers89", "patients", "digits"])
+    found = sorted(path for path in (tmp_path / "kept").rglob("*") if path.is_file())
+    assert found == [kept.graph(name) / "graph.json" for name in ("cora", "facebook-Rutgers89")]
+    for path in found:
+        assert path.read_bytes() == (results.graph(path.parent.name) / path.name).read_bytes()
+
+
+def test_a_damaged_archive_names_the_run(folder: Path, runs: list[Run], tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "runs.parquet"
+    name = runs[0].name
+    write_archive(path, {name: ("{", "")})
+    with pytest.raises(DamagedFileError, match=name):
+        load_runs(path.with_suffix(""))
+    write_archive(path, {runs[1].name: ((folder / name / "record.json").read_text(), "")})
+    with pytest.raises(ValueError, match="key must be that of its folder"):
+        load_runs(path.with_suffix(""))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DamagedFileError, match="undamaged Parquet"):
+        load_runs(path.with_suffix(""))
+
+
+@pytest.mark.parametrize("name", ["../../eps=1/0", "a.b/../eps=1/0", "../x"])
+def test_a_name_that_leads_out_of_the_folder_writes_nothing(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.parquet"
+    write_archive(path, {"a.b/c/eps=1/0": ("{}", ""), name: ("{}", "")})
+    with pytest.raises(ValueError, match="must"):
+        unpack(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_show_prints_a_record_and_says_how_to_find_its_name(
+    folder: Path, runs: list[Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, name = tmp_path / "runs.parquet", runs[0].name
+    pack(path, folder, [run.name for run in runs])
+    assert main(["records", "show", str(path), name]) == 0
+    assert json.loads(capsys.readouterr().out)["key"] == dict(runs[0].record.key)
+    assert main(["records", "show", str(path)]) == 0
+    assert name in capsys.readouterr().out.splitlines()
+    assert main(["records", "show", str(path), "a.b/c/eps=1/0"]) != 0
+    assert "lists them" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_gets_no_error(
+    folder: Path, runs: list[Run], tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.parquet"
+    names = [run.name for run in runs]
+    pack(path, folder, names)
+    texts = read_archive(path)
+    # more than a pipe holds
+    write_archive(path, {f"a.b/c/eps=1/{i}": texts[names[0]] for i in range(20_000)})
+    command = f"{sys.executable} -m dpgnn records show {path} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout == "a.b/c/eps=1/0\n"
+    assert done.stderr == ""
+
+
+def test_what_is_no_archive_is_not_called_a_damaged_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = tmp_path / "good.yaml"
+    good.write_text("name: good")
+    for words in (["show", str(good)], ["unpack", str(good), str(tmp_path / "out")]):
+        assert main(["records", *words]) == 1
+        error = capsys.readouterr().err
+        assert "archive must be a runs.parquet" in error
+        assert "delete" not in error
+    assert main(["records", "show", str(tmp_path / "none.parquet")]) == 1
+    assert "archive must be a runs.parquet" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""Interactive figures are valid Vega-Lite, hold the printed figures' numbers and look the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpgnn.records.cells import build_cells
+from dpgnn.records.frame import load_runs
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures import figure_data, vega
+from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
+from dpgnn.report.figures.style import MARKERS, VEGA_SHAPES, looks
+from dpgnn.report.statistics.ranking import rankings
+
+
+@pytest.fixture
+def charts(written: Path, info: StudyInfo) -> list[Chart]:
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
+    cells = build_cells(runs, info)
+    return [
+        *(accuracy_chart(f, info) for f in figure_data.accuracy_figures(cells, rankings(cells))),
+        class_chart(figure_data.class_curves(cells), info),
+        training_chart(figure_data.training_curves(cells), info),
+    ]
+
+
+def test_every_panel_is_valid_vega_lite(charts: list[Chart]) -> None:
+    import altair
+    import vl_convert
+
+    for chart in charts:
+        for _, spec in chart.panels:
+            altair.LayerChart.from_dict(dict(spec))  # raises on anything the schema does not know
+            vl_convert.vegalite_to_vega(json.dumps(spec))
+
+
+def test_points_are_the_cells_means_in_percent(charts: list[Chart]) -> None:
+    title, spec = charts[0].panels[0]
+    rows = spec["layer"][1]["data"]["values"]
+    row = next(row for row in rows if row["entry"] == "dp_gcn" and row["epsilon"] == 8.0)
+    assert title == "alpha"
+    assert (row["mean"], row["interval"], row["n"]) == (72.0, "69.5 to 74.5", 3)
+
+
+def test_colours_are_those_of_the_printed_figures(charts: list[Chart], info: StudyInfo) -> None:
+    look = looks(info)
+    for chart in charts:
+        for item in chart.legend:
+            assert item["color"] == look[item["entry"]].color
+
+
+def test_legends_draw_what_the_panels_draw(charts: list[Chart], info: StudyInfo) -> None:
+    look = looks(info)
+    for chart in charts:
+        drawn = {(item["color"], item["dash"], item["shape"]) for item in chart.legend}
+        assert len(drawn) == len(chart.legend)
+        for item in chart.legend:
+            style = look[item["entry"]]
+            dash = style.dash if item["private"] else style.free_dash
+            assert item["dash"] == " ".join(map(str, dash))
+            level = chart.name.startswith("accuracy") and not item["private"]
+            bare = level or chart.name == "training-curves"
+            assert item["shape"] == ("" if bare else style.shape)
+
+
+def test_levels_and_lines_keep_their_own_dashes(charts: list[Chart]) -> None:
+    import vl_convert
+
+    made = vl_convert.vegalite_to_vega(json.dumps(charts[0].panels[0][1]))
+    ranges = [
+        scale["range"] for scale in made["scales"] if scale["name"].lower().endswith("strokedash")
+    ]
+    assert len(ranges) == 2
+    assert ranges[0] != ranges[1]
+
+
+def test_every_shape_has_an_area_when_it_is_filled() -> None:
+    import vl_convert
+
+    rows = [{"x": position, "shape": shape} for position, shape in enumerate(VEGA_SHAPES)]
+    spec = {
+        "$schema": vega.VEGA_LITE,
+        "data": {"values": rows},
+        "mark": vega.points(64),
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative"},
+            "shape": {"field": "shape", "type": "nominal", "scale": None},
+        },
+    }
+    text = vl_convert.vegalite_to_svg(json.dumps(spec))
+    paths = re.findall(r'<path aria-label="[^"]*" role="graphics-symbol"[^>]*? d="([^"]+)"', text)
+    assert len(paths) == len(VEGA_SHAPES) == len(MARKERS) == len(set(paths))
+    for path in paths:
+        # a circle of 64 square pixels has a radius of 4; none is a bare line
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", path)]
+        assert max(numbers) >= 3
+        assert path.endswith("Z")
+
+
+def test_choices_are_offered_where_there_is_something_to_choose(charts: list[Chart]) -> None:
+    assert charts[0].budgets == ()
+    assert charts[-2].budgets == ("1", "8")
+    assert [name for name, _ in charts[-1].columns] == ["train_loss", "val_accuracy"]
+
+
+def test_specifications_are_the_same_for_the_same_records(
+    charts: list[Chart], written: Path, info: StudyInfo
+) -> None:
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned[::-1])
+    cells = build_cells(runs, info)
+    again = class_chart(figure_data.class_curves(cells), info)
+    assert json.dumps(again.panels[0][1]) == json.dumps(charts[-2].panels[0][1])

@@ -1,0 +1,191 @@
+"""Printed figures: the same bytes for the same records, the right data, readable by all."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpgnn.records.cells import build_cells
+from dpgnn.records.frame import Run, load_runs
+from dpgnn.records.info import EntryInfo, StudyInfo
+from dpgnn.report.figures import drawing, figure_data
+from dpgnn.report.figures.drawing import write_picture
+from dpgnn.report.figures.figures import draw_accuracy, draw_classes
+from dpgnn.report.figures.style import DASHES, FREE_DASHES, looks
+from dpgnn.report.statistics.ranking import rankings
+
+
+def test_the_same_records_give_the_same_bytes(runs: list[Run], info: StudyInfo) -> None:
+    pictures = []
+    for order in (runs, runs[::-1]):
+        cells = build_cells(order, info)
+        figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+        pictures.append(draw_accuracy(figure, info))
+    assert pictures[0].png == pictures[1].png
+    assert pictures[0].svg == pictures[1].svg
+    assert b"<dc:date>" not in pictures[0].svg
+
+
+def test_a_figure_holds_only_entries_that_share_a_guarantee(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    found = {
+        figure.guarantee: {series.entry for panel in figure.panels for series in panel.series}
+        for figure in figure_data.accuracy_figures(cells, rankings(cells))
+    }
+    assert found == {
+        "node-record, add-remove, proved": {"dp_mlp", "dp_gcn"},
+        "edge, add-remove, proved": {"gap"},
+        "node-record, add-remove, as-published": {"dp_gcn-paper"},
+    }
+
+
+def test_points_and_levels_are_the_cells_means_and_intervals(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    panel = figure_data.accuracy_figures(cells, rankings(cells))[0].panels[0]
+    assert [level.entry for level in panel.levels] == ["mlp", "gcn"]
+    assert math.isinf(panel.levels[0].points[0].epsilon)
+    first = panel.series[0].points
+    assert [point.epsilon for point in first] == [1.0, 8.0]
+    assert first[1].mean == pytest.approx(0.70)
+    assert first[1].low == pytest.approx(0.70 - 0.0248414, abs=1e-6)
+
+
+def test_classes_are_ordered_from_rare_to_frequent(runs: list[Run], info: StudyInfo) -> None:
+    curves = figure_data.class_curves(build_cells(runs, info))
+    curve = curves["alpha"][0]
+    assert curve.classes == (0, 1, 2)
+    assert curve.share == pytest.approx((0.1, 0.3, 0.6))
+    assert curve.mean == pytest.approx((0.2, 0.5, 0.9))
+
+
+def test_a_class_that_is_never_tested_is_left_out(runs: list[Run], info: StudyInfo) -> None:
+    changed = []
+    for run in runs:
+        test = {**run.record.metrics["test"], "per_class_accuracy": [0.2, None, 0.9]}
+        test["per_class_count"] = [20, 0, 180]
+        changed.append(replace(run, record=replace(run.record, metrics={"test": test})))
+    curve = figure_data.class_curves(build_cells(changed, info))["alpha"][0]
+    assert curve.classes == (0, 2)
+
+
+def test_training_curves_are_means_over_repeats_with_their_range(
+    written: Path, info: StudyInfo
+) -> None:
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
+    curves = figure_data.training_curves(build_cells(runs, info))
+    curve = next(c for c in curves["alpha"] if c.entry == "mlp" and c.column == "val_accuracy")
+    assert curve.step[0] == 10
+    end = 1 - math.exp(-100 / 30)
+    assert curve.mean[-1] == pytest.approx(0.80 * end)
+    assert (curve.low[-1], curve.high[-1]) == (pytest.approx(0.79 * end), pytest.approx(0.81 * end))
+
+
+def test_long_histories_are_thinned_and_keep_both_ends() -> None:
+    thinned = figure_data._thinned(list(range(1, 5001)))
+    assert len(thinned) == figure_data.MAX_CURVE_POINTS
+    assert (thinned[0], thinned[-1]) == (1, 5000)
+
+
+def test_every_figure_says_in_words_what_is_seen(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[0], info)
+    assert "DP-GCN 72.0 at epsilon 8" in picture.alt
+    assert "MLP 80.0 without privacy" in picture.alt
+    assert picture.caption
+
+
+def test_svg_text_stays_text_and_names_every_entry(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    text = draw_classes(figure_data.class_curves(cells), info).svg.decode()
+    for cell in cells:
+        assert cell.label in re.sub(r"<[^>]+>", "\n", text)
+
+
+def test_many_classes_and_one_repeat_and_no_private_entry_can_be_drawn(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    few = []
+    for run in runs:
+        if run.record.key["repeat"] == 0 and run.record.key["entry"] == "mlp":
+            test = {
+                **run.record.metrics["test"],
+                "per_class_accuracy": [0.5] * 40,
+                "per_class_count": list(range(1, 41)),
+            }
+            few.append(replace(run, record=replace(run.record, metrics={"test": test})))
+    cells = build_cells(few, info)
+    (figure,) = figure_data.accuracy_figures(cells, rankings(cells))
+    assert figure.guarantee == "no privacy"
+    assert draw_accuracy(figure, info).png.startswith(b"\x89PNG")
+    assert draw_classes(figure_data.class_curves(cells), info).png.startswith(b"\x89PNG")
+
+
+def test_an_entry_keeps_its_look_and_looks_differ(info: StudyInfo) -> None:
+    many = tuple(EntryInfo(name=f"e{i}", method="m", mode="sound") for i in range(20))
+    found = looks(replace(info, entries=many))
+    assert len({(look.color, look.marker, look.dash) for look in found.values()}) == 20
+    assert found["e0"] == looks(replace(info, entries=many[:3]))["e0"]
+
+
+def test_no_two_entries_share_colour_dashes_and_marker(info: StudyInfo) -> None:
+    names = [f"e{i}" for i in range(32)]
+    # points of a sweep stand between the entries they are made of and take no look from them
+    listed = [name for e in names for name in (e, f"{e}~lr=1")]
+    many = tuple(EntryInfo(name=name, method="m", mode="sound") for name in listed)
+    found = looks(replace(info, entries=many))
+    assert found == looks(replace(info, entries=many[::2])) | {
+        name: look for name, look in found.items() if "~" in name
+    }
+    # levels without privacy have no marker
+    assert len({(found[name].color, found[name].free_dash) for name in names}) == 32
+    assert len({(found[name].color, found[name].dash) for name in names}) == 32
+    assert not set(DASHES) & set(FREE_DASHES)
+
+
+def test_a_panel_of_another_metric_has_its_own_label(runs: list[Run], info: StudyInfo) -> None:
+    changed = [
+        replace(run, record=replace(run.record, facts={**run.record.facts, "task": "multilabel"}))
+        if run.record.key["dataset"] == "beta"
+        else run
+        for run in runs
+    ]
+    for made, labels in ((runs, 1), (changed, 2)):
+        cells = build_cells(made, info)
+        picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[0], info)
+        found = re.findall(r">(test [^<]* \(%\))<", picture.svg.decode())
+        assert found == ["test accuracy (%)", "test micro f1 (%)"][:labels]
+
+
+def test_both_files_of_a_picture_are_written(
+    tmp_path: Path, runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[1], info)
+    write_picture(tmp_path, picture)
+    assert (tmp_path / f"{picture.name}.png").read_bytes() == picture.png
+    assert (tmp_path / f"{picture.name}.svg").read_bytes() == picture.svg
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+def test_a_long_legend_makes_the_figure_grow_and_covers_no_panel() -> None:
+    with drawing.style():
+        canvas, axes = drawing.grid(1, title="one panel, many entries")
+        for number in range(30):
+            axes[0].plot(
+                [1, 2], [number, number], label=f"an entry with a long name, number {number}"
+            )
+        drawing.legend(canvas, axes)
+        canvas.draw_without_rendering()
+        box, panel = canvas.legends[0].get_window_extent(), axes[0].get_window_extent()
+        assert box.y1 <= panel.y0
+        assert box.x0 >= 0
+        assert box.x1 <= canvas.bbox.x1
+        assert panel.height > 1.5 * canvas.dpi

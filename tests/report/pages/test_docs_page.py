@@ -1,0 +1,122 @@
+"""Pages of docs from records: numbers, anchors, commands, and the same bytes a second time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpgnn.report.figures import front_figure
+from dpgnn.report.pages.docs_page import write_docs
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.tables import pivots
+
+
+def test_the_study_page_folds_differences_by_budget(documented: tuple[StudyResults, Path]) -> None:
+    text = (documented[1] / "results" / "toy.md").read_text(encoding="utf-8")
+    assert "**Does DP-GCN beat DP-MLP?**" in text
+    # 0.50 - 0.60 and 0.72 - 0.70; half a width of 4.30265 * 0.005 / sqrt(3) = 1.24 points
+    assert (
+        "| DP-GCN | DP-MLP | alpha (random) | **−10.0** (−11.2 to −8.8) | **+2.0** (+0.8 to +3.2) |"
+        in text
+    )
+    assert "2 comparisons, 2 larger than the noise" not in text
+    assert "4 comparisons, 4 larger than the noise" in text
+
+
+def test_the_index_says_which_guarantees_hold_and_what_soundness_costs(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    text = (documented[1] / "results.md").read_text(encoding="utf-8")
+    assert "Of 4 cells run as published, with our variants, 0 state an ε that we can prove" in text
+    assert "for 4 no finite ε is known" in text
+    assert "[sampler-ripple](soundness.md#sampler-ripple)" in text
+    assert "| DP-GCN | dp_gcn-paper | −15.0 to −15.0 (2 behind) | −6.0 to −6.0 (2 behind) |" in text
+    assert "![" in text
+    assert (documented[1] / "figures" / "front.png").stat().st_size > 10_000
+
+
+def test_every_link_between_the_pages_has_its_anchor(documented: tuple[StudyResults, Path]) -> None:
+    docs = documented[1]
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    for name, anchor in re.findall(r"\((results/\w+\.md)#([^)]+)\)", text):
+        assert f'id="{anchor}"' in (docs / name).read_text(encoding="utf-8")
+    page = (docs / "results" / "toy.md").read_text(encoding="utf-8")
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
+        assert (docs / "results" / picture).exists()
+
+
+def test_the_same_records_give_the_same_pages(documented: tuple[StudyResults, Path]) -> None:
+    found, docs = documented
+    before = {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
+    write_docs([found], [found.info], docs)
+    assert before == {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
+
+
+def test_rankings_list_best_first_and_name_who_is_not_told_apart(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    lines = pivots.ranking_lines(documented[0].tables["rankings"])
+    (line,) = [line for line in lines if line.startswith("| alpha (random) | 8 |")]
+    assert "**DP-GCN 72.0** · DP-MLP 70.0" in line
+    assert line.endswith("| none |")
+
+
+def test_entries_whose_answers_are_not_covered_are_marked_and_stand_in_no_column_of_covered_ones(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    table = documented[0].tables["rankings"]
+    assert {row["answers"] for row in table.rows} == {"covered"}
+    assert "°" not in "\n".join(pivots.ranking_lines(table) + pivots.leaders(table.rows))
+    rows = [
+        {**row, "answers": "not covered" if row["entry"] == "dp_gcn" else row["answers"]}
+        for row in table.rows
+    ]
+    lines = pivots.leaders(rows)
+    (line,) = [line for line in lines if line.startswith("| node-record, add-remove, proved | 8 |")]
+    clear = "DP-GCN° (2: alpha, beta)"
+    assert line.endswith(f"| 8 | {clear} | {clear} | DP-MLP (2: alpha, beta) |")
+    assert lines[-1].startswith("° the weights are covered")
+    text = "\n".join(pivots.ranking_lines(replace(table, rows=rows)))
+    assert "**DP-GCN° 72.0** · DP-MLP 70.0" in text
+
+
+def test_the_front_figure_shows_the_largest_graphs_and_says_so(
+    documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = documented
+    whole = front_figure.front_figure([found])
+    assert whole is not None
+    assert whole.caption.endswith("tier S.")
+    places = list(dict.fromkeys(row["dataset"] for row in found.tables["rankings"].rows))
+    assert len(places) > 1
+    monkeypatch.setattr(front_figure, "MAX_PANELS", 1)
+    monkeypatch.setattr(front_figure, "_sizes", lambda results: {p: len(p) for p in places})
+    part = front_figure.front_figure([found])
+    assert part is not None
+    assert part.caption.endswith(
+        f"tier S, its 1 largest real graphs of {len(places)} with repeated runs."
+    )
+
+
+def test_the_front_figure_leaves_out_stand_ins_and_graphs_without_intervals(
+    documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = documented
+    rankings = found.tables["rankings"]
+    first, second = dict.fromkeys(row["dataset"] for row in rankings.rows)
+    drawn = []
+    monkeypatch.setattr(front_figure, "_panel", lambda axis, dataset, *rest: drawn.append(dataset))
+
+    def draw(change: dict[str, object]) -> list[str]:
+        drawn.clear()
+        rows = [row | (change if row["dataset"] == first else {}) for row in rankings.rows]
+        tables = found.tables | {"rankings": replace(rankings, rows=rows)}
+        assert front_figure.front_figure([replace(found, tables=tables)]) is not None
+        return drawn.copy()
+
+    assert draw({}) == [first, second]
+    assert draw({"n": 1}) == [second]
+    assert draw({"dataset": "synthetic-flickr"}) == [second]

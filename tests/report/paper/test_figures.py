@@ -1,0 +1,372 @@
+"""Figures of the papers: maps name what studies have, panels hold the records' numbers, gaps have reasons."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from helpers import ROOT, two_community_graph
+
+from dpgnn import methods
+from dpgnn.core import config as strict
+from dpgnn.core.config import ConfigError
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import write_parquet
+from dpgnn.data.files.graph_files import save_graph
+from dpgnn.data.raw.sources import data_folder
+from dpgnn.data.splits import SplitConfig, make_split, write_split
+from dpgnn.methods.base import Entry
+from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.frame import Run
+from dpgnn.records.info import EntryInfo, StudyInfo
+from dpgnn.report.paper import drawn as paper_drawn
+from dpgnn.report.paper.charts import chart
+from dpgnn.report.paper.drawing import draw
+from dpgnn.report.paper.embedding import _panel as _embedded
+from dpgnn.report.paper.embedding import class_scores, embedding_panels
+from dpgnn.report.paper.figures import (
+    FigureSeries,
+    PaperFigure,
+    PaperFigures,
+    check_entries,
+    load_figures,
+    value_of,
+)
+from dpgnn.report.paper.missing import missing
+from dpgnn.report.paper.panels import panels_of
+from dpgnn.run.runner import RunInputs, run_one
+from dpgnn.study.study import load_study
+
+PAPERS = ("dpgnn", "drw", "dpar", "caribou")
+
+
+def figure(**changes: Any) -> PaperFigure:
+    stated: dict[str, Any] = {
+        "title": "A question", "places": ("alpha.random", "beta.public"), "x_log": True,
+        "series": (
+            FigureSeries(label="DP-GCN", entries=("dp_gcn", "dp_gcn-*")),
+            FigureSeries(label="DP-MLP", entries=("dp_mlp",)),
+            FigureSeries(label="MLP", entries=("mlp",)),
+        ),
+    }  # fmt: skip
+    return PaperFigure(**(stated | changes))
+
+
+def with_option(run: Run, **options: Any) -> Run:
+    entry = {**run.record.entry, "options": {**run.record.entry["options"], **options}}
+    return replace(run, record=replace(run.record, entry=entry))
+
+
+def swept(runs: list[Run], *names: str, repeats: int = 3) -> tuple[list[Run], StudyInfo]:
+    """dp_mlp at epsilon 8 on alpha, renamed with sweep values: NAME~width=W~depth=D."""
+    base = [
+        run
+        for run in runs
+        if run.name.startswith("alpha.random/dp_mlp/eps=8") and run.record.key["repeat"] < repeats
+    ]
+    made = []
+    for name in names:
+        options = {k: float(v) for k, v in (part.split("=") for part in name.split("~")[1:])}
+        for run in base:
+            changed = with_option(run, **options)
+            record = replace(changed.record, key={**run.record.key, "entry": name})
+            made.append(replace(changed, record=record))
+    info = StudyInfo(
+        name="toy", tier="S", config_path="toy.yaml", planned=tuple(run.name for run in made),
+        entries=tuple(EntryInfo(name=name, method="dp_mlp", mode="sound") for name in names),
+        other_entries=("dp_mlp~width=99",),
+    )  # fmt: skip
+    return made, info
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_maps_name_entries_and_places_of_their_study(paper: str) -> None:
+    stated = load_figures(paper)
+    assert stated is not None
+    assert stated.paper == paper
+    study = load_study(ROOT / f"workflow/studies/{paper}.yaml", "S")
+    info = StudyInfo(
+        name=paper, tier="S", config_path="", planned=(),
+        entries=tuple(
+            EntryInfo(name=name, method=entry.method, mode=entry.mode)
+            for name, entry in study.entries.items()
+        ),
+    )  # fmt: skip
+    check_entries(stated, info)
+    places = {
+        f"{name}.{setting}"
+        for name, dataset in study.config.datasets.items()
+        for setting in dataset.settings
+    }
+    for name, shown in stated.figures.items():
+        assert set(shown.places) <= places, name
+
+
+@pytest.mark.parametrize(
+    ("paper", "wanted"),
+    [
+        ("drw", {"F2", "exact"}),
+        ("dpar", {f"F{number}" for number in range(1, 13)}),
+        ("dpgnn", {"F2a", "F2b", "F2c", "F2d", "F3a", "F3b", "F4"}),
+        ("caribou", {"F3", *(f"F{number}" for number in range(5, 12))}),
+    ],
+)
+def test_every_figure_of_a_paper_has_its_target(paper: str, wanted: set[str]) -> None:
+    stated = load_figures(paper)
+    assert stated is not None
+    assert wanted <= set(stated.figures)
+
+
+def test_lines_hold_means_and_levels_of_the_cells(runs: list[Run], info: StudyInfo) -> None:
+    panels = panels_of(figure(), build_cells(runs, info))
+    assert [panel.title for panel in panels] == ["alpha", "beta"]
+    gcn, mlp, level = panels[0].lines
+    # the first pattern wins where two entries meet at one epsilon
+    assert [(p.x, p.mean) for p in gcn.points] == [
+        (1.0, pytest.approx(50)),
+        (8.0, pytest.approx(72)),
+    ]
+    assert gcn.points[0].n == 3
+    assert gcn.points[0].low == pytest.approx(50 - 2.48414, abs=1e-4)
+    assert [p.mean for p in mlp.points] == [pytest.approx(60), pytest.approx(70)]
+    assert level.level
+    assert level.free
+    assert level.points[0].mean == pytest.approx(80)
+
+
+def test_a_sweep_is_read_from_the_options_of_the_records(runs: list[Run]) -> None:
+    made, info = swept(runs, "dp_mlp~width=4", "dp_mlp~width=16")
+    one = figure(
+        x="options.width", epsilons=("8",),
+        series=(FigureSeries(label="DP-MLP", entries=("dp_mlp~width=*",)),),
+    )  # fmt: skip
+    (panel,) = panels_of(one, build_cells(made, info))
+    assert [p.x for p in panel.lines[0].points] == [4.0, 16.0]
+    made, info = swept(runs, "dp_mlp~width=4")
+    cells = build_cells(made, info)
+    assert panels_of(one, cells) == []  # one value of what is varied shows nothing
+
+
+def test_points_of_a_sweep_are_over_the_repeats_that_all_have(runs: list[Run]) -> None:
+    made, info = swept(runs, "dp_mlp~width=4", "dp_mlp~width=16")
+    fewer = [run for run in made if "=4/" in run.name or run.record.key["repeat"] < 2]
+    one = figure(
+        x="options.width", epsilons=("8",), places=("alpha.random",),
+        series=(FigureSeries(label="DP-MLP", entries=("dp_mlp~width=*",)),),
+    )  # fmt: skip
+    cells = build_cells(fewer, info)
+    assert [len(cell.scores) for cell in cells] == [3, 2]
+    (panel,) = panels_of(one, cells)
+    first, second = panel.lines[0].points
+    assert (first.n, second.n) == (2, 2)
+    assert first.mean == pytest.approx(second.mean)  # the same runs under two names
+
+
+def test_a_heat_map_has_rows_columns_and_a_condition(runs: list[Run]) -> None:
+    names = [f"dp_mlp~width={w}~depth={d}~lr={r}" for w in (4, 8) for d in (1, 2) for r in (0.1, 1)]
+    made, info = swept(runs, *names)
+    heat = figure(
+        kind="heat", x="options.width", row="options.depth", x_title="width", row_title="depth",
+        where={"options.lr": 0.1}, series=(FigureSeries(label="DP-MLP", entries=("dp_mlp~*",)),),
+    )  # fmt: skip
+    (panel,) = panels_of(heat, build_cells(made, info))
+    assert [(p.x, p.row) for p in panel.lines[0].points] == [(4, 1), (4, 2), (8, 1), (8, 2)]
+    picture = draw("heat", "heat", heat, [panel])
+    assert picture.png.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "wanted"),
+    [
+        ("epsilon", {}, 8.0),
+        ("options.a.b", {"a": {"b": 3}}, 3.0),
+        ("options.a.b * epsilon", {"a": {"b": 0.5}}, 4.0),
+        ("options.batch", {"batch": "full"}, 600.0),
+        ("options.none", {}, None),
+    ],
+)
+def test_values_of_axes(expression: str, options: dict[str, Any], wanted: float | None) -> None:
+    assert value_of(expression, options, "8", 600) == wanted
+
+
+def test_checkpoints_follow_the_epsilon_spent(
+    runs: list[Run], info: StudyInfo, tmp_path: Path
+) -> None:
+    placed = []
+    for run in runs:
+        folder = tmp_path / run.name
+        repeat = float(run.record.key["repeat"])
+        table = {"step": [1, 2], "epsilon": [2.0, 8.0], "test_accuracy": [0.2, 0.5 + 0.01 * repeat]}
+        write_parquet(folder / "history.parquet", pa.table(table))
+        placed.append(replace(run, folder=folder))
+    panel = panels_of(figure(kind="checkpoints"), build_cells(placed, info))[0]
+    gcn = panel.lines[0]
+    assert [p.x for p in gcn.points] == [2.0, 8.0]
+    assert gcn.points[1].mean == pytest.approx(51)
+    assert panel.x_title == "ε spent"
+    assert panel.lines[2].level
+
+
+def test_bars_show_steps_beside_scores(runs: list[Run], info: StudyInfo) -> None:
+    planned = [
+        replace(
+            run, record=replace(run.record, plan={"num_steps": 10 + len(run.record.key["entry"])})
+        )
+        for run in runs
+    ]
+    bars = figure(kind="bars", epsilons=("8",), y=("steps", "score"), places=("alpha.random",))
+    steps, scores = panels_of(bars, build_cells(planned, info))
+    assert [line.points[0].mean for line in steps.lines] == [16, 16, 13]
+    assert scores.lines[1].points[0].mean == pytest.approx(70)
+    assert steps.ticks == ((0.0, "DP-GCN"), (1.0, "DP-MLP"), (2.0, "MLP"))
+
+
+def test_what_is_missing_is_counted_and_named(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    few = [cell for cell in cells if cell.dataset == "alpha"]
+    shown = figure(places=("alpha.random", "beta.public", "gamma.public"))
+    extra = FigureSeries(label="Other", entries=("nobody",))
+    shown = replace(shown, series=(*shown.series, extra))
+    present, planned, reason = missing(shown, few, info, panels_of(shown, few))
+    # two of DP-GCN's entries meet at each budget, and the first is drawn
+    assert (present, planned) == (5, 14)
+    assert "2 recorded stand in no line" in reason
+    assert "not in tier S: Other" in reason
+    assert "on gamma.public" in reason
+    assert "7 cells planned, not run yet" in reason
+
+
+def test_panels_and_lines_that_are_not_drawn_are_named(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    fewer = [cell for cell in cells if (cell.dataset, cell.entry) != ("beta", "dp_mlp")]
+    shown = figure()
+    *_, reason = missing(shown, fewer, info, panels_of(shown, fewer))
+    assert "no DP-MLP on beta" in reason
+    made, info = swept(runs, "dp_mlp~width=4", "dp_mlp~width=16")
+    sweep = figure(
+        x="options.width", epsilons=("8",), places=("alpha.random",),
+        series=(FigureSeries(label="DP-MLP", entries=("dp_mlp~width=*",)),),
+    )  # fmt: skip
+    one = build_cells(made, info)[:1]
+    assert panels_of(sweep, one) == []
+    drawn, planned, reason = missing(sweep, one, info, [])
+    assert (drawn, planned) == (0, 2)
+    assert "no panel of alpha.random: what the figure varies has one value there" in reason
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "classes"])
+def test_every_kind_is_drawn_the_same_twice_and_has_an_interactive_form(
+    kind: Any, runs: list[Run], info: StudyInfo
+) -> None:
+    shown = figure(kind=kind, epsilons=("8",))
+    panels = panels_of(shown, build_cells(runs, info))
+    first, second = (draw("name", "title", shown, panels) for _ in range(2))
+    assert first.png == second.png
+    assert first.svg == second.svg
+    assert "alpha" in first.alt
+    made = chart("name", shown, panels)
+    assert len(made.panels) == len(panels)
+    assert json.dumps([spec for _, spec in made.panels])
+    assert {row["entry"] for row in made.legend} == {"DP-GCN", "DP-MLP", "MLP"}
+
+
+def test_a_study_of_a_paper_gets_its_figures_and_their_table(
+    runs: list[Run], info: StudyInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    absent = figure(series=(FigureSeries(label="None", entries=("later",)),))
+    stated = PaperFigures(paper="toy", figures={"F1": figure(), "F2": absent})
+    monkeypatch.setattr(paper_drawn, "load_figures", lambda paper: stated)
+    info = replace(info, paper="toy", other_entries=("later",))
+    drawn, (table,) = paper_drawn.paper_figures(
+        info, build_cells(runs, info), Paths(results=tmp_path)
+    )
+    assert [picture.name for picture, _ in drawn] == ["paper-toy-F1"]
+    assert [row["figure"] for row in table.rows] == ["F1", "F2"]
+    assert table.rows[1]["reason"] == "not in tier S: None"
+    assert table.name == "paper-toy-figures"
+
+
+def test_an_entry_that_no_study_has_is_refused(runs: list[Run], info: StudyInfo) -> None:
+    wrong = figure(series=(FigureSeries(label="x", entries=("nope-*",)),))
+    with pytest.raises(ConfigError, match=r"figures\.F1: 'nope-\*' matches no entry"):
+        check_entries(PaperFigures(paper="toy", figures={"F1": wrong}), info)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"places": ["alpha"]}, "must be DATASET.SETTING"),
+        ({"y": ["speed"]}, "unknown quantity 'speed'"),
+        ({"x": "width"}, "must be epsilon or options.PATH"),
+        ({"kind": "heat"}, "row must be given for kind heat"),
+        ({"kind": "pie"}, "kind must be one of"),
+    ],
+)
+def test_mistakes_in_a_map_name_file_and_key(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    stated = {"title": "t", "places": ["a.b"], "series": [{"label": "x", "entries": ["mlp"]}]}
+    text = yaml.safe_dump({"paper": "toy", "figures": {"F1": stated | change}})
+    (tmp_path / "toy.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_figures("toy", tmp_path)
+    assert load_figures("other", tmp_path) is None
+
+
+def test_maps_are_files_of_the_package() -> None:
+    found = {path.stem for path in (data_folder() / "papers" / "figures").glob("*.yaml")}
+    assert found == set(PAPERS)
+
+
+def test_scores_made_again_from_released_weights_are_those_of_the_run(tmp_path: Path) -> None:
+    graph = two_community_graph(60)
+    split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    paths = Paths(results=tmp_path)
+    save_graph(graph, paths.graph("two"))
+    write_split(paths.split("two", "random", 0), split, num_nodes=graph.num_nodes)
+    method = methods.get("mlp")
+    entry = Entry(
+        name="mlp", method="mlp", mode="nonprivate", privacy_unit=None, relation=None,
+        options=strict.read(method.config, {"training": {"num_epochs": 20}}),
+    )  # fmt: skip
+    key = {
+        "study": "toy", "dataset": "two", "setting": "random", "entry": "mlp", "epsilon": "inf",
+        "repeat": 0,
+    }  # fmt: skip
+    inputs = RunInputs(
+        key=key, entry=entry, epsilon=math.inf, delta=1e-3, graph=graph, split=split,
+        prepared=None, hashes={},
+    )  # fmt: skip
+    record = run_one(inputs, tmp_path / "run", work=None)
+    found = class_scores(Run(record=record, folder=tmp_path / "run"), paths)
+    assert found is not None
+    logits, y = found
+    right = float((logits.argmax(axis=1) == y).mean())
+    assert right == pytest.approx(record.metrics["test"]["accuracy"])
+
+
+def test_an_embedding_keeps_the_classes_apart(
+    runs: list[Run], info: StudyInfo, tmp_path: Path
+) -> None:
+    shown = figure(kind="embedding", epsilons=("8",), x_log=False)
+    cells: list[Cell] = build_cells(runs, info)
+    assert embedding_panels(shown, cells, Paths(results=tmp_path)) == []  # no weights on disk
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 20)
+    panel = _embedded("scores", np.eye(3)[y] * 9 + rng.normal(0, 0.3, (60, 3)), y)
+    assert [line.label for line in panel.lines] == ["class 0", "class 1", "class 2"]
+    spots = [np.array([(p.x, p.mean) for p in line.points]) for line in panel.lines]
+    middles = np.array([spot.mean(axis=0) for spot in spots])
+    for own, spot in enumerate(spots):
+        nearest = np.linalg.norm(spot[:, None] - middles[None], axis=2).argmin(axis=1)
+        assert (nearest == own).mean() > 0.9
+    made = chart("tsne", shown, [panel])
+    assert [row["label"] for row in made.legend] == ["class 0", "class 1", "class 2"]
+    assert draw("tsne", "t", shown, [panel]).png

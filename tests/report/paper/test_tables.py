@@ -1,0 +1,329 @@
+"""A paper's values beside ours: mapping, differences, verdicts, and a reason in every empty cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpgnn.core import config as strict
+from dpgnn.core.config import ConfigError
+from dpgnn.data.raw.sources import data_folder
+from dpgnn.records.cells import build_cells
+from dpgnn.records.frame import Run
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.paper.map import PaperMap, load_map, read_numbers
+from dpgnn.report.paper.tables import paper_tables, values_first, verdict_of
+from dpgnn.report.tables.table import Table, to_markdown
+
+NUMBERS = [
+    {
+        "table": "T1",
+        "dataset": "Alpha",
+        "method": "DP-GCN",
+        "epsilon": "8",
+        "mean": "77.0",
+        "std": "0.5",
+    },
+    {"table": "T1", "dataset": "Alpha", "method": "MLP", "epsilon": "", "mean": "85.0", "std": ""},
+    {"table": "T1", "dataset": "Gamma", "method": "MLP", "epsilon": "", "mean": "50.0", "std": "1"},
+    {
+        "table": "T1",
+        "dataset": "Alpha",
+        "method": "Other",
+        "epsilon": "",
+        "mean": "10.0",
+        "std": "1",
+    },
+    {
+        "table": "T1",
+        "dataset": "Alpha",
+        "method": "DP-GCN",
+        "epsilon": "2",
+        "mean": "60.0",
+        "std": "1",
+    },
+    {
+        "table": "T2",
+        "dataset": "Alpha",
+        "method": "GCN",
+        "epsilon": "",
+        "mean": "90.2",
+        "std": "0.3",
+    },
+]
+MAP: dict[str, Any] = {
+    "paper": "toy",
+    "tables": {
+        "T1": {
+            "where": {"table": "T1"},
+            "title": "Accuracy",
+            "setting": "random",
+            "scale": 0.01,
+            "datasets": {"Alpha": "alpha"},
+            "unavailable": {"Gamma": "the raw files cannot be had here"},
+            "rules": [
+                {"where": {"method": "DP-GCN"}, "entry": "dp_gcn-paper"},
+                {"where": {"method": "MLP"}, "entry": "mlp", "note": "the width is not stated"},
+            ],
+        },
+        "T2": {
+            "where": {"table": "T2"},
+            "setting": "random",
+            "scale": 0.01,
+            "datasets": {"Alpha": "alpha"},
+            "rules": [{"where": {"method": ["GCN", "SAGE"]}, "entry": "gcn"}],
+        },
+    },
+}
+
+
+def make(mapping: dict[str, Any], runs: list[Run], info: StudyInfo) -> list[Table]:
+    return paper_tables(
+        strict.read(PaperMap, mapping), NUMBERS, build_cells(runs, info), runs, info
+    )
+
+
+def test_values_stand_beside_each_other_with_difference_and_verdict(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    first = make(MAP, runs, info)[0]
+    row = first.rows[0]
+    assert (row["paper_mean"], row["paper_std"]) == (pytest.approx(0.77), pytest.approx(0.005))
+    assert row["our_mean"] == pytest.approx(0.78)
+    assert row["difference"] == pytest.approx(0.01)
+    # |1.0 point| <= 2 sqrt(1.0^2 + 0.5^2) = 2.24 points
+    assert row["verdict"] == "within spread"
+    assert "| Alpha | DP-GCN | – | 8 | 77.0 ± 0.5 | 78.0 ± 1.0 | 3 | +1.0 | within spread |" in (
+        to_markdown(first)
+    )
+
+
+def test_a_value_outside_names_the_ambiguity(runs: list[Run], info: StudyInfo) -> None:
+    # 80.0 against 85.0; the paper's missing spread is taken as ours: 2 sqrt(2) = 2.83 points < 5
+    row = make(MAP, runs, info)[0].rows[1]
+    assert (row["verdict"], row["reason"]) == ("outside", "the width is not stated")
+
+
+def test_a_value_outside_says_which_other_reading_closes_it(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    mlp = MAP["tables"]["T1"]["rules"][1]
+    mapping = {
+        **MAP,
+        "tables": {
+            "T1": {**MAP["tables"]["T1"], "rules": [{**mlp, "alternatives": ["mlp", "gcn*"]}]}
+        },
+    }
+    numbers = [dict(row) for row in NUMBERS]
+
+    def reason(paper: str) -> tuple[str, str]:
+        numbers[1] |= {"mean": paper}
+        tables = paper_tables(
+            strict.read(PaperMap, mapping), numbers, build_cells(runs, info), runs, info
+        )
+        return tables[0].rows[1]["verdict"], tables[0].rows[1]["reason"]
+
+    # only a reading that is nearer than ours explains anything
+    # MLP 80.0, GCN 90.0, both with a deviation of one point
+    assert reason("92.0") == ("outside", "the width is not stated; within spread with gcn (90.0)")
+    assert reason("10.0") == (
+        "outside",
+        "the width is not stated; no other reading that ran comes nearer (of 1)",
+    )
+    assert reason("100.0") == (
+        "outside",
+        "the width is not stated; no other reading that ran closes it (nearest gcn, 90.0, of 1)",
+    )
+    assert reason("80.5") == ("within spread", "")
+
+
+def test_every_row_of_the_paper_is_there_and_empty_ones_say_why(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    rows = make(MAP, runs, info)[0].rows
+    assert len(rows) == 5
+    reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
+    assert reasons == [
+        "the raw files cannot be had here",
+        "no entry of this study stands for it",
+        "not in tier S: alpha.random/dp_gcn-paper/eps=2",
+    ]
+
+
+def test_a_failed_run_gives_its_reason(runs: list[Run], info: StudyInfo) -> None:
+    failed = [
+        replace(run, record=replace(run.record, status="failed", reason="plan: no budget"))
+        if run.record.key["entry"] == "mlp"
+        else run
+        for run in runs
+    ]
+    row = make(MAP, failed, info)[0].rows[1]
+    assert (row["verdict"], row["reason"]) == ("not available", "failed: plan: no budget")
+    missing = [run for run in runs if run.record.key["entry"] != "mlp"]
+    assert make(MAP, missing, info)[0].rows[1]["reason"] == "planned, not run yet"
+
+
+def test_one_repeat_against_no_stated_spread_says_so(runs: list[Run], info: StudyInfo) -> None:
+    single = [run for run in runs if run.record.key["repeat"] == 0]
+    row = make(MAP, single, info)[0].rows[1]
+    assert (row["verdict"], row["reason"]) == (
+        "no spread known",
+        "one repeat; the width is not stated",
+    )
+
+
+def test_rows_are_told_apart_by_width_where_a_table_has_several(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    found = []
+    for widths in (("256", "512"), ("256", "256")):
+        numbers = [
+            {**row, "layers": "2", "width": width}
+            for row, width in zip((NUMBERS[1], NUMBERS[1]), widths)
+        ]
+        mapping = strict.read(PaperMap, {**MAP, "tables": {"T1": MAP["tables"]["T1"]}})
+        rows = paper_tables(mapping, numbers, build_cells(runs, info), runs, info)[0].rows
+        found.append([row["detail"] for row in rows])
+    assert found == [["2 layers, width 256", "2 layers, width 512"], ["2 layers", "2 layers"]]
+
+
+def test_a_rule_may_list_several_values(runs: list[Run], info: StudyInfo) -> None:
+    row = make(MAP, runs, info)[1].rows[0]
+    assert row["difference"] == pytest.approx(-0.002)
+
+
+def test_a_row_of_a_searched_grid_takes_the_entry_that_validates_best(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    def with_val(run: Run, value: float) -> Run:
+        metrics = {**run.record.metrics, "val": {"accuracy": value, "micro_f1": value}}
+        return replace(run, record=replace(run.record, metrics=metrics))
+
+    rule = {"where": {"method": "MLP"}, "select": ["mlp", "gcn*"], "note": "a grid"}
+    table = {**MAP["tables"]["T1"], "rules": [rule]}
+    for better, other in (("mlp", "gcn"), ("gcn", "mlp")):
+        scored = [with_val(run, 0.9 if run.record.key["entry"] == better else 0.1) for run in runs]
+        row = make({**MAP, "tables": {"T1": table}}, scored, info)[0].rows[1]
+        assert (row["entry"], row["candidates"]) == (better, 2), other
+    without = [
+        replace(r, record=replace(r.record, metrics={"test": r.record.metrics["test"]}))
+        for r in runs
+    ]
+    row = make({**MAP, "tables": {"T1": table}}, without, info)[0].rows[1]
+    assert row["verdict"] == "not available"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"entry": "nope"}, "unknown entry 'nope'"),
+        ({"entry": "", "unavailable": ""}, "one of entry, select or unavailable"),
+        ({"select": ["gcn*"]}, "one of entry, select or unavailable"),
+        ({"entry": "", "select": ["none-such*"]}, "'none-such\\*' matches no entry"),
+        ({"alternatives": ["none-such*"]}, "alternatives: 'none-such\\*' matches no entry"),
+        ({"where": {"colour": "red"}}, "no column colour"),
+        ({"entrie": "mlp"}, "entrie"),
+    ],
+)
+def test_a_wrong_map_is_refused_with_the_key(
+    change: dict[str, Any], message: str, runs: list[Run], info: StudyInfo
+) -> None:
+    rule = {**MAP["tables"]["T1"]["rules"][0], **change}
+    table = {**MAP["tables"]["T1"], "rules": [rule]}
+    with pytest.raises(ConfigError, match=message):
+        make({**MAP, "tables": {"T1": table}}, runs, info)
+
+
+def test_a_row_of_a_data_set_that_was_not_at_hand_says_so(runs: list[Run], info: StudyInfo) -> None:
+    rows = make({**MAP, "absent": {"alpha": "no raw files", "beta": "never said"}}, runs, info)[
+        0
+    ].rows
+    reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
+    assert "not in tier S: alpha.random/dp_gcn-paper/eps=2; no raw files" in reasons
+    assert not [row for row in rows if "never said" in row.get("reason", "")]
+
+
+def test_an_entry_of_another_tier_may_stand_in_a_map(runs: list[Run], info: StudyInfo) -> None:
+    rule = {**MAP["tables"]["T1"]["rules"][0], "entry": "large"}
+    table = {**MAP["tables"]["T1"], "rules": [rule]}
+    known = replace(info, other_entries=("large",))
+    row = make({**MAP, "tables": {"T1": table}}, runs, known)[0].rows[0]
+    assert row["verdict"] == "not available"
+    assert f"not in tier {info.tier}" in row["reason"]
+
+
+def test_a_table_that_matches_no_row_is_refused(runs: list[Run], info: StudyInfo) -> None:
+    table = {**MAP["tables"]["T1"], "where": {"table": "T9"}}
+    with pytest.raises(ConfigError, match=r"tables\.T9\.where matches no row"):
+        make({**MAP, "tables": {"T9": table}}, runs, info)
+
+
+@pytest.mark.parametrize(
+    ("difference", "ours", "paper", "verdict"),
+    [
+        (0.02, 0.01, 0.0, "within spread"),
+        (0.021, 0.01, 0.0, "outside"),
+        (-0.028, 0.01, 0.01, "within spread"),
+        (0.029, 0.01, None, "outside"),
+        (0.5, None, None, "no spread known"),
+    ],
+)
+def test_verdicts_follow_the_stated_rule(
+    difference: float, ours: float | None, paper: float | None, verdict: str
+) -> None:
+    assert verdict_of(difference, ours, paper) == verdict
+
+
+def test_a_value_that_was_rounded_to_ours_is_not_outside(runs: list[Run], info: StudyInfo) -> None:
+    """A predictor that never changes has no spread; the paper's 52.2 may be 52.24."""
+    assert verdict_of(0.0005, 0.0, 0.0, rounding=0.0005) == "within spread"
+    assert verdict_of(0.0006, 0.0, 0.0, rounding=0.0005) == "outside"
+    # one test node of ours may be all that separates two values without spread
+    assert verdict_of(0.005, 0.0, 0.0, resolution=0.005) == "within spread"
+    assert verdict_of(0.0056, 0.0, 0.0, rounding=0.0005, resolution=0.005) == "outside"
+    # a spread that is known and larger is not widened by it
+    assert verdict_of(0.05, 0.02, 0.0, resolution=0.02) == "outside"
+    # of a table's values, the one with most decimals says how they were rounded
+    first, second = (table.rows[0] for table in make(MAP, runs, info))
+    assert (first["rounding"], second["rounding"]) == (pytest.approx(5e-4), pytest.approx(5e-4))
+
+
+def test_a_paper_without_a_map_says_which_file_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data/papers/maps/none\.yaml"):
+        load_map("none", tmp_path)
+
+
+def test_a_map_file_is_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text("paper: toy\ntables: {T1: {where: {}, settings: x, rules: []}}\n", "utf-8")
+    with pytest.raises(ConfigError, match="settings"):
+        load_map("toy", tmp_path)
+
+
+def test_the_papers_numbers_have_the_columns_maps_rely_on() -> None:
+    rows = read_numbers("paper_numbers.csv")
+    assert {"paper", "table", "dataset", "method", "epsilon", "mean", "std"} <= set(rows[0])
+    assert {row["paper"] for row in rows} == {"dpgnn", "drw", "dpar"}
+
+
+def test_every_map_in_the_repository_is_well_formed() -> None:
+    folder = data_folder() / "papers" / "maps"
+    for path in sorted(folder.glob("*.yaml")) if folder.exists() else []:
+        mapping = load_map(path.stem)
+        assert mapping.paper == path.stem
+        assert read_numbers(mapping.source)
+
+
+def test_rows_with_a_value_come_first_and_budgets_by_size() -> None:
+    base = {"method": "m", "detail": ""}
+    rows = [
+        {**base, "dataset": "a", "epsilon": "16", "verdict": "within spread"},
+        {**base, "dataset": "b", "epsilon": "1", "verdict": "not available"},
+        {**base, "dataset": "a", "epsilon": "2", "verdict": "outside"},
+        {**base, "dataset": "b", "epsilon": "", "verdict": "within spread"},
+    ]
+    table = Table(name="t", title="", caption="", columns=(), rows=rows)
+    assert [row["epsilon"] for row in values_first(table).rows] == ["2", "16", "", "1"]

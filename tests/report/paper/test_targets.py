@@ -1,0 +1,81 @@
+"""Targets: every table and figure of a paper has a command, of a tier that has the paper's own places."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from dpgnn.cli.report import describe
+from dpgnn.methods import TABLE
+from dpgnn.report.pages.docs_methods import PAGES, method_line
+from dpgnn.report.paper.targets import target_lines
+from dpgnn.study.study import load_study
+
+
+@pytest.fixture(scope="module")
+def lines() -> dict[tuple[str, str], str]:
+    """(first word of the paper, label) -> line."""
+    infos = []
+    for name in ("dpgnn", "caribou"):
+        path = Path("workflow") / "studies" / f"{name}.yaml"
+        infos.append(describe(load_study(ROOT / path), path, ROOT))
+    further = {"caribou": [("paper-caribou-VII-X", "caribou VII to X: time and memory")]}
+    found = {}
+    for line in target_lines(infos, {}, further):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4:
+            label = cells[1].removeprefix("[").partition("]")[0].partition(" ")[0]
+            found[cells[0].partition(" ")[0], label] = line
+    return found
+
+
+@pytest.mark.parametrize(
+    ("paper", "label", "tier"),
+    [
+        ("DP-GNN", "T1", "L"),  # ogbn graphs and Reddit
+        ("DP-GNN", "F2a", "L"),  # a stand-in is at hand, the paper's graph is not
+        ("DP-GNN", "F2-here", "M"),
+        ("CARIBOU", "mean-chains", "M"),
+        ("CARIBOU", "mean", "L"),
+    ],
+)
+def test_a_command_names_a_tier_that_has_the_places(
+    lines: dict[tuple[str, str], str], paper: str, label: str, tier: str
+) -> None:
+    study = {"DP-GNN": "dpgnn", "CARIBOU": "caribou"}[paper]
+    assert f"`.venv/bin/dpgnn run {study} --tier {tier}`" in lines[paper, label]
+
+
+def test_tables_besides_values_have_their_line(lines: dict[tuple[str, str], str]) -> None:
+    assert lines["CARIBOU", "VII-X"].split("|")[3].strip() == "time and memory"
+    assert "(results/caribou.md#paper-caribou-VII-X)" in lines["CARIBOU", "VII-X"]
+    assert "[XI](attacks.md)" in lines["CARIBOU", "XI"]
+    assert (
+        "`.venv/bin/dpgnn attack --study workflow/studies/attacks.yaml`" in lines["CARIBOU", "XI"]
+    )
+
+
+def test_tables_of_options_lead_to_the_papers_values_and_to_our_file(
+    lines: dict[tuple[str, str], str],
+) -> None:
+    with open(ROOT / "data" / "papers" / "paper_hparams.csv", encoding="utf-8", newline="") as file:
+        stated = {(row["paper"], row["table"]) for row in csv.DictReader(file)}
+    for table in ("T9", "T10", "T11", "T12"):
+        assert ("dpgnn", table) in stated
+        assert f"[{table}](../data/papers/paper_hparams.csv)" in lines["DP-GNN", table]
+        assert "(../workflow/studies/dpgnn.yaml)" in lines["DP-GNN", table]
+    assert "[T7](data_statistics.md#dpgnn)" in lines["DP-GNN", "T7"]
+
+
+def test_every_page_of_a_method_belongs_to_its_methods() -> None:
+    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*PAGES}
+    assert {name for of in PAGES.values() for name in of} == {*TABLE} - {"mlp", "gcn"}
+    path = Path("workflow") / "studies" / "dpar.yaml"
+    line = method_line([describe(load_study(ROOT / path), path, ROOT)], "../")
+    assert "[dpar](../methods/dpar.md)" in line
+    assert "[gap](../methods/gap.md)" in line
+    assert "caribou" not in line
+    assert method_line([]).count(".md)") == len(PAGES)

@@ -1,0 +1,64 @@
+"""The tables of runs: without a result, their cost, their data, all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import write_json
+from dpgnn.records.cells import build_cells
+from dpgnn.records.frame import Run
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.tables.run_tables import cost_table, datasets_table, runs_table, status_table
+from dpgnn.report.tables.table import to_csv
+
+
+def failed(run: Run, status: str = "failed", reason: str = "plan: epsilon is too small") -> Run:
+    return replace(run, record=replace(run.record, status=status, reason=reason))  # type: ignore[arg-type]
+
+
+def test_the_status_table_tells_failed_missing_unavailable_and_released_apart(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    released = replace(runs[3], record=replace(runs[3].record, metrics={}))
+    changed = [
+        failed(runs[0]),
+        failed(runs[1], "not-available", "no raw files"),
+        released,
+        *runs[4:],
+    ]
+    table = status_table(changed, info)
+    found = {(row["entry"], row["repeats"]): row["status"] for row in table.rows}
+    assert found == {
+        ("mlp", "0"): "failed",
+        ("mlp", "1"): "not-available",
+        ("mlp", "2"): "not run",
+        ("gcn", "0"): "released",
+    }
+
+
+def test_costs_are_sums_over_the_runs_of_an_entry(runs: list[Run], info: StudyInfo) -> None:
+    rows = cost_table(build_cells(runs, info), info).rows
+    row = next(row for row in rows if (row["dataset"], row["entry"]) == ("alpha", "dp_mlp"))
+    assert (row["runs"], row["total_seconds"], row["max_seconds"]) == (6, 18.0, 4.0)
+
+
+def test_data_sets_have_the_counts_of_their_graph_and_of_the_runs(
+    tmp_path: Path, runs: list[Run]
+) -> None:
+    meta = {"num_nodes": 1000, "num_edges": 4000, "num_features": 4, "num_classes": 3}
+    origin = {"licence": "CC0", "version": "1", "citation": "someone2020"}
+    path = tmp_path / "graphs" / "alpha" / "graph.json"
+    write_json(path, meta | {"task": "multiclass", "provenance": origin})
+    rows = datasets_table(runs, Paths(results=tmp_path)).rows
+    assert [row["dataset"] for row in rows] == ["alpha", "beta"]
+    assert (rows[0]["num_edges"], rows[0]["licence"], rows[0]["num_test"]) == (4000, "CC0", "200")
+    # without its graph's file, what the records say
+    assert (rows[1]["num_nodes"], rows[1]["num_edges"], rows[1]["num_train"]) == (1000, None, "600")
+
+
+def test_every_run_is_a_row_of_the_table_of_runs(runs: list[Run]) -> None:
+    lines = to_csv(runs_table([failed(runs[0]), *runs[1:]])).splitlines()
+    assert len(lines) == 61
+    assert "plan: epsilon is too small" in lines[1]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpgnn.core import locks
+from dpgnn.study import driver, progress
+
+
+def test_a_study_is_found_by_name_or_file(repository: Path, tmp_path: Path) -> None:
+    assert driver.study_file("quick", root=repository) == Path("config.yaml")
+    found = driver.study_file("baselines", root=repository)
+    assert found == Path("workflow/studies/baselines.yaml")
+    assert driver.study_file("config.yaml", root=repository) == Path("config.yaml")
+    for name in (repository / "config.yaml", "./config.yaml", "docs/../config.yaml"):
+        assert driver.study_file(str(name), root=repository) == Path("config.yaml")
+    outside = tmp_path / "study.yaml"
+    outside.touch()
+    assert driver.study_file(str(outside), root=repository) == outside
+    with pytest.raises(ValueError, match=r"study must be a YAML file or one of quick, .*baselines"):
+        driver.study_file("nope", root=repository)
+
+
+def run_of(snakemake: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """`run_snakemake` with a program of our own in Snakemake's place."""
+    (root / "python").write_text(f"#!/bin/sh\n{snakemake}\n")
+    (root / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(root / "python"))
+    return driver.run_snakemake(
+        Path("config.yaml"), tier="S", device="cpu", targets=[], extra=["-n"], root=root
+    )
+
+
+def test_the_command_line_of_snakemake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_of('echo "$@" > called; exit 3', tmp_path, monkeypatch) == 3
+    assert (tmp_path / "called").read_text() == (
+        "-m snakemake -n --config study=config.yaml tier=S device=cpu --\n"
+    )
+
+
+def test_ctrl_c_is_left_to_snakemake_and_sigterm_is_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a terminal's Ctrl-C reaches both; killing Snakemake then would leave its jobs in the queue
+    waits = "trap 'exit 7' TERM; kill -INT $PPID; sleep 0.5; kill -TERM $PPID; sleep 5 & wait"
+    assert run_of(waits, tmp_path, monkeypatch) == 7
+
+
+def test_the_lock_of_a_killed_run_is_removed_and_causes_are_shown_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".snakemake" / "locks").mkdir(parents=True)
+    (tmp_path / ".snakemake" / "locks" / "0.input.lock").touch()
+    (tmp_path / "logs" / "train").mkdir(parents=True)
+    code = 'echo "$@" >> called; test "$3" = --unlock && exit 0; echo "error: y" > logs/train/a.log; exit 1'
+    assert run_of(code, tmp_path, monkeypatch) == 1
+    assert "--unlock" in (tmp_path / "called").read_text().splitlines()[0]
+    *_, cause, remedy = capfd.readouterr().err.splitlines()
+    assert cause == "failed: logs/train/a.log: error: y"
+    assert remedy.startswith("after the cause is gone")
+
+
+def claims(root: Path) -> subprocess.CompletedProcess[str]:
+    """A process that claims the folder as Snakemake does."""
+    code = "from pathlib import Path; from dpgnn.study.driver import claim; claim(Path())"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_snakemake_started_by_hand_is_refused_while_a_run_is_going_on(tmp_path: Path) -> None:
+    assert claims(tmp_path).returncode == 0
+    lock = progress.workflow_lock(tmp_path)
+    with locks.exclusive(lock):
+        assert claims(tmp_path).returncode == 0  # we are its parent, as `dpgnn run` is Snakemake's
+        lock.write_text(lock.read_text().replace(str(os.getpid()), str(os.getppid())))
+        refused = claims(tmp_path)
+    assert refused.returncode != 0
+    assert f"another run works in this folder (process {os.getppid()} on" in refused.stderr
+
+
+def test_what_a_killed_write_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    kept = ("graphs/a/.snakemake_timestamp", "graphs/a/nodes.parquet", "splits/.gitignore")
+    left = ("graphs/a/.nodes.parquet.ab_1cd2e", "graphs/a/.new.k2j3h4g5/nodes.parquet")
+    for name in (*kept, *left):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert len(driver.remove_unfinished(tmp_path)) == 2
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == set(kept)

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from pathlib import Path
+
+from helpers import TOY
+
+from dpgnn.core import locks
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import sha256_json, write_json
+from dpgnn.records.archive import write_archive
+from dpgnn.run.runner import config_of
+from dpgnn.study import progress
+from dpgnn.study.study import RunKey, Study, resolve
+from dpgnn.study.wanted import Wanted, code_of
+from dpgnn.study.workflow import attack_files, run_logs
+
+STUDY = resolve(TOY)
+GROUPED = resolve({**TOY, "epsilons": ["1", "4", "8"], "runs_per_job": 2})
+
+
+def stated(study: Study, key: RunKey) -> dict[str, str]:
+    """What a run's record says of its configuration and code, if it is made now."""
+    config = config_of(Wanted(study).inputs(key))
+    return {"config_sha256": sha256_json(config), "code_sha256": code_of(study, key.entry)}
+
+
+def finish(study: Study, number: int, root: Path, seconds: float) -> None:
+    """Leave the record of a study's run as if it had taken some seconds."""
+    folder = root / "results" / "studies" / study.name / "runs" / study.keys[number].folder
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(json.dumps(stated(study, study.keys[number])))
+    (folder / "resources.json").write_text(json.dumps({"seconds": seconds}))
+
+
+def write_log(study: Study, number: int, root: Path, text: str) -> Path:
+    log = root / run_logs(study)[study.keys[number]]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text)
+    return log
+
+
+def test_an_estimate_takes_each_entrys_own_time(tmp_path: Path) -> None:
+    assert "no time measured yet" in progress.estimate(STUDY, root=tmp_path)
+    finish(STUDY, 0, tmp_path, 7200.0)
+    text = progress.estimate(STUDY, root=tmp_path)
+    assert f"{STUDY.keys[0].dataset}: 3 runs, 6.00 hours (2 runs guessed from others)\n" in text
+    assert "about 6.00 hours on one core" in text
+    finish(STUDY, 1, tmp_path, 3600.0)
+    finish(STUDY, 2, tmp_path, 1800.0)
+    text = progress.estimate(STUDY, root=tmp_path)
+    assert f"{STUDY.keys[0].dataset}: 3 runs, 3.50 hours\n" in text
+    assert "\n3.50 hours on one core" in text
+
+
+def test_an_estimate_in_a_fresh_folder_takes_the_committed_records_time(tmp_path: Path) -> None:
+    archive = tmp_path / "docs" / "reference" / STUDY.name / "runs.parquet"
+    texts = {key.folder: ("{}", json.dumps({"seconds": 3600.0})) for key in STUDY.keys}
+    write_archive(archive, texts)
+    assert "\n3.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    finish(STUDY, 0, tmp_path, 7200.0)
+    assert "\n4.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    archive.write_bytes(archive.read_bytes()[:50])
+    assert "about 6.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+
+
+def test_status_and_estimate_count_audits_and_attacks(tmp_path: Path) -> None:
+    (run, *_) = STUDY.keys
+    config = dataclasses.replace(STUDY.config, attacks=(run.folder,))
+    study = dataclasses.replace(STUDY, config=config)
+    assert "attacks" not in progress.status(STUDY, root=tmp_path)
+    assert "attacks: 0 of 3 done" in progress.status(study, root=tmp_path)
+    assert "besides 0 audits, about a minute each, and 3 attacks" in progress.estimate(
+        study, root=tmp_path
+    )
+    made, broken, _ = attack_files(study, Paths())
+    write_json(tmp_path / made, {})
+    log = tmp_path / "logs" / "attack" / study.name / broken.with_suffix(".log").name
+    log.parent.mkdir(parents=True)
+    log.write_text("asked 1\ndpgnn attack: error: x must be finite\n")
+    text = progress.status(study, root=tmp_path)
+    assert "attacks: 1 of 3 done" in text
+    assert f"failed: {broken.name} ({log}): dpgnn attack: error: x must be finite" in text
+
+
+def test_status_counts_done_running_failed_left_and_hours(tmp_path: Path) -> None:
+    _, failed, left = STUDY.keys
+    finish(STUDY, 0, tmp_path, 7200.0)
+    log = write_log(STUDY, 1, tmp_path, "step 1\ndpgnn train: error: x must be finite\n")
+    text = progress.status(STUDY, root=tmp_path)
+    assert "3 runs, 1 done, 0 running, 1 failed, 1 left" in text
+    assert f"failed: {failed.folder} ({log}): dpgnn train: error: x must be finite" in text
+    assert "hours left on" in text
+    assert "no run is going on in this folder" in text
+    with (
+        locks.exclusive(progress.workflow_lock(tmp_path)),
+        locks.exclusive(progress.run_lock(tmp_path / "work", STUDY.name, left.folder)),
+    ):
+        text = progress.status(STUDY, root=tmp_path)
+        assert "3 runs, 1 done, 1 running, 1 failed, 0 left" in text
+        assert "a run is going on in this folder" in text
+    assert "0 running" in progress.status(STUDY, root=tmp_path)
+
+
+def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
+    finish(STUDY, 0, tmp_path, 1.0)
+    finish(STUDY, 1, tmp_path, 1.0)
+    folder = tmp_path / "results" / "studies" / "quick" / "runs" / STUDY.keys[1].folder
+    failed = {"status": "failed", "reason": "plan: too small"}
+    (folder / "record.json").write_text(json.dumps(stated(STUDY, STUDY.keys[1]) | failed))
+    text = progress.status(STUDY, root=tmp_path)
+    assert "2 done (1 without a result; the report says why), 0 running, 0 failed, 1 left" in text
+    assert f"no result: {STUDY.keys[1].folder}: plan: too small" in text
+    lines = list(progress.empty_runs(STUDY.keys, STUDY, root=tmp_path))
+    assert lines[0].startswith("1 runs have no result")
+    assert lines[1] == f"no result: {STUDY.keys[1].folder}: plan: too small"
+    assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
+
+
+def test_records_of_another_configuration_or_code_are_not_done(tmp_path: Path) -> None:
+    for number in range(3):
+        finish(STUDY, number, tmp_path, 3600.0)
+    assert "3 runs, 3 done, 0 running, 0 failed, 0 left" in progress.status(STUDY, root=tmp_path)
+    toy = copy.deepcopy(TOY)
+    toy["entries"]["dp_mlp"]["options"]["width"] = 5
+    wider = resolve(toy)
+    text = progress.status(wider, root=tmp_path)
+    said = "1 done, 2 of another configuration or code, 0 running, 0 failed, 0 left"
+    assert f"3 runs, {said}" in text
+    assert "hours left on" in text
+    path = (
+        tmp_path / "results" / "studies" / "quick" / "runs" / wider.keys[0].folder / "record.json"
+    )
+    path.write_text(json.dumps(stated(wider, wider.keys[0]) | {"code_sha256": "0" * 64}))
+    assert "0 done, 3 of another configuration or code" in progress.status(wider, root=tmp_path)
+    # one that is made again, or that failed, is not of the past
+    with locks.exclusive(progress.run_lock(tmp_path / "work", "quick", wider.keys[1].folder)):
+        write_log(wider, 2, tmp_path, "dpgnn train: error: x must be finite\n")
+        text = progress.status(wider, root=tmp_path)
+    assert "0 done, 1 of another configuration or code, 1 running, 1 failed, 0 left" in text
+
+
+def test_a_run_that_would_be_a_second_release_is_refused_not_left(tmp_path: Path) -> None:
+    releases = {**copy.deepcopy(TOY), "randomness": "release"}
+    study = resolve(releases)
+    private, plain = study.keys[1], study.keys[0]
+    assert study.entries[private.entry].mode != "nonprivate" == study.entries[plain.entry].mode
+    kept = tmp_path / "releases" / study.name / private.folder
+    kept.mkdir(parents=True)
+    record = stated(study, private) | {"status": "ok"}
+    (kept / "record.json").write_text(json.dumps(record))
+    assert "3 runs, 1 done, 0 running" in progress.status(study, root=tmp_path)
+    (kept / "record.json").write_text(json.dumps(record | {"code_sha256": "0" * 64}))
+    other = tmp_path / "releases" / study.name / plain.folder
+    other.mkdir(parents=True)
+    (other / "record.json").write_text(json.dumps({"status": "ok"}))
+    text = progress.status(study, root=tmp_path)
+    assert "3 runs, 0 done, 1 to be refused, 0 running, 0 failed, 2 left" in text
+    assert f"refused: {private.folder}: released before, of another configuration" in text
+    assert str(kept) in text
+
+
+def test_a_run_killed_without_a_word_is_left_not_failed(tmp_path: Path) -> None:
+    write_log(STUDY, 1, tmp_path, "step 1\n")
+    assert "0 done, 0 running, 0 failed, 3 left" in progress.status(STUDY, root=tmp_path)
+
+
+def test_of_many_runs_in_one_process_the_one_that_failed_is_named(tmp_path: Path) -> None:
+    keys = [key for key in GROUPED.keys if key.entry == "dp_mlp"]
+    assert len({run_logs(GROUPED)[key] for key in keys}) == 2
+    number = GROUPED.keys.index(keys[1])
+    write_log(
+        GROUPED, number, tmp_path,
+        f"{keys[0].folder}: ok\n{keys[1].folder}: error: x must be finite\n"
+        f"dpgnn train: error: 1 of 2 runs failed, the first: {keys[1].folder}: error: x\n",
+    )  # fmt: skip
+    text = progress.status(GROUPED, root=tmp_path)
+    assert "4 runs, 0 done, 0 running, 1 failed, 3 left" in text
+    assert text.count("failed: ") == 1
+    assert "error: x must be finite" in text
+    # the first is kept until all of its process are done
+    kept = tmp_path / "work" / "finished" / "quick" / keys[0].folder
+    kept.mkdir(parents=True)
+    (kept / "record.json").write_text(json.dumps(stated(GROUPED, keys[0])))
+    assert "1 done, 0 running, 1 failed, 2 left" in progress.status(GROUPED, root=tmp_path)
+
+
+def test_the_last_screen_names_causes_since_the_start_only(tmp_path: Path) -> None:
+    assert list(progress.last_screen(tmp_path, since=0.0)) == []
+    log = write_log(STUDY, 0, tmp_path, "dpgnn train: error: x must be finite\n")
+    first, last = progress.last_screen(tmp_path, since=log.stat().st_mtime - 1)
+    assert first == f"failed: {log.relative_to(tmp_path)}: dpgnn train: error: x must be finite"
+    assert "the same command goes on" in last
+    assert list(progress.last_screen(tmp_path, since=log.stat().st_mtime + 1)) == []
+
+
+SNAKEMAKE_SAYS = """
+Error in rule train:
+    message: {message}
+    jobid: 0
+    output: results/{run}/record.json, results/{run}/resources.json
+    log: logs/{run}.log (check log file(s) for error details)
+    shell:
+        python -m dpgnn train
+        (command exited with non-zero exit code)
+"""
+
+
+def test_a_job_that_left_no_error_is_named_with_what_snakemake_says(tmp_path: Path) -> None:
+    stopped = "SLURM-job '1' failed, SLURM status is: 'TIMEOUT'"
+    says = {"late": stopped, "recovered": stopped, "killed": "None", "wrong": "None"}
+    folder = tmp_path / ".snakemake" / "log"
+    folder.mkdir(parents=True)
+    text = [
+        SNAKEMAKE_SAYS.format(run=run, message=f"{words}. For further error details see")
+        if words != "None"
+        else SNAKEMAKE_SAYS.format(run=run, message=words)
+        for run, words in (*says.items(), ("late", "None"))
+    ]
+    (folder / "now.snakemake.log").write_text("Select jobs to execute...\n".join(text))
+    for name in ("record", "resources"):
+        path = tmp_path / "results" / "recovered" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "wrong.log").write_text("dpgnn train: error: x must be finite\n")
+    assert progress.causes(tmp_path, since=0.0) == [
+        f"logs/late.log: {stopped}",
+        "logs/killed.log: ended without an error message; was it killed?",
+        "logs/wrong.log: dpgnn train: error: x must be finite",
+    ]
