@@ -28,31 +28,31 @@ DEMONSTRATIONS = {
     "test_isolating_a_node_changes_several_subgraphs_on_average",
     "population-estimate": "soundness/test_disjoint_walks.py::"
     "test_the_number_of_subgraphs_depends_on_the_edges",
-    "fixed-size-as-poisson": "methods/test_gap.py::"
+    "fixed-size-as-poisson": "methods/gap/test_method.py::"
     "test_replace_one_as_published_counts_fixed_batches_as_poisson",
     "epsilon-times-rate": "accountants/test_amplification.py::"
     "test_multiplying_epsilon_by_the_rate_understates_every_large_budget",
     "batch-sensitivity": "soundness/test_dpar_gradient_shift.py::"
     "test_a_node_of_column_norm_one_moves_the_sum_by_many_times_the_claim",
-    "expectation-argument": "methods/test_dpar_plan.py::"
+    "expectation-argument": "methods/dpar/test_plan.py::"
     "test_one_affected_root_alone_costs_more_than_claimed",
-    "appr-sensitivity": "methods/test_dpar_plan.py::"
+    "appr-sensitivity": "methods/dpar/test_plan.py::"
     "test_events_of_the_proved_plan_have_the_true_sensitivities",
     "corollary-range": "accountants/test_published_dpar.py::"
     "test_the_corollary_holds_up_to_44_and_fails_at_89",
     "unnoised-last-layer": "soundness/test_unnoised_last_layer.py::"
     "test_the_released_code_shows_the_edge_for_every_noise",
-    "node-sensitivity": "methods/test_caribou_sensitivity.py::"
+    "node-sensitivity": "methods/caribou/test_sensitivity.py::"
     "test_the_published_node_constant_fails_on_explicit_graphs",
     "minimum-degree-from-data": "soundness/test_aggregation_caveats.py::"
     "test_minimum_degree_one_edge_less_changes_the_noise",
-    "operator-without-self-loops": "methods/test_caribou_sensitivity.py::"
+    "operator-without-self-loops": "methods/caribou/test_sensitivity.py::"
     "test_the_published_edge_constant_fails_without_self_loops",
     "head-not-private": "soundness/test_aggregation_caveats.py::"
     "test_head_not_private_one_label_changes_the_released_weights_without_noise",
     "directed-sensitivity": "soundness/test_aggregation_caveats.py::"
     "test_directed_sensitivity_an_undirected_edge_breaks_the_stated_epsilon",
-    "normalization-not-applied": "methods/test_dpdgc.py::"
+    "normalization-not-applied": "methods/dpdgc/test_method.py::"
     "test_the_unscaled_release_moves_far_more_than_its_noise",
     "degree-bound-unstable": "soundness/test_aggregation_caveats.py::"
     "test_degree_bound_removing_a_hub_changes_other_nodes_lists",
