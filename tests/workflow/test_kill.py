@@ -198,9 +198,7 @@ def test_a_snakemake_started_by_hand_is_unlocked_only_after_its_death(folder: Pa
 def test_a_reader_sees_the_old_file_or_the_new_one(
     tmp_path: Path, fault: dict[str, Any], after: str
 ) -> None:
-    code = (
-        "from pathlib import Path; from dpgnn.core import storage; storage.write_json('x.json', 'new')"
-    )
+    code = "from pathlib import Path; from dpgnn.core import storage; storage.write_json('x.json', 'new')"
     (tmp_path / "x.json").write_text('"old"\n')
     (tmp_path / "fault.json").write_text(json.dumps(fault | {"whom": "process"}))
     environment = os.environ | {"PYTHONPATH": f"{whole.FAULTS}{os.pathsep}{ROOT}"}

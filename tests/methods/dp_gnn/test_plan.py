@@ -19,7 +19,9 @@ from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.samplers.promise import occurrence_bound
 
-VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())["dpgnn"]
+VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())[
+    "dpgnn"
+]
 METHOD = methods.get("dp_gnn")
 RECORD = ("node-record", "replace-one")
 

@@ -33,7 +33,9 @@ from dpgnn.methods.dpar.proved import (
     gumbel_selection_probability,
 )
 
-VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())["dpar"]
+VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())[
+    "dpar"
+]
 METHOD = methods.get("dpar")
 AMPLIFICATION = {
     "published_divide_by_qprime": "multiply",

@@ -19,7 +19,9 @@ from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.methods.drw.plan import epsilon_after, num_steps_for, with_multiplier
 
-VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())["drw"]
+VECTORS = json.loads((ROOT / "tests" / "accountants" / "accounting_vectors.json").read_text())[
+    "drw"
+]
 METHOD = methods.get("drw")
 FEATURES = ("node-features", "replace-one")
 RECORD = ("node-record", "add-remove")
