@@ -16,13 +16,13 @@ STAGES = (
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line: one subcommand per stage."""
-    from dpgnn import __version__
+    from dpgnn.core.version import VERSION
 
     parser = argparse.ArgumentParser(
         prog="dpgnn",
         description="Differentially private graph learning: reproduced, made sound and compared.",
     )
-    parser.add_argument("--version", action="version", version=f"dpgnn {__version__}")
+    parser.add_argument("--version", action="version", version=f"dpgnn {VERSION}")
     subparsers = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
     for stage in STAGES:
         importlib.import_module(f"dpgnn.cli.{stage}").add_parser(subparsers)

@@ -1,7 +1,10 @@
 """The hash of the code that decides a result: a module and every `dpgnn` module it imports.
 
-Comments, docstrings and layout do not count, because they cannot change a number; the lock file counts.
-Parsing the modules takes half a second, so what was found is kept beside the byte code, each with the hash
+Only content counts. Comments, docstrings, layout, imports for type checkers and the names of `dpgnn` modules
+do not, because they cannot change a number, so a module may be moved. An import counts by the name that it
+binds and by the content that it binds it to. The pins of the lock file count, its comments do not.
+
+Parsing the modules takes half a second. So what was found is kept beside the byte code, each with the hash
 of the bytes that it was found in, and used for those bytes only.
 """
 
@@ -10,7 +13,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +29,7 @@ KEPT = PACKAGE / "__pycache__" / "code_hash.json"
 
 @cache
 def code_sha256(*modules: str) -> str:
-    """One hash for modules such as "dpgnn.methods.gcn", all they import transitively, and the lock.
+    """One hash for modules such as "dpgnn.methods.gcn", all they import transitively, and the pins.
 
     Args:
         modules: dotted names below `dpgnn`.
@@ -33,20 +38,21 @@ def code_sha256(*modules: str) -> str:
         FileNotFoundError: a module does not exist.
     """
     names = sorted(imported_modules(*modules))
-    lock = LOCK.read_bytes() if LOCK.exists() else b""
-    stated = json.dumps([[name, _sha256(_source(name))] for name in names])
-    read = _sha256(stated.encode() + lock)
-    kept = _kept()["hashes"]
-    key = " ".join(modules)
+    stated = json.dumps([[name, _sha256(_source(name))] for name in names] + [pins(LOCK)])
+    read, kept, key = _sha256(stated.encode()), _kept()["hashes"], " ".join(modules)
     if kept.get(key, ("",))[0] != read:
-        digest = hashlib.sha256()
-        for name in names:
-            digest.update(name.encode() + b"\0" + _code(name).encode() + b"\0")
-        digest.update(lock)
-        kept[key] = (read, digest.hexdigest())
+        contents = sorted({_content_with_imports(name) for name in names})
+        kept[key] = (read, _sha256(json.dumps([contents, pins(LOCK)]).encode()))
         _keep()
     found: str = kept[key][1]
     return found
+
+
+def pins(lock: Path) -> list[str]:
+    """The pinned requirements of a lock file, sorted; [] where there is no such file."""
+    lines = lock.read_text(encoding="utf-8").splitlines() if lock.exists() else []
+    stated = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
+    return sorted({line for line in stated if line})
 
 
 def imported_modules(*modules: str) -> set[str]:
@@ -73,26 +79,83 @@ def direct_imports(name: str) -> frozenset[str]:
 
 def _stated_imports(name: str) -> list[tuple[str, str]]:
     """Each import below `dpgnn`: its module, and the longest name that may be a module too."""
-    found: set[tuple[str, str]] = set()
-    for node in _runtime_nodes(ast.parse(_source(name))):
-        if isinstance(node, ast.Import):
-            found.update((alias.name, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.update((node.module, f"{node.module}.{alias.name}") for alias in node.names)
-    return sorted(pair for pair in found if pair[0].split(".")[0] == "dpgnn")
+    return sorted({(module, full) for module, full, _ in _parsed(name).imports})
 
 
-def _runtime_nodes(tree: ast.AST) -> list[ast.AST]:
-    nodes: list[ast.AST] = []
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            waiting.extend(node.orelse)
-            continue
-        nodes.append(node)
-        waiting.extend(ast.iter_child_nodes(node))
-    return nodes
+class _Content(ast.NodeTransformer):
+    """Takes out of a module's tree what does not count, and collects the imports below `dpgnn`.
+
+    Attributes:
+        imports: of each name that is imported: the module, the name with its module, and the name it binds.
+    """
+
+    def __init__(self) -> None:
+        self.imports: list[tuple[str, str, str]] = []
+
+    def visit_If(self, node: ast.If) -> Any:
+        """What only type checkers read is dropped."""
+        if "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = []
+        return self.generic_visit(node) if node.body or node.orelse else None
+
+    def visit_Import(self, node: ast.Import) -> ast.Import | None:
+        """`import dpgnn.x as y`."""
+        own = [alias for alias in node.names if _is_own(alias.name)]
+        self.imports += [(item.name, item.name, item.asname or item.name) for item in own]
+        node.names = [alias for alias in node.names if alias not in own]
+        return node if node.names else None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
+        """`from dpgnn.x import y as z`."""
+        if node.level or not _is_own(node.module or ""):
+            return node
+        self.imports += [
+            (str(node.module), f"{node.module}.{alias.name}", alias.asname or alias.name)
+            for alias in node.names
+        ]
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        """Docstrings are dropped."""
+        text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if text else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        """A text that is a module's name, as in the table of methods, has no content of its own."""
+        if isinstance(node.value, str) and _is_own(node.value) and _exists(node.value):
+            return ast.Constant("dpgnn")
+        return node
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parsed:
+    """A module's content without its imports below `dpgnn`, and these (see `_Content`)."""
+
+    content: str
+    imports: tuple[tuple[str, str, str], ...]
+
+
+@cache
+def _parsed(name: str) -> _Parsed:
+    reader = _Content()
+    tree = reader.visit(ast.parse(_source(name)))
+    return _Parsed(content=_sha256(ast.dump(tree).encode()), imports=tuple(reader.imports))
+
+
+def _content_with_imports(name: str) -> str:
+    """Hash of a module's content and of what its imports bind: names, each with its module's content."""
+    found = _parsed(name)
+    bound = []
+    for module, full, alias in found.imports:
+        whole = _exists(full)
+        if whole or _exists(module):
+            attribute = "" if whole else full.rpartition(".")[2]
+            bound.append([alias, attribute, _parsed(full if whole else module).content])
+    return _sha256(json.dumps([found.content, sorted(bound)]).encode())
+
+
+def _is_own(name: str) -> bool:
+    return re.fullmatch(r"dpgnn(\.\w+)*", name) is not None
 
 
 @cache
@@ -133,23 +196,3 @@ def _keep() -> None:
         write_text(KEPT, json.dumps(_kept()))
     except OSError:
         return  # the package's folder is read-only: it is found out again each time
-
-
-@cache
-def _code(name: str) -> str:
-    tree = ast.parse(_source(name))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(
-            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        ) and isinstance(body, list):
-            node.body = [
-                item
-                for item in body
-                if not (
-                    isinstance(item, ast.Expr)
-                    and isinstance(item.value, ast.Constant)
-                    and isinstance(item.value.value, str)
-                )
-            ]
-    return ast.dump(tree)

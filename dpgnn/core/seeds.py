@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import torch
 
 Axis = str | int
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
@@ -40,10 +36,3 @@ def child_seed(root_seed: int, stream: str, **axes: Axis) -> int:
 def child(root_seed: int, stream: str, **axes: Axis) -> np.random.Generator:
     """A numpy generator for the stream and axes named (see `child_seed`)."""
     return np.random.Generator(np.random.PCG64DXSM(child_seed(root_seed, stream, **axes)))
-
-
-def torch_child(root_seed: int, stream: str, **axes: Axis) -> torch.Generator:
-    """A CPU torch generator for the stream and axes named (see `child_seed`)."""
-    import torch
-
-    return torch.Generator().manual_seed(child_seed(root_seed, stream, **axes) % 2**63)

@@ -50,10 +50,10 @@ def versions() -> dict[str, str]:
     """Versions that decide numbers: python, platform and packages."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from dpgnn import __version__
+    from dpgnn.core.version import VERSION
 
     found = {
-        "dpgnn": __version__,
+        "dpgnn": VERSION,
         "python": platform.python_version(),
         "platform": f"{platform.system()}-{platform.machine()}",
     }

@@ -94,8 +94,3 @@ def record_from(value: Any, where: str | Path) -> Record:
         return strict.read(Record, value)
     except strict.ConfigError as error:
         raise DamagedFileError(f"{where}: {error}; delete it and rerun") from None
-
-
-def read_records(folder: str | Path) -> list[Record]:
-    """All records below a study's `runs` folder, in the order of their paths."""
-    return [read_record(path) for path in sorted(Path(folder).glob("**/record.json"))]

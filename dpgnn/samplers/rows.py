@@ -11,9 +11,7 @@ import scipy.sparse as sp
 from dpgnn.core.checks import at_least, positive, require
 from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers._hashing import draw_key, pair_hashes
-from dpgnn.samplers.lists import Arcs
-from dpgnn.samplers.promise import Change, Promise
-from dpgnn.samplers.subgraphs import Subgraphs, list_column
+from dpgnn.samplers.subgraphs import list_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,73 +54,6 @@ class Rows:
                 "column": pa.LargeListArray.from_arrays(pointer, pa.array(self.columns)),
                 "value": pa.LargeListArray.from_arrays(pointer, pa.array(self.values)),
             }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleasedRows:
-    """Rows that were released under a guarantee, as a sampler: what is left to protect are the features.
-
-    Root v's example is its row's nodes with their features, and its label. With every column in at most
-    s rows (`cap_columns`), node x is in at most s rows and is one root: (s + 1, s + 1) roots change with
-    its features and label. Edges reach training through the released rows only.
-
-    Attributes:
-        rows: no column stands in more than `max_rows` rows; roots ascend.
-        max_rows: s.
-    """
-
-    rows: Rows
-    max_rows: int
-
-    def __post_init__(self) -> None:
-        largest = int(np.bincount(self.rows.columns, minlength=1).max())
-        require(largest <= self.max_rows, "columns", f"stand in <= {self.max_rows} rows", largest,
-                "use cap_columns")  # fmt: skip
-
-    @property
-    def promise(self) -> Promise:
-        """(s + 1, s + 1) for `node-features`."""
-        num = self.max_rows + 1
-        change = Change(d_plus=num, d_minus=num, proved=True, why="samplers/rows.py")
-        return Promise(
-            name="released_rows",
-            params={"max_rows": self.max_rows},
-            owner="source",
-            max_occurrences=num,
-            changes={("node-features", "replace-one"): change},
-            public_facts=("node ids", "training ids", "released rows"),
-        )
-
-    def sample(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-    ) -> Subgraphs:
-        """The rows as subgraphs: the root, then its row's other nodes with an arc to it; draws nothing."""
-        rows = self.rows
-        row = np.repeat(np.arange(len(rows)), np.diff(rows.pointer))
-        other = rows.columns != rows.roots[row]
-        sizes = np.bincount(row[other], minlength=len(rows))
-        edge_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        node_ptr = edge_ptr + np.arange(len(rows) + 1)
-        nodes, depth = np.empty(node_ptr[-1], np.int64), np.ones(node_ptr[-1], np.int8)
-        nodes[node_ptr[:-1]], depth[node_ptr[:-1]] = rows.roots, 0
-        nodes[depth == 1] = rows.columns[other]
-        heads = np.arange(edge_ptr[-1]) - np.repeat(edge_ptr[:-1], sizes) + 1
-        return Subgraphs(
-            roots=rows.roots,
-            node_ptr=node_ptr,
-            nodes=nodes,
-            edge_ptr=edge_ptr,
-            edge_source=heads.astype(np.int32),
-            edge_target=np.zeros(len(heads), np.int32),
-            depth=depth,
-            max_occurrences=self.max_rows + 1,
         )
 
 

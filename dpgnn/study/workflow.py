@@ -24,6 +24,8 @@ from dpgnn.study.study import RunKey, Study, load_study
 from dpgnn.study.wanted import code_of
 
 REPORT_MODULES = ("dpgnn.cli.report",)
+# what else the report is made from: its templates, and the papers' numbers
+REPORT_FOLDERS = (PACKAGE / "report" / "templates", PACKAGE.parent / "data" / "papers")
 # as dpgnn.attacks.request.ATTACKS has them, which needs torch
 ATTACKS = ("linkteller", "gmia", "leak")
 
@@ -306,8 +308,7 @@ class Workflow:
     def report_code(self) -> str:
         """Hash of what makes tables, figures and pages: code, templates, the paper's map."""
         parts = [code_sha256(*REPORT_MODULES)]
-        folders = (PACKAGE / "results" / "templates", PACKAGE.parent / "data" / "papers")
-        for path in sorted(path for folder in folders for path in folder.rglob("*")):
+        for path in sorted(path for folder in REPORT_FOLDERS for path in folder.rglob("*")):
             if path.is_file():
                 parts.append(sha256_file(path))
         return sha256_json(parts)

@@ -75,13 +75,3 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> dict[str, flo
     std = float(array.std(ddof=1))
     half = float(t.ppf(0.5 + level / 2, n - 1)) * std / math.sqrt(n)
     return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "n": n}
-
-
-def paired_interval(
-    ours: Sequence[float], theirs: Sequence[float], level: float = 0.95
-) -> dict[str, float | int | None]:
-    """`mean_interval` of ours - theirs over repeats that share splits, in the same order."""
-    require(
-        len(ours) == len(theirs), "paired values", "have equal length", (len(ours), len(theirs))
-    )
-    return mean_interval([a - b for a, b in zip(ours, theirs)], level)

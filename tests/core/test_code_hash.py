@@ -10,7 +10,7 @@ from dpgnn.core import code_hash
 from dpgnn.core.code_hash import direct_imports, imported_modules
 from dpgnn.methods import TABLE
 
-CACHES = ("code_sha256", "direct_imports", "_exists", "_source", "_kept", "_code")
+CACHES = ("code_sha256", "direct_imports", "_exists", "_source", "_kept", "_parsed")
 
 
 def test_private_methods_depend_on_the_clipping_code_and_plain_ones_do_not() -> None:
@@ -99,6 +99,56 @@ def test_a_changed_byte_of_any_module_or_of_the_lock_is_noticed(
 def test_comments_and_docstrings_do_not_count(package: Path, hashed: Callable[[], str]) -> None:
     first = hashed()
     (package / "low.py").write_text('"""Says more."""\n\n\ndef f():\n    # why\n    return 1\n')
+    assert hashed() == first
+    code_hash.LOCK.write_text("# versions\n\nnumpy==1  # pinned\n")
+    assert hashed() == first
+
+
+@pytest.mark.parametrize("folder", ["base", "base/deep"])
+def test_a_module_may_be_moved(folder: str, package: Path, hashed: Callable[[], str]) -> None:
+    table = '\nTABLE = {"low": "dpgnn.low"}\n\ndef g():\n    from dpgnn.low import f as h\n'
+    text = (package / "top.py").read_text() + table
+    (package / "top.py").write_text(text)
+    first = hashed()
+    moved = package / folder
+    moved.mkdir(parents=True)
+    (package / "low.py").rename(moved / "low.py")
+    new = f"dpgnn.{folder.replace('/', '.')}"
+    text = text.replace("dpgnn.low", f"{new}.low").replace(
+        "from dpgnn import", f"from {new} import"
+    )
+    (package / "top.py").write_text(text)
+    assert direct_imports("dpgnn.top") == {f"{new}.low"}
+    assert hashed() == first
+    (moved / "low.py").write_text("def f():\n    return 2\n")
+    assert hashed() != first
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from dpgnn.low import g as f", "from dpgnn.other import f", "from dpgnn import other as low"],
+)
+def test_an_import_of_something_else_is_noticed(
+    statement: str, package: Path, hashed: Callable[[], str]
+) -> None:
+    """Both modules are imported before and after; only what a name stands for changes."""
+    (package / "other.py").write_text("def f():\n    return 2\n")
+    both = "import dpgnn.low\nimport dpgnn.other\n"
+    named = "from dpgnn import low\nfrom dpgnn.low import f\n"
+    (package / "top.py").write_text(both + named)
+    first = hashed()
+    (package / "top.py").write_text(both + named + statement + "\n")
+    assert hashed() != first
+
+
+def test_imports_for_type_checkers_do_not_change_a_hash(
+    package: Path, hashed: Callable[[], str]
+) -> None:
+    top = package / "top.py"
+    plain = "from typing import TYPE_CHECKING\n" + top.read_text()
+    top.write_text(plain)
+    first = hashed()
+    top.write_text(plain + "\nif TYPE_CHECKING:\n    from dpgnn.other import x\n")
     assert hashed() == first
 
 

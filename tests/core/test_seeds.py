@@ -29,13 +29,3 @@ def test_the_numbers_of_a_stream_never_change() -> None:
 def test_an_axis_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="axis repeat must be a str or an int, got True"):
         seeds.child_seed(0, "split", repeat=True)
-
-
-def test_the_torch_generator_is_a_stream_of_the_same_seed() -> None:
-    import torch
-
-    first = torch.rand(3, generator=seeds.torch_child(0, "weights", repeat=0))
-    again = torch.rand(3, generator=seeds.torch_child(0, "weights", repeat=0))
-    other = torch.rand(3, generator=seeds.torch_child(0, "weights", repeat=1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)

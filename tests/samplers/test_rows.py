@@ -4,11 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.audits.neighbours import examine_promises
-from dpgnn.audits.worlds import make_world
 from dpgnn.core import storage
 from dpgnn.samplers.rows import (
-    ReleasedRows,
     cap_columns,
     clip_columns,
     rows_from_table,
@@ -73,22 +70,3 @@ def test_columns_are_clipped_down_or_rescaled_both_ways():
     assert rescaled[norms > 0] == pytest.approx(2.0)
     with pytest.raises(ValueError, match="max_norm must be > 0"):
         clip_columns(rows, 0.0)
-
-
-def test_released_rows_with_capped_columns_pass_the_neighbour_test():
-    rows = cap_columns(random_rows(3, density=0.5), 3, rng=np.random.default_rng(0))
-    sampler = ReleasedRows(rows=rows, max_rows=3)
-    world = make_world(np.zeros((2, 0), np.int64), 30, rows.roots)
-    sample = sampler.sample(
-        world.arcs, num_nodes=30, train_idx=rows.roots, rng=np.random.default_rng(0)
-    )
-    sample.check(30)
-    for index, root in enumerate(rows.roots):
-        one = sample.select(np.array([index]))
-        row = rows.columns[rows.pointer[index] : rows.pointer[index + 1]].tolist()
-        assert set(one.nodes.tolist()) == {*row, int(root)}
-    (report,) = examine_promises(sampler, world, rng=np.random.default_rng(0))
-    assert report.passed, str(report)
-    assert report.d_plus == 4
-    with pytest.raises(ValueError, match="cap_columns"):
-        ReleasedRows(rows=random_rows(3, density=0.5), max_rows=3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from dpgnn.training.evaluation import mean_interval, metrics, paired_interval
+from dpgnn.training.evaluation import mean_interval, metrics
 
 
 def test_multiclass_metrics_agree_with_scikit_learn() -> None:
@@ -55,4 +55,3 @@ def test_intervals_are_students_t() -> None:
     assert found["high"] == pytest.approx(2 + half)
     assert found["low"] == pytest.approx(2 - half)
     assert mean_interval([1.0])["low"] is None
-    assert paired_interval([2.0, 3.0, 5.0], [1.0, 2.0, 4.0])["std"] == 0.0
