@@ -20,7 +20,8 @@ from dpgnn.methods.base import Entry, Method, Support
 from dpgnn.methods.shared.head_options import EDGE_LEVEL_ONLY
 from dpgnn.methods.shared.node_level import CHANGED
 from dpgnn.records.schema import read_record
-from dpgnn.run.runner import RunInputs, run_one
+from dpgnn.run.execute import run_one
+from dpgnn.run.specification import RunInputs
 
 EPSILON, DELTA = 4.0, 1e-3
 GRAPH = two_community_graph()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry, Prepared
-    from dpgnn.run.runner import RunInputs
+    from dpgnn.run.specification import RunInputs
     from dpgnn.study.study import RunKey, Study
 
 
@@ -65,7 +65,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
     from dpgnn.accountants.plan import Budget
     from dpgnn.attacks.request import AttackRequest
-    from dpgnn.run.runner import resolve_delta
+    from dpgnn.run.specification import resolve_delta
 
     inputs = loaded.inputs
     if loaded.stale:
@@ -91,11 +91,9 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
 def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Hashes of a finished run's record when a run now would have the same; and else what differs."""
-    from dpgnn import methods
-    from dpgnn.core.code_hash import code_sha256
     from dpgnn.core.storage import sha256_json
     from dpgnn.records.schema import read_record
-    from dpgnn.run import runner
+    from dpgnn.run import specification
 
     path = folder / "record.json"
     if not path.exists():
@@ -103,11 +101,11 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
     record = read_record(path)
     if record.status != "ok":
         return None, ()
-    # as `runner.run_one` states them, which asks the same before it keeps a finished run
+    # as `run.execute.run_one` states them, which asks the same before it keeps a finished run
     now = {
-        "options": sha256_json(runner.config_of(inputs)),
-        "code": code_sha256(methods.TABLE[inputs.entry.method], *runner.RUNNER_MODULES),
-        "inputs": runner.recorded_inputs(inputs),
+        "options": sha256_json(specification.config_of(inputs)),
+        "code": specification.method_code(inputs.entry.method),
+        "inputs": specification.recorded_inputs(inputs),
     }
     then = {
         "options": record.config_sha256,

@@ -169,7 +169,8 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.core.paths import Paths
     from dpgnn.data.files.graph_files import read_graph
     from dpgnn.data.splits import read_split
-    from dpgnn.run.runner import facts_of, resolve_delta
+    from dpgnn.methods.base import facts_of
+    from dpgnn.run.specification import resolve_delta
     from dpgnn.study.tiers import epsilon_value
 
     paths = Paths(results=args.results)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry, Prepared
-    from dpgnn.run.runner import RunInputs
+    from dpgnn.run.specification import RunInputs
     from dpgnn.study.study import RunKey, Study
 
 
@@ -137,7 +137,7 @@ def train(
     finished: Path | None = None,
 ) -> Any:
     """Load what one run reads, make it, and return its record."""
-    from dpgnn.run.runner import run_one
+    from dpgnn.run.execute import run_one
 
     inputs = inputs_of(study, key, paths, device=device)
     out = paths.run(study.name, key.folder)

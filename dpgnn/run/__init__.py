@@ -1,0 +1,7 @@
+"""One run of a study, in four steps; `execute.run_one` takes them in this order.
+
+`specification`: what the run reads and what identifies it (configuration, code, inputs, seeds).
+`plan`: mechanisms and claims from public facts only; `method_checks` holds the method to what was asked.
+`execute`: the fit, its scores, and when neither is needed.
+`record`: the four files of a run; `finished` keeps copies, so that a release is made once.
+"""

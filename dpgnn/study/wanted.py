@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from dpgnn import methods
-from dpgnn.core.code_hash import code_sha256
 from dpgnn.core.storage import sha256_json
 from dpgnn.methods.base import Performance
-from dpgnn.run.runner import RUNNER_MODULES, RunInputs, config_of
+from dpgnn.run.specification import RunInputs, config_of, method_code
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.tiers import epsilon_value
 
@@ -58,4 +56,4 @@ class Wanted:
 
 def code_of(study: Study, entry: str) -> str:
     """Hash of the code that decides an entry's records."""
-    return code_sha256(methods.TABLE[study.entries[entry].method], *RUNNER_MODULES)
+    return method_code(study.entries[entry].method)

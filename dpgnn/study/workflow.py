@@ -19,7 +19,7 @@ from dpgnn.core.config import ConfigError
 from dpgnn.core.paths import Paths, in_project
 from dpgnn.core.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.methods.base import SamplerSpec
-from dpgnn.run.runner import RUN_FILES
+from dpgnn.run.record import RUN_FILES
 from dpgnn.study.study import RunKey, Study, load_study
 from dpgnn.study.wanted import code_of
 

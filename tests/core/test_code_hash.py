@@ -25,7 +25,7 @@ def test_private_methods_depend_on_the_clipping_code_and_plain_ones_do_not() -> 
 
 def test_no_method_depends_on_the_study_layer_or_the_report() -> None:
     for name in TABLE.values():
-        modules = imported_modules(name, "dpgnn.run.runner")
+        modules = imported_modules(name, "dpgnn.run.execute")
         assert not {"dpgnn.study.study", "dpgnn.study.workflow", "dpgnn.cli.report"} & modules
 
 

@@ -17,7 +17,7 @@ from dpgnn.accountants.plan import Budget, LedgerError
 from dpgnn.core import config as strict
 from dpgnn.core.storage import read_parquet
 from dpgnn.methods.base import Method, Support, facts_of
-from dpgnn.run.runner import run_one
+from dpgnn.run.execute import run_one
 from dpgnn.training import evaluation
 
 
@@ -69,7 +69,7 @@ def test_every_claim_with_a_delta_says_when_it_is_too_large(
         planned.append(plan)
         raise Planned
 
-    monkeypatch.setattr("dpgnn.run.runner.Ledger", stop)
+    monkeypatch.setattr("dpgnn.run.execute.Ledger", stop)
     entry = entry_of(name, mode, support)
     for delta, said in ((DELTA, False), (0.05, True)):
         with pytest.raises(Planned):

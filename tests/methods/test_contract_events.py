@@ -25,7 +25,7 @@ from dpgnn.accountants.events import (
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.randomness import SECRET_STREAMS, Streams
 from dpgnn.methods.base import Entry, Support, facts_of
-from dpgnn.run.runner import run_one
+from dpgnn.run.execute import run_one
 
 # streams that a proof does not need secret; a new name must be thought about, so it is not here by itself
 PUBLIC_STREAMS = {"weights", "dropout", "sampler", "column-cap", "random-rows", "resample"}

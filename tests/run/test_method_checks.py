@@ -15,7 +15,7 @@ from contract import GRAPH, entry_of, inputs_of
 from dpgnn import methods
 from dpgnn.core.storage import read_parquet
 from dpgnn.methods.base import Method, Support
-from dpgnn.run.runner import run_one
+from dpgnn.run.execute import run_one
 
 NODE = Support(privacy_unit="node", relation="add-remove")
 

@@ -12,7 +12,7 @@ from contract import GRAPH, entry_of, inputs_of
 from dpgnn import methods
 from dpgnn.data.files.graph_files import save_graph
 from dpgnn.methods.base import Support
-from dpgnn.run.runner import run_one
+from dpgnn.run.execute import run_one
 
 
 def test_the_documented_snippet_answers_as_the_run_did(repository: Path, tmp_path: Path) -> None:

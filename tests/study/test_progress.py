@@ -11,7 +11,7 @@ from dpgnn.core import locks
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import sha256_json, write_json
 from dpgnn.records.archive import write_archive
-from dpgnn.run.runner import config_of
+from dpgnn.run.specification import config_of
 from dpgnn.study import progress
 from dpgnn.study.study import RunKey, Study, resolve
 from dpgnn.study.wanted import Wanted, code_of

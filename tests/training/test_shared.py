@@ -53,7 +53,8 @@ def test_a_study_says_how_many_processes_a_run_has(small_graph: Any, tmp_path: A
 
     from dpgnn.data.splits import SplitConfig, make_split
     from dpgnn.methods.base import Performance
-    from dpgnn.run.runner import RunInputs, run_one
+    from dpgnn.run.execute import run_one
+    from dpgnn.run.specification import RunInputs
     from dpgnn.study.study import resolve
 
     study = resolve(TOY | {"num_processes": 2})

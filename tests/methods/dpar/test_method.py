@@ -31,7 +31,8 @@ from dpgnn.methods.dpar.rows import (
     weights_of_roots,
 )
 from dpgnn.models.trees import weighted_rows
-from dpgnn.run.runner import RunInputs, run_one
+from dpgnn.run.execute import run_one
+from dpgnn.run.specification import RunInputs
 from dpgnn.training.clipping import global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 

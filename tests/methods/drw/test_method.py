@@ -30,7 +30,8 @@ from dpgnn.methods.drw.data import (
 from dpgnn.models.forward import evaluate, full_graph_logits
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import trees_of
-from dpgnn.run.runner import RunInputs, run_one
+from dpgnn.run.execute import run_one
+from dpgnn.run.specification import RunInputs
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.walks import Walks, record_chains
 from dpgnn.training.chunks import chunk_layout

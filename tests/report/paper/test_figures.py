@@ -41,7 +41,8 @@ from dpgnn.report.paper.figures import (
 )
 from dpgnn.report.paper.missing import missing
 from dpgnn.report.paper.panels import panels_of
-from dpgnn.run.runner import RunInputs, run_one
+from dpgnn.run.execute import run_one
+from dpgnn.run.specification import RunInputs
 from dpgnn.study.study import load_study
 
 PAPERS = ("dpgnn", "drw", "dpar", "caribou")

@@ -1,0 +1,150 @@
+"""Making one run: plan from public facts, fit, predict, score, and the record of it all."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgnn import methods
+from dpgnn.accountants.plan import Ledger, Plan
+from dpgnn.core.storage import Store
+from dpgnn.methods.base import Context, Facts, Fitted, Method, facts_of
+from dpgnn.records.recorded import claim_of, plan_of
+from dpgnn.records.schema import Record
+from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy
+from dpgnn.run.method_checks import check_answer, check_fitted
+from dpgnn.run.plan import propose, with_caveats
+from dpgnn.run.record import Clock, budget_of, first_record, write_run
+from dpgnn.run.specification import RunInputs, Specification, processes_of, specify
+from dpgnn.training import evaluation
+
+
+def run_one(
+    inputs: RunInputs, out: Path, *, work: Path | None, finished: Path | None = None
+) -> Record:
+    """Make one run and write its files; `record.json` is written last.
+
+    Guarantee: a private run of a release that was made and kept is not made a second time, which would be
+    another release of the same data, whose epsilon adds up with the first's.
+
+    Args:
+        inputs: what the run reads.
+        out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
+        work: where checkpoints live; None keeps none.
+        finished: a copy of the run's files is kept here, and used instead of running when it is of this very
+            run; for processes that make many runs, and for releases.
+
+    Returns:
+        the record; its status is "failed" when the plan cannot be made (the reason says why).
+
+    Raises:
+        ValueError, LedgerError: training went wrong, or the run was released before; no record is written.
+    """
+    clock = Clock()
+    _set_threads(inputs.performance.num_threads)
+    run = specify(inputs)
+    first = first_record(run)
+    kept = find_copy(finished, run.fingerprint)
+    if finished is not None and kept is not None:
+        copy_run(finished, out)
+        return kept
+    if run.is_private_release:
+        check_not_released(finished)
+    facts = facts_of(run.inputs.graph, run.inputs.split, run.inputs.prepared)
+    try:
+        plan = propose(run, facts)
+    except (ValueError, TypeError) as error:
+        record = dataclasses.replace(first, status="failed", reason=f"plan: {error}")
+        write_run(out, record, None, clock.resources(inputs.performance), "")
+        keep_copy(out, finished, run.fingerprint)
+        return record
+    plan = with_caveats(plan, run, facts)
+    store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
+    fitted = _fit(run, plan, store)
+    trained = clock.seconds()
+    record = _completed(first, run, facts, plan, fitted)
+    resources = clock.resources(inputs.performance) | {"train_seconds": trained}
+    write_run(out, record, fitted, resources, run.method.name)
+    keep_copy(out, finished, run.fingerprint)
+    store.clear()
+    return record
+
+
+def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
+    """Whether a run that was stopped may go on from a checkpoint.
+
+    In a study every stage repeats its draws. In a release it does not: a later stage that goes on from a
+    checkpoint would mix two draws of an earlier stage's noise, unless the method keeps the first.
+    """
+    return randomness == "study" or len(plan.mechanisms) <= 1 or method.restartable
+
+
+def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
+    """Execute the plan; every mechanism must have entered the ledger at the end."""
+    inputs, ledger = run.inputs, Ledger(plan)
+    context = Context(
+        ledger=ledger,
+        streams=run.streams,
+        store=store,
+        performance=inputs.performance,
+        label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
+    )
+    if not gc.isenabled():  # put off by the command line until most imports are done
+        gc.freeze()
+        gc.enable()
+    fitted = run.method.fit(
+        inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context
+    )
+    check_fitted(inputs.entry, fitted)
+    ledger.close()
+    return fitted
+
+
+def _completed(
+    first: Record, run: Specification, facts: Facts, plan: Plan, fitted: Fitted
+) -> Record:
+    """The record of a run that came to its end."""
+    scores, prediction = _score(run.inputs, fitted)
+    return dataclasses.replace(
+        first,
+        facts=facts.recorded(),
+        plan=plan_of(plan),
+        claims=tuple(claim_of(claim) for claim in plan.claims),
+        budget=budget_of(run, plan.claims[0].epsilon if plan.claims else None),
+        metrics=scores,
+        prediction=prediction,
+        details=dict(fitted.details) | processes_of(run.inputs.performance),
+    )
+
+
+def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Scores of a study, and whether claims cover the answers; a release is not scored.
+
+    A score that is thrown away could still raise, and then one node would decide whether there is a release.
+    """
+    method, graph, split = methods.get(inputs.entry.method), inputs.graph, inputs.split
+    nodes = np.concatenate([split.val_idx, split.test_idx])
+    answer = method.predict(inputs.entry, fitted, graph, nodes)
+    logits = check_answer(inputs.entry, answer, len(nodes), graph.num_classes)
+    scores = {}
+    first = 0
+    for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
+        rows = logits[first : first + len(idx)]
+        first += len(idx)
+        if len(idx) and inputs.randomness == "study":
+            scores[part] = evaluation.metrics(
+                rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
+            )
+    return scores, {"covered": answer.covered, "note": answer.note}
+
+
+def _set_threads(num_threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(num_threads)
+    os.environ["NUMBA_NUM_THREADS"] = str(num_threads)

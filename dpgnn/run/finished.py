@@ -1,0 +1,57 @@
+"""Copies of finished runs: one is used in place of running again, and a release is not made twice."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from dpgnn.core.checks import fail
+from dpgnn.core.storage import atomic_write, read_json, write_json
+from dpgnn.records.schema import Record, read_record
+from dpgnn.run.record import RUN_FILES
+
+# beside a copy, and written after it: what configuration, code and inputs it is of
+FINGERPRINT = "fingerprint.json"
+
+
+def find_copy(folder: Path | None, fingerprint: str) -> Record | None:
+    """The record of the copy in `folder` when it is of the same configuration, code and inputs."""
+    if folder is None or not (folder / FINGERPRINT).exists():
+        return None
+    same = read_json(folder / FINGERPRINT) == fingerprint
+    return read_record(folder / RUN_FILES[-1]) if same else None
+
+
+def check_not_released(folder: Path | None) -> None:
+    """Refuse what was released before, of another configuration, code or graph.
+
+    Raises:
+        ValueError: `folder` keeps a release; names its day and epsilon.
+    """
+    path = None if folder is None else folder / RUN_FILES[-1]
+    if path is None or not path.exists():
+        return
+    earlier = read_record(path)
+    if earlier.status == "ok":
+        day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
+        fail(
+            "a private run", "be released once",
+            f"a release of {day} with epsilon {earlier.budget['spent_epsilon']:.4g} in {folder}",
+            "take that one; another adds its epsilon to it (move the folder away to make it all the same)",
+        )  # fmt: skip
+
+
+def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
+    """Keep a copy of a run's files; the fingerprint, which may read private inputs, stays with the copy."""
+    if folder is None:
+        return
+    (folder / FINGERPRINT).unlink(missing_ok=True)
+    copy_run(out, folder)
+    write_json(folder / FINGERPRINT, fingerprint)
+
+
+def copy_run(source: Path, target: Path) -> None:
+    """Copy a run's files, the record last."""
+    for name in RUN_FILES:
+        with atomic_write(target / name) as file:
+            file.write((source / name).read_bytes())

@@ -1,0 +1,60 @@
+"""The plan of a run: what the method proposes from public facts, with every caveat its claims carry."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dpgnn.accountants.claims import mark_large_delta
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods.base import Facts
+from dpgnn.run.method_checks import check_plan
+from dpgnn.run.specification import Specification
+
+NUM_EDGES = "order of magnitude of the number of edges (delta)"
+
+
+def propose(run: Specification, facts: Facts) -> Plan:
+    """The method's plan within the run's budget.
+
+    Raises:
+        ValueError, TypeError: no plan meets the budget, or the plan claims something else.
+    """
+    inputs = run.inputs
+    plan = run.method.plan(inputs.entry, facts, Budget(epsilon=inputs.epsilon, delta=run.delta))
+    check_plan(inputs.entry, plan, inputs.epsilon)
+    return plan
+
+
+def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
+    """The plan whose claims say what holds for any method: a large delta, preprocessing, public facts.
+
+    It is done here so that no method can forget it.
+    """
+    inputs = run.inputs
+    edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
+    plan = dataclasses.replace(
+        plan, claims=mark_large_delta(plan.claims, run.delta, facts.num_nodes)
+    )
+    plan = add_caveats(plan, (*inputs.caveats, *edge_caveats))
+    if inputs.delta == "auto" and inputs.entry.privacy_unit == "edge":
+        plan = _add_public(plan, NUM_EDGES)
+    return plan
+
+
+def add_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
+    """The plan whose claims carry `caveats` besides their own; ids, sorted, each once."""
+    if not caveats or not plan.claims:
+        return plan
+    claims = tuple(
+        dataclasses.replace(claim, caveats=tuple(sorted({*claim.caveats, *caveats})))
+        for claim in plan.claims
+    )
+    return dataclasses.replace(plan, claims=claims)
+
+
+def _add_public(plan: Plan, fact: str) -> Plan:
+    claims = tuple(
+        dataclasses.replace(claim, assumed_public=(*claim.assumed_public, fact))
+        for claim in plan.claims
+    )
+    return dataclasses.replace(plan, claims=claims)

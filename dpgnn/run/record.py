@@ -1,0 +1,124 @@
+"""The files of a run: training curve, released state, resources, and last the record."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.core.storage import atomic_write, column_of, write_json, write_parquet
+from dpgnn.methods.base import Fitted, Performance
+from dpgnn.records.recorded import versions
+from dpgnn.records.schema import Record
+from dpgnn.run.method_checks import RELEASED_COLUMNS
+from dpgnn.run.specification import Specification, recorded_inputs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# the record is last: where it stands, the others do too
+RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """When a run began, in seconds: of the epoch, and of a clock that nobody sets."""
+
+    started: float = field(default_factory=time.time)
+    steady: float = field(default_factory=time.monotonic)
+
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self.steady
+
+    def resources(self, performance: Performance) -> dict[str, Any]:
+        """What resources.json holds: time, memory, device, threads."""
+        return {
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started)),
+            "seconds": self.seconds(),
+            "max_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "device": performance.device,
+            "num_threads": performance.num_threads,
+        }
+
+
+def first_record(run: Specification) -> Record:
+    """The record of a run before its plan: what is asked for."""
+    inputs = run.inputs
+    return Record(
+        key=inputs.key,
+        entry={**dataclasses.asdict(inputs.entry), "title": run.method.title},
+        source=run.method.source,
+        config_sha256=run.config_sha256,
+        code_sha256=run.code_sha256,
+        inputs=recorded_inputs(inputs),
+        budget=budget_of(run, None),
+        randomness=run.streams.recorded(),
+        num_threads=inputs.performance.num_threads,
+        versions=versions(),
+    )
+
+
+def budget_of(run: Specification, spent: float | None) -> dict[str, Any]:
+    """The budget as a record holds it."""
+    return {"target_epsilon": run.inputs.epsilon, "delta": run.delta, "spent_epsilon": spent}
+
+
+def write_run(
+    out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any], released: str
+) -> None:
+    """Write the four files of a run.
+
+    Args:
+        out: the run's folder.
+        record: what record.json holds.
+        fitted: what the fit left; None where there was none.
+        resources: what resources.json holds.
+        released: name of the method whose state is written; "" for none.
+    """
+    write_parquet(out / "history.parquet", _history(record, fitted))
+    _write_state(out / "model.safetensors", fitted, {"released": released} if released else {})
+    write_json(out / "resources.json", resources)
+    write_json(out / "record.json", record)
+
+
+def _history(record: Record, fitted: Fitted | None) -> pa.Table:
+    """The training curve: a column for each name, null where a row has none."""
+    import pyarrow as pa
+
+    rows = [] if fitted is None else [_plain_row(row) for row in fitted.history]
+    if record.randomness.get("kind") == "release":
+        rows = [{name: row[name] for name in RELEASED_COLUMNS if name in row} for row in rows]
+    columns = {}
+    for name in sorted({name for row in rows for name in row} | {"step"}):
+        values = [row.get(name) for row in rows]
+        filled = np.array(
+            [0 if value is None else value for value in values],
+            np.int64 if name == "step" else np.float64,
+        )
+        columns[name] = column_of(filled, np.array([value is None for value in values], bool))
+    return pa.table(columns)
+
+
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {}
+    for name, value in row.items():
+        number = float(value) if value is not None else None
+        plain[name] = None if number is not None and math.isnan(number) else number
+    plain["step"] = int(row["step"])
+    return plain
+
+
+def _write_state(path: Path, fitted: Fitted | None, note: Mapping[str, str]) -> None:
+    from safetensors.torch import save
+
+    state = {} if fitted is None else {k: v.contiguous().cpu() for k, v in fitted.state.items()}
+    with atomic_write(path) as file:
+        file.write(save(state, metadata=dict(note)))

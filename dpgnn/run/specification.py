@@ -1,0 +1,148 @@
+"""What one run is: the inputs it reads, and everything that identifies it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpgnn import methods
+from dpgnn.core.code_hash import code_sha256
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import sha256_json
+from dpgnn.methods.base import Entry, Method, Performance, Prepared
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+# what else decides a record besides the method's own code; a split says which edges are left
+RUN_MODULES = ("dpgnn.run.execute", "dpgnn.training.evaluation", "dpgnn.data.splits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInputs:
+    """What one run reads, already loaded.
+
+    Attributes:
+        key: study, dataset, setting, entry, epsilon (text), repeat.
+        entry: the entry for this data set.
+        epsilon: the target; math.inf without privacy.
+        delta: a number, or "auto" (see `resolve_delta`).
+        graph: its edges are those of the setting.
+        split: the training, validation and test nodes.
+        prepared: the prepared sample, or None.
+        hashes: sha256 of graph, split and prepared sample.
+        caveats: caveats any claim carries, from the graph's and the split's preprocessing.
+        edge_caveats: those that only methods which read edges carry.
+        root_seed, randomness: of the study.
+        performance: speed settings.
+    """
+
+    key: Mapping[str, Any]
+    entry: Entry
+    epsilon: float
+    delta: float | str
+    graph: Graph
+    split: Split
+    prepared: Prepared | None
+    hashes: Mapping[str, Any]
+    caveats: tuple[str, ...] = ()
+    edge_caveats: tuple[str, ...] = ()
+    root_seed: int = 0
+    randomness: Any = "study"
+    performance: Performance = Performance()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specification:
+    """A run with everything resolved.
+
+    Attributes:
+        inputs: what it reads; the graph as the method gets it (`Method.sees`).
+        method: the entry's method.
+        delta: a number in (0, 1).
+        streams: the run's named random streams.
+        config_sha256, code_sha256: hashes of its configuration and of the code that decides its record.
+        fingerprint: hash of configuration, code and inputs; equal only for the same run.
+    """
+
+    inputs: RunInputs
+    method: Method
+    delta: float
+    streams: Streams
+    config_sha256: str
+    code_sha256: str
+    fingerprint: str
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether a second run would be another release of the same data."""
+        return self.inputs.randomness == "release" and self.inputs.entry.mode != "nonprivate"
+
+
+def specify(inputs: RunInputs) -> Specification:
+    """Resolve a run's delta, streams and hashes, and give its method the graph that it may see."""
+    method, config = methods.get(inputs.entry.method), config_of(inputs)
+    code = method_code(inputs.entry.method)
+    return Specification(
+        inputs=dataclasses.replace(inputs, graph=method.sees(inputs.graph)),
+        method=method,
+        delta=resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph),
+        streams=Streams(
+            root_seed=inputs.root_seed,
+            axes={k: v for k, v in inputs.key.items() if k != "study"},
+            randomness=inputs.randomness,
+        ),
+        config_sha256=sha256_json(config),
+        code_sha256=code,
+        fingerprint=sha256_json({"config": config, "code": code, "inputs": inputs.hashes}),
+    )
+
+
+def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) -> float:
+    """The delta of a run.
+
+    "auto" is 1 / (10 * num_nodes) for the node units, and 10^-(digits of the number of edges + 1) for
+    edges, so that only the order of magnitude of the number of edges is taken as public.
+
+    Args:
+        delta: "auto" or a number in (0, 1).
+        privacy_unit: of the entry; None counts as a node unit.
+        graph: for its public size.
+    """
+    if not isinstance(delta, str):
+        return float(delta)
+    if privacy_unit == "edge":
+        return 10.0 ** -(len(str(max(graph.num_edges, 1))) + 1)
+    return 1.0 / (10 * graph.num_nodes)
+
+
+def config_of(inputs: RunInputs) -> dict[str, Any]:
+    """What of a run's inputs is configuration: the record states its hash."""
+    return {
+        "key": dict(inputs.key),
+        "entry": dataclasses.asdict(inputs.entry),
+        "epsilon": inputs.epsilon,
+        "delta": inputs.delta,
+        "root_seed": inputs.root_seed,
+        "randomness": inputs.randomness,
+        "num_threads": inputs.performance.num_threads,
+        **processes_of(inputs.performance),
+    }
+
+
+def method_code(method: str) -> str:
+    """Hash of the code that decides the records of a method of the table."""
+    return code_sha256(methods.TABLE[method], *RUN_MODULES)
+
+
+def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
+    """Hashes of the inputs as the record holds them; none in a release, where they tell graphs apart."""
+    return dict(inputs.hashes) if inputs.randomness == "study" else {}
+
+
+def processes_of(performance: Performance) -> dict[str, int]:
+    """How many processes, where it is more than one: sums are then added in another order."""
+    return {"num_processes": performance.num_processes} if performance.num_processes > 1 else {}
