@@ -1,3 +1,52 @@
-"""dpgnn: differentially private graph learning, reproduced, made sound and compared."""
+"""dpgnn: differentially private graph learning, reproduced, made sound and compared.
 
-__version__ = "0.1.0"
+A program may build on these names; the rest of the package may change:
+
+- `methods`: the table of methods, `methods.get(name)` and its `plan`, `fit`, `predict`; `Entry`, `Fitted`.
+- `datasets`: `datasets.load` gives a `Graph`, `datasets.prepare` writes one; `read_graph` reads it again.
+- `load_study`: a study file, checked; `read_record`: what a run states of itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from dpgnn import methods
+    from dpgnn.data import datasets
+    from dpgnn.data.files.graph_files import read_graph
+    from dpgnn.data.graph import Graph
+    from dpgnn.methods.base import Entry, Fitted
+    from dpgnn.records.schema import read_record
+    from dpgnn.study.study import load_study
+
+__all__ = [
+    "Entry", "Fitted", "Graph", "__version__", "datasets", "load_study", "methods", "read_graph",
+    "read_record",
+]  # fmt: skip
+
+# name -> module; loaded when asked for, so that `import dpgnn` takes milliseconds
+_MODULES = {"datasets": "dpgnn.data.datasets", "methods": "dpgnn.methods"}
+_HOMES = {
+    "Entry": "dpgnn.methods.base",
+    "Fitted": "dpgnn.methods.base",
+    "Graph": "dpgnn.data.graph",
+    "load_study": "dpgnn.study.study",
+    "read_graph": "dpgnn.data.files.graph_files",
+    "read_record": "dpgnn.records.schema",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dpgnn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

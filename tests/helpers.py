@@ -34,7 +34,11 @@ def two_community_graph(num_nodes: int = 60, seed: int = 0) -> Graph:
 
 
 def copy_repository(target: Path) -> Path:
-    """A copy of the files git would track, so that a test may run and change a whole workflow."""
+    """A copy of the files git would track, so that a test may run and change a whole workflow.
+
+    What Python and numba compiled of them comes along: it counts for the same content, and takes long to
+    make again.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -46,6 +50,10 @@ def copy_repository(target: Path) -> Path:
         if (ROOT / name).is_file() and not name.startswith(("docs/reference/", "tests/")):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+    for compiled in (ROOT / "dpgnn").rglob("__pycache__"):
+        copied = target / compiled.relative_to(ROOT)
+        if copied.parent.is_dir():
+            shutil.copytree(compiled, copied, dirs_exist_ok=True)
     return target
 
 

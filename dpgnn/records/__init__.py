@@ -1,0 +1,5 @@
+"""What a run states of itself, and archives of many.
+
+`schema.Record` is record.json; `archive` packs a study's records into one Parquet file; `frame` and `cells`
+give the tables that reports are made from.
+"""

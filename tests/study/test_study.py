@@ -378,12 +378,12 @@ def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(reposit
     files = [repository / "config.yaml", *(repository / "workflow" / "studies").glob("*.yaml")]
     recipes: dict[tuple[str, str], tuple[Any, ...]] = {}
     for path in files:
-        raw = yaml.safe_load(path.read_text())
+        raw, study = yaml.safe_load(path.read_text()), load_study(path)
         for dataset, options in raw["datasets"].items():
             for setting in options["settings"]:
                 recipe = raw["settings"][setting]
                 # one file for all studies, made with seed 0
                 seed = None if recipe["kind"] == "public" else raw["root_seed"]
-                assert load_study(path).split_seed(setting) == (seed or 0)
+                assert study.split_seed(setting) == (seed or 0)
                 known = recipes.setdefault((dataset, setting), (recipe, seed))
                 assert known == (recipe, seed), (path.name, dataset, setting)

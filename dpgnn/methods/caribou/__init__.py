@@ -1,0 +1,1 @@
+"""CARIBOU: private hops over contractive layers (node or edge level)."""

@@ -1,0 +1,1 @@
+"""DP-GNN: DP-SGD over sampled subgraphs with bounded occurrence."""

@@ -1,0 +1,1 @@
+"""DPAR: private approximate personalised PageRank, then training on its rows."""

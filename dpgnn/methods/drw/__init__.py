@@ -1,0 +1,1 @@
+"""DRW: DP-SGD over disjoint random walks."""

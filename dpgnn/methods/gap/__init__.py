@@ -1,0 +1,1 @@
+"""GAP: noisy aggregations of bounded rows, then a head on them."""

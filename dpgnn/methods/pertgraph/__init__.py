@@ -1,0 +1,1 @@
+"""PertGraph: training on a graph whose edges were perturbed."""

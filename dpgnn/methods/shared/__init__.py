@@ -1,0 +1,1 @@
+"""What several methods use: DP-SGD plans, heads, noisy aggregation, noisy graphs."""

@@ -1,0 +1,1 @@
+"""Figures of a study: their data, and their drawing."""

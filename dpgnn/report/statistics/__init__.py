@@ -1,0 +1,1 @@
+"""Rankings, comparisons and their words, from the records of a study."""

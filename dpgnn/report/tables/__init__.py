@@ -1,0 +1,1 @@
+"""Tables of a study and of its attacks, audits and claims."""
