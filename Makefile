@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`; `make setup` is their first step.
+# `make demo` and `make test` do everything, `make check` the fast part of it; `make setup` is their first step.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test test-slow lint format reproduce results estimate rerun clean env-files bench
+.PHONY: help setup demo test check measure test-slow lint format reproduce results estimate rerun clean env-files bench
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
@@ -37,6 +37,13 @@ demo: setup  ## run the quick study end to end without any download; leaves resu
 test: setup lint  ## format, lint, types, workflow checks and all tests but the slow ones
 	@start=$$SECONDS; OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"; \
 	  echo "test: done in $$((SECONDS - start)) s"
+
+check: setup lint  ## format, lint, types and the fast tests, in about two minutes
+	@start=$$SECONDS; OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" --fast; \
+	  echo "check: done in $$((SECONDS - start)) s"
+
+measure: setup  ## run the tests of `make test` and write anew which of them are slow (tests/slow_tests.txt)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" --measure
 
 test-slow: setup  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow

@@ -1,8 +1,13 @@
-"""Shared fixtures: small graphs written in the open, the mirror folder, a copy of the repository."""
+"""Shared fixtures: small graphs written in the open, the mirror folder, a copy of the repository.
+
+`--fast` leaves out the tests of slow_tests.txt, which `--measure` writes: functions that take more than a
+second, all their cases together.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +18,37 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
 
 __all__ = ["copy_repository", "run_tool", "two_community_graph"]
+
+SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+_seconds: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help=f"leave out what {SLOW_TESTS.name} lists")
+    parser.addoption("--measure", action="store_true", help=f"write {SLOW_TESTS.name} anew")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("fast"):
+        return
+    slow = {line.split()[0] for line in SLOW_TESTS.read_text(encoding="utf-8").splitlines()}
+    left_out = [item for item in items if _function(item.nodeid) in slow]
+    items[:] = [item for item in items if _function(item.nodeid) not in slow]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[_function(report.nodeid)] += report.duration  # type: ignore[assignment]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("measure") and not hasattr(session.config, "workerinput"):
+        slow = [f"{name} {spent:.1f}\n" for name, spent in sorted(_seconds.items()) if spent > 1]
+        SLOW_TESTS.write_text("".join(slow), encoding="utf-8")
+
+
+def _function(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
 
 
 @pytest.fixture(scope="session")
