@@ -19,7 +19,7 @@ import numpy as np
 from dpgnn.attacks import statistics
 from dpgnn.audits.canary import LOUD
 from dpgnn.audits.capture import Case, Training, caught_plan
-from dpgnn.audits.training_audit import _candidates, _total, watch
+from dpgnn.audits.training_audit import candidates, noise_free_sum, watch
 from dpgnn.core.checks import at_least
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
@@ -186,8 +186,11 @@ def _aim(entry: Entry, worlds: HubWorlds, plan: Any, seed: int) -> tuple[Case, T
             [_training(case, inside, seed + pilot) for pilot in range(PILOTS)]
             for inside in (True, False)
         ]
-        for initial in _candidates(sides[0][0], seed):
-            means = [np.mean([_total(world, initial) for world in side], axis=0) for side in sides]
+        for initial in candidates(sides[0][0], seed):
+            means = [
+                np.mean([noise_free_sum(world, initial) for world in side], axis=0)
+                for side in sides
+            ]
             world = sides[0][0]
             deviation = world.spec.noise.per_coordinate(world.network, world.spec.clipping).numpy()
             difference = means[0] - means[1]

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
-from dpgnn.audits.capture import FreshSecrets
 from dpgnn.core.checks import fail, require
+from dpgnn.core.randomness import FreshSecrets
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Fitted, Performance, Prepared
 

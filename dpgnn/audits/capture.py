@@ -21,9 +21,8 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
-from dpgnn.core import seeds
 from dpgnn.core.code_hash import imported_modules
-from dpgnn.core.randomness import SECRET_STREAMS, Streams
+from dpgnn.core.randomness import FreshSecrets
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Facts, Performance
 
@@ -43,23 +42,6 @@ CONSUMERS: tuple[tuple[str, str, int | None], ...] = (
 
 # trainings of dpgnn.training.nonprivate: at edge level they read what was released
 PLAIN_TRAININGS = ("train_full_batch", "train_on_rows")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FreshSecrets(Streams):
-    """Streams whose secret ones have a seed of their own: runs share weights and keys, never noise.
-
-    Attributes:
-        secret_seed: of noise, batches and other draws that a proof needs secret.
-    """
-
-    secret_seed: int
-
-    def seed(self, stream: str, **extra: str | int) -> int:
-        """A 128-bit seed of the stream."""
-        secret = stream.split("/")[0] in SECRET_STREAMS
-        root = self.secret_seed if secret else self.root_seed
-        return seeds.child_seed(root, stream, **self.axes, **extra)
 
 
 class CannotAudit(Exception):

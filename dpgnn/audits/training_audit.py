@@ -110,14 +110,16 @@ def _captured(
         for world in worlds:
             if world.before_step is not None:
                 world.before_step(1)
-        for initial in _candidates(worlds[0], case.root_seed):
+        for initial in candidates(worlds[0], case.root_seed):
             found.append((_distance(worlds, initial), worlds, initial))
     return found
 
 
 def _distance(worlds: tuple[Training, Training], initial: Tensor) -> float:
     """L2 distance of the noise-free sums over all roots."""
-    return float(np.linalg.norm(_total(worlds[0], initial) - _total(worlds[1], initial)))
+    return float(
+        np.linalg.norm(noise_free_sum(worlds[0], initial) - noise_free_sum(worlds[1], initial))
+    )
 
 
 def _num_roots(world: Training) -> int:
@@ -132,7 +134,7 @@ def _rate(mechanism: Mechanism) -> float:
     return event.batch_size / event.population if isinstance(event, FixedSizeRoots) else 1.0
 
 
-def _candidates(world: Training, seed: int) -> list[Tensor]:
+def candidates(world: Training, seed: int) -> list[Tensor]:
     """Initial weights: drawn as the method draws them, stretched, with one class pushed up."""
     import torch
 
@@ -275,13 +277,13 @@ def one_run(
     coins = np.random.default_rng([seed % 2**32, 1]).random(num_canaries) < 0.5
     everyone = np.ones(num_canaries, dtype=bool)
     whole = many.training(everyone, mechanism.name)
-    initial = _candidates(whole, case.root_seed)[2]
-    base = _total(whole, initial)
+    initial = candidates(whole, case.root_seed)[2]
+    base = noise_free_sum(whole, initial)
     differences = []
     for canary in range(num_canaries):
         without = everyone.copy()
         without[canary] = False
-        differences.append(base - _total(many.training(without, mechanism.name), initial))
+        differences.append(base - noise_free_sum(many.training(without, mechanism.name), initial))
     world, sums = many.training(coins, mechanism.name), []
 
     def look(mean: Tensor) -> None:
@@ -297,7 +299,7 @@ def one_run(
     return guess(fitted, coins, delta=delta, level=level)
 
 
-def _total(world: Training, initial: Tensor) -> np.ndarray:
+def noise_free_sum(world: Training, initial: Tensor) -> np.ndarray:
     """The noise-free sum over all roots, float64; sensitive."""
     import torch
 

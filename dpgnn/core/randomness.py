@@ -99,3 +99,20 @@ class Streams:
         if self.randomness == "release":
             return {"kind": "release", "root_seed": None}
         return {"kind": "study", "root_seed": self.root_seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshSecrets(Streams):
+    """Streams whose secret ones have a seed of their own: runs share weights and keys, never noise.
+
+    Attributes:
+        secret_seed: of noise, batches and other draws that a proof needs secret.
+    """
+
+    secret_seed: int
+
+    def seed(self, stream: str, **extra: str | int) -> int:
+        """A 128-bit seed of the stream."""
+        secret = stream.split("/")[0] in SECRET_STREAMS
+        root = self.secret_seed if secret else self.root_seed
+        return seeds.child_seed(root, stream, **self.axes, **extra)

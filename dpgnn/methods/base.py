@@ -11,131 +11,35 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.core.checks import one_of
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
+from dpgnn.methods.entry import (
+    MODES,
+    Entry,
+    Facts,
+    Mode,
+    Prepared,
+    SamplerSpec,
+    Support,
+    facts_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     import torch
 
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import Leaks, Queries
 
-Mode = Literal["nonprivate", "published", "sound"]
-MODES = ("nonprivate", "published", "sound")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Support:
-    """A pair of privacy unit and neighbouring relation a method can be run under."""
-
-    privacy_unit: str
-    relation: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A line of a study: a method with everything that defines it.
-
-    Attributes:
-        name: the entry's name, the workflow's wildcard.
-        method: name in the table of methods.
-        mode: nonprivate, published or sound.
-        privacy_unit: what one neighbour differs in; None without privacy.
-        relation: how (add-remove, replace-one, null-one); None without privacy.
-        options: the method's own frozen configuration.
-    """
-
-    name: str
-    method: str
-    mode: Mode
-    privacy_unit: str | None
-    relation: str | None
-    options: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Public facts a plan may read; declared, never measured on what they protect.
-
-    Attributes:
-        num_nodes: nodes of the graph (N).
-        num_train: training nodes; membership of the split is public.
-        num_features: columns of x.
-        num_classes: classes or labels.
-        task: "multiclass" or "multilabel".
-        structure: facts that depend on the structure (number of subgraphs M, ...); a plan that reads one
-            may only claim a unit under which the structure is public, and the record says so.
-    """
-
-    num_nodes: int
-    num_train: int
-    num_features: int
-    num_classes: int
-    task: str
-    structure: Mapping[str, Any] = field(default_factory=dict)
-
-    def recorded(self) -> dict[str, Any]:
-        """The facts as the record holds them."""
-        plain = {
-            name: getattr(self, name)
-            for name in ("num_nodes", "num_train", "num_features", "num_classes", "task")
-        }
-        return plain | {"depends_on_structure": dict(self.structure)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplerSpec:
-    """Which prepared sample an entry needs; entries with equal specs share one file.
-
-    Attributes:
-        name: the sampler's name, first part of the file's name.
-        params: every parameter that decides the sample.
-    """
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """SAMPLER-HASH8, the file's stem."""
-        from dpgnn.core.storage import sha256_json
-
-        return f"{self.name}-{sha256_json({'name': self.name, 'params': self.params})[:8]}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A prepared sample: as sensitive as the graph, never noised.
-
-    Attributes:
-        kind: subgraphs, partition, rows or edges (the columns are those of DESIGN).
-        table: the sample.
-        facts: public facts a plan may read, and those that depend on the structure under `structure`.
-        diagnostics: counts for people; sensitive, kept in another file and never read by a plan.
-    """
-
-    kind: str
-    table: pa.Table
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
-
-
-def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
-    """The public facts a plan may read."""
-    return Facts(
-        num_nodes=graph.num_nodes,
-        num_train=len(split.train_idx),
-        num_features=graph.num_features,
-        num_classes=graph.num_classes,
-        task=graph.task,
-        structure={} if prepared is None else dict(prepared.facts),
-    )
+__all__ = [
+    "MODES", "Context", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance", "Prediction",
+    "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +151,8 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
+        queries: how a fitted model answers about other features or graphs; None refuses every query.
+        leaks: what attacks made for one kind of release need; None refuses them.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
     """
 
@@ -265,6 +171,8 @@ class Method:
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
+    queries: Queries | None = None
+    leaks: Leaks | None = None
     citation: str | None = None
 
     def sees(self, graph: Graph) -> Graph:

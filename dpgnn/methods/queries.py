@@ -1,0 +1,195 @@
+"""What a method states about its fitted models: how they answer, and what an attack on them may use.
+
+Where answers pass through noise, a query says whose: frozen noise repeats the draws of the run, as if one
+noisy object answered every query (a perturbed graph does; an aggregation with a fixed seed would); fresh
+noise is drawn again, which is a new release and costs what the run's mechanism cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from dpgnn.accountants.plan import Plan
+from dpgnn.core.randomness import FreshSecrets, Streams
+from dpgnn.methods.entry import Entry, Prepared
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+    from torch import Tensor
+
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.shared.aggregate import Draw
+    from dpgnn.methods.shared.layers import Layers
+
+# none: answers read no noise; answers: every query passes through noise over the private edges; release: the
+# noise lies on rows that read no feature, so a query does not ask for it again
+NoiseIn = Literal["none", "answers", "release"]
+AGGREGATE = "aggregate"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedRun:
+    """A fitted model with what an auditor needs to ask it again; as sensitive as the graph.
+
+    Attributes:
+        entry: what was fitted.
+        state: its tensors, as `model.safetensors` holds them.
+        graph: the graph of the fit, edges of the setting.
+        split: of the fit.
+        prepared: its prepared sample, or None.
+        plan: of the run.
+        streams: of the run; frozen noise repeats its draws.
+        leaks: as the method states them.
+    """
+
+    entry: Entry
+    state: Mapping[str, Tensor]
+    graph: Graph
+    split: Split
+    prepared: Prepared | None
+    plan: Plan
+    streams: Streams
+    leaks: Leaks | None = None
+
+    @property
+    def noise_stddev(self) -> float:
+        """Of the planned mechanism `aggregate`; 0 without privacy."""
+        return self.plan.mechanism(AGGREGATE).noise_stddev if self.plan.mechanisms else 0.0
+
+    @cached_property
+    def noisy_edges(self) -> sp.csr_array:
+        """The perturbed adjacency of the run, for methods that release one."""
+        assert self.leaks is not None
+        assert self.leaks.noisy_edges is not None
+        return self.leaks.noisy_edges(self, self.graph, self.streams)
+
+    def fresh(self, number: int) -> Streams:
+        """Streams of query `number`: its own noise, everything else as in the run."""
+        return FreshSecrets(
+            root_seed=self.streams.root_seed, axes=self.streams.axes, secret_seed=number
+        )
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with `prefix`, under the rest of their names."""
+        return {k.removeprefix(prefix): v for k, v in self.state.items() if k.startswith(prefix)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Query:
+    """A question to a fitted model: all answers on a graph.
+
+    Attributes:
+        graph: features and edges to answer from.
+        streams: of the noise.
+        frozen: whether they are the run's own.
+        prepared: the prepared sample of `graph`, where answers read one.
+    """
+
+    graph: Graph
+    streams: Streams
+    frozen: bool
+    prepared: Prepared | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queries:
+    """How the models of a method answer.
+
+    Attributes:
+        noise: entry -> where noise lies in the answers.
+        why_not_other_features: entry -> why they cannot be asked about other features; "" when they can.
+        why_not_other_graph: entry -> why they cannot be asked about other nodes; "" when they can.
+        answer: (run, query) -> logits, shape (num_nodes, num_classes); None: by the method's `predict`.
+        covered: entry -> whether its claim covers frozen answers about other features, because they are
+            post-processing of what was released once.
+        reads_sample: entry -> whether answers read a prepared sample of the graph that is asked about.
+        disjoint: answers for parts of a graph without an edge between them do not depend on each other.
+        layers: run -> the model as sparse products and row-wise layers; None where none are stated, and
+            then each query takes a pass of its own.
+        why_not_layers: entry -> why `layers` does not hold for it; "" when it does.
+    """
+
+    noise: Callable[[Entry], NoiseIn]
+    why_not_other_features: Callable[[Entry], str]
+    why_not_other_graph: Callable[[Entry], str]
+    answer: Callable[[FittedRun, Query], Tensor] | None
+    covered: Callable[[Entry], bool] = lambda entry: False
+    reads_sample: Callable[[Entry], bool] = lambda entry: False
+    disjoint: bool = False
+    layers: Callable[[FittedRun], Layers] | None = None
+    why_not_layers: Callable[[Entry], str] = lambda entry: ""
+
+
+def by_predict(
+    *,
+    layers: Callable[[FittedRun], Layers] | None = None,
+    why_not_layers: Callable[[Entry], str] = lambda entry: "",
+    disjoint: bool = False,
+) -> Queries:
+    """Queries of a model that answers through `predict`, on any graph, without noise in the answers."""
+    return Queries(
+        noise=lambda entry: "none",
+        why_not_other_features=lambda entry: "",
+        why_not_other_graph=lambda entry: "",
+        answer=None,
+        layers=layers,
+        why_not_layers=why_not_layers,
+        disjoint=disjoint,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastLayer:
+    """An iteration over private edges whose last layer may have no noise.
+
+    Attributes:
+        why_not: entry -> why the question does not arise; "" when it does.
+        suspected: entry -> whether it is the variant with such a layer; others are controls.
+        row: (run, graph, node) -> (draw -> the node's last row, less the public residual).
+    """
+
+    why_not: Callable[[Entry], str]
+    suspected: Callable[[Entry], bool]
+    row: Callable[[FittedRun, Graph, int], Callable[[Draw], np.ndarray]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderSampler:
+    """A sampler whose probabilities depend on how many nodes read a node.
+
+    Attributes:
+        why_not: entry -> why the attack on it does not fit; "" when it does.
+        alone: entry -> the entry without other leaks.
+    """
+
+    why_not: Callable[[Entry], str]
+    alone: Callable[[Entry], Entry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaks:
+    """What attacks made for one kind of release need; None where the method has no such release.
+
+    Attributes:
+        noisy_edges: (run, graph, streams) -> the perturbed adjacency, released once: 0/1 CSR.
+        noisy_rows: run -> (released noisy rows, the public rows they are sums of).
+        why_not_rows: entry -> why these are not attacked; "" when they are.
+        last_layer: of an iteration.
+        sampler: of subgraphs.
+    """
+
+    noisy_edges: Callable[[FittedRun, Graph, Streams], sp.csr_array] | None = None
+    noisy_rows: Callable[[FittedRun], tuple[np.ndarray, np.ndarray]] | None = None
+    why_not_rows: Callable[[Entry], str] = lambda entry: ""
+    last_layer: LastLayer | None = None
+    sampler: ReaderSampler | None = None
+
+
+def at_node_level(entry: Entry) -> bool:
+    """Whether features are private beside edges, so that rows stay in the run."""
+    return entry.mode != "nonprivate" and entry.privacy_unit != "edge"
