@@ -43,14 +43,14 @@ class Loaded:
 
 def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
     """What a run reads, and its model unless it is of another configuration, code or input."""
-    from dpgnn.cli.train import _graph, inputs_of
+    from dpgnn.study.inputs import graph_in, inputs_of
 
     inputs = inputs_of(study, key, paths, draw=lambda *args: _drawn(study, key, *args))
     folder = paths.run(study.name, key.folder)
     found, stale = _record_of(folder, inputs)
     return Loaded(
         inputs=inputs,
-        full_graph=_graph(paths.graph(key.dataset), inputs.hashes["graph_sha256"]),
+        full_graph=graph_in(paths.graph(key.dataset), inputs.hashes["graph_sha256"]),
         model=folder / "model.safetensors" if found else None,
         model_of=found,
         stale=stale,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,31 +49,43 @@ def run_one(
     clock = Clock()
     _set_threads(inputs.performance.num_threads)
     run = specify(inputs)
-    first = first_record(run)
     kept = find_copy(finished, run.fingerprint)
     if finished is not None and kept is not None:
         copy_run(finished, out)
         return kept
     if run.is_private_release:
         check_not_released(finished)
-    facts = facts_of(run.inputs.graph, run.inputs.split, run.inputs.prepared)
+    made = _make(run, work, clock)
+    write_run(out, made.record, made.fitted, clock.resources(inputs.performance) | made.resources)
+    keep_copy(out, finished, run.fingerprint)
+    made.store.clear()
+    return made.record
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A run that is not written yet; without a plan there is no fit and no checkpoint."""
+
+    record: Record
+    fitted: Fitted | None = None
+    store: Store = field(default_factory=lambda: Store(None))
+    resources: dict[str, float] = field(default_factory=dict)
+
+
+def _make(run: Specification, work: Path | None, clock: Clock) -> _Made:
+    """Plan, fit and score."""
+    inputs, first = run.inputs, first_record(run)
+    facts = facts_of(inputs.graph, inputs.split, inputs.prepared)
     try:
         plan = propose(run, facts)
     except (ValueError, TypeError) as error:
-        record = dataclasses.replace(first, status="failed", reason=f"plan: {error}")
-        write_run(out, record, None, clock.resources(inputs.performance), "")
-        keep_copy(out, finished, run.fingerprint)
-        return record
+        return _Made(record=dataclasses.replace(first, status="failed", reason=f"plan: {error}"))
     plan = with_caveats(plan, run, facts)
     store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
     fitted = _fit(run, plan, store)
-    trained = clock.seconds()
+    resources = {"train_seconds": clock.seconds()}
     record = _completed(first, run, facts, plan, fitted)
-    resources = clock.resources(inputs.performance) | {"train_seconds": trained}
-    write_run(out, record, fitted, resources, run.method.name)
-    keep_copy(out, finished, run.fingerprint)
-    store.clear()
-    return record
+    return _Made(record=record, fitted=fitted, store=store, resources=resources)
 
 
 def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:

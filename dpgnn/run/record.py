@@ -72,7 +72,7 @@ def budget_of(run: Specification, spent: float | None) -> dict[str, Any]:
 
 
 def write_run(
-    out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any], released: str
+    out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any]
 ) -> None:
     """Write the four files of a run.
 
@@ -81,10 +81,9 @@ def write_run(
         record: what record.json holds.
         fitted: what the fit left; None where there was none.
         resources: what resources.json holds.
-        released: name of the method whose state is written; "" for none.
     """
     write_parquet(out / "history.parquet", _history(record, fitted))
-    _write_state(out / "model.safetensors", fitted, {"released": released} if released else {})
+    _write_state(out / "model.safetensors", record, fitted)
     write_json(out / "resources.json", resources)
     write_json(out / "record.json", record)
 
@@ -116,9 +115,11 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _write_state(path: Path, fitted: Fitted | None, note: Mapping[str, str]) -> None:
+def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
+    """The released tensors, with the name of their method; an empty file where there was no fit."""
     from safetensors.torch import save
 
     state = {} if fitted is None else {k: v.contiguous().cpu() for k, v in fitted.state.items()}
+    note = {} if fitted is None else {"released": str(record.entry["method"])}
     with atomic_write(path) as file:
-        file.write(save(state, metadata=dict(note)))
+        file.write(save(state, metadata=note))

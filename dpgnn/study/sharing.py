@@ -116,31 +116,20 @@ def share(
     with locks.exclusive(progress.workflow_lock(root)):
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
-        for checks in ("audits", "attacks"):
-            # outs of the stage of runs, in studies that ask for none too
-            (root / "results" / "studies" / study.name / checks).mkdir(exist_ok=True)
-        targets = ["graphs", "splits", "prepared"]
-        targets += [f"runs@{study.name}", f"report@{study.name}"]
         reasons = _not_for_others(study, root)
-        targets += [] if reasons else ["memory"]
-        _dvc(root, "commit", "-f", "-q", *targets)
-        kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
-        wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
-        if wrong:
-            raise RuntimeError(
-                f"DVC must hold only data sets that may be redistributed, got {', '.join(wrong)}; "
-                "nothing was committed or pushed; remove them from dvc.lock"
-            )
+        targets = _version(study, path, root, memory=not reasons)
         committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
         if push:
             _dvc(root, "push", "-q", *targets)
         if git:
             _run(root, "git", "push", "-q")
-    words = [f"study {study.name}, tier {study.tier}: {len(study.keys)} records"]
-    words.append("versions committed" if committed else "nothing new to commit")
-    words.append("files pushed" if push else "files not pushed")
-    if git:
-        words.append("commits pushed")
+    words = [
+        f"study {study.name}, tier {study.tier}: {len(study.keys)} records",
+        "versions committed" if committed else "nothing new to commit",
+        "files pushed" if push else "files not pushed",
+        *(["commits pushed"] if git else []),
+    ]
+    kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
     if kept_back:
         words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
     if reasons:
@@ -148,6 +137,30 @@ def share(
             f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
         )
     return ", ".join(words)
+
+
+def _version(study: Study, path: Path, root: Path, *, memory: bool) -> list[str]:
+    """Give DVC the study's files; returns the stages that hold them.
+
+    Args:
+        memory: whether Snakemake's memory may leave too.
+
+    Raises:
+        RuntimeError: DVC holds a data set that may not leave.
+    """
+    for checks in ("audits", "attacks"):
+        # outs of the stage of runs, in studies that ask for none too
+        (root / "results" / "studies" / study.name / checks).mkdir(exist_ok=True)
+    targets = ["graphs", "splits", "prepared", f"runs@{study.name}", f"report@{study.name}"]
+    targets += ["memory"] if memory else []
+    _dvc(root, "commit", "-f", "-q", *targets)
+    wrong = sorted({name for name in _versioned(root) if not may_leave(name)})
+    if wrong:
+        raise RuntimeError(
+            f"DVC must hold only data sets that may be redistributed, got {', '.join(wrong)}; "
+            "nothing was committed or pushed; remove them from dvc.lock"
+        )
+    return targets
 
 
 def _not_for_others(study: Study, root: Path) -> list[str]:

@@ -1,0 +1,107 @@
+"""Loading what one run of a study reads: graph, split, prepared sample, each checked and hashed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dpgnn import methods
+from dpgnn.core.checks import fail
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import parquet_metadata, read_json, read_parquet, sha256_file
+from dpgnn.data.files.graph_files import read_graph, read_meta
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split, edges_in_setting, read_split
+from dpgnn.methods.base import Entry, Prepared
+from dpgnn.run.specification import RunInputs
+from dpgnn.study.study import RunKey, Study
+from dpgnn.study.wanted import Wanted
+
+
+def inputs_of(
+    study: Study,
+    key: RunKey,
+    paths: Paths,
+    *,
+    device: str = "cpu",
+    draw: Callable[[Entry, Graph, Split], Prepared | None] | None = None,
+) -> RunInputs:
+    """Load what one run reads, with the hashes that its record will state.
+
+    Args:
+        study, key, paths: which run, and where its files lie.
+        device: where it trains.
+        draw: makes the prepared sample where its file is missing; with None that is an error.
+
+    Raises:
+        ValueError, DamagedFileError: a file is missing or damaged.
+    """
+    stated = Wanted(study).inputs(key, device)
+    meta = read_meta(paths.graph(key.dataset))
+    graph = graph_in(paths.graph(key.dataset), meta["content_sha256"])
+    split_path = paths.split(key.dataset, key.setting, key.repeat)
+    split = read_split(split_path, num_nodes=graph.num_nodes)
+    _check_split(study, key, split_path, meta["content_sha256"])
+    graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
+    made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
+    prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
+    provenance, setting = meta["provenance"], study.config.settings[key.setting]
+    return dataclasses.replace(
+        stated,
+        graph=graph,
+        split=split,
+        prepared=prepared,
+        hashes={
+            "graph_sha256": meta["content_sha256"],
+            "split_sha256": sha256_file(split_path),
+            "prepared_sha256": prepared_sha256,
+        },
+        caveats=(*provenance.get("caveats", ()), *setting.caveats),
+        edge_caveats=tuple(provenance.get("edge_caveats", ())),
+    )
+
+
+def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:
+    """Refuse a split of another study, recipe or graph: runs on it would only look paired with the others."""
+    stated, setting = parquet_metadata(path), study.config.settings[key.setting]
+    remedy = f"`dpgnn run {study.name} --target splits` makes it again"
+    # the checksum stays out of the message: it would tell which of two candidate graphs was used
+    if stated.get("graph_sha256", graph_sha256) != graph_sha256:
+        fail(str(path), f"be a split of the graph {key.dataset}", "one of another graph", remedy)
+    wanted: dict[str, Any] = {"config": setting.stated}
+    if setting.kind != "public":
+        wanted["root_seed"] = study.config.root_seed
+    for name, value in wanted.items():
+        if stated.get(name, value) != value:
+            fail(f"{name} of {path}", f"be {value}, as in study {study.name}", stated[name], remedy)
+
+
+@functools.lru_cache(maxsize=1)
+def graph_in(folder: Path, content_sha256: str) -> Graph:
+    """A graph, read once for all runs of a process."""
+    return read_graph(folder)
+
+
+def read_prepared(
+    entry: Entry,
+    key: RunKey,
+    paths: Paths,
+    *,
+    draw: Callable[[], Prepared | None] | None = None,
+) -> tuple[Prepared | None, str | None]:
+    """The prepared sample an entry needs and its file's sha256; (None, None) without one.
+
+    Where the file is missing, `draw` makes the sample, if it is given; that has no sha256.
+    """
+    spec = methods.get(entry.method).sampler(entry)
+    if spec is None:
+        return None, None
+    path = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
+    if draw is not None and not path.exists():
+        return draw(), None
+    stated = read_json(path.with_suffix(".json"))
+    prepared = Prepared(kind=stated["kind"], table=read_parquet(path), facts=stated["facts"])
+    return prepared, sha256_file(path)
