@@ -1,7 +1,7 @@
 """Shared fixtures: small graphs written in the open, the mirror folder, a copy of the repository.
 
-`--fast` leaves out the tests of slow_tests.txt, which `--measure` writes: functions that take more than a
-second, all their cases together.
+`--fast` leaves out tests/workflow, which runs whole studies, and what slow_tests.txt lists, which `--measure`
+writes: functions that take more than a second, all their cases together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dpgnn.data.splits import Split
 
 __all__ = ["copy_repository", "run_tool", "two_community_graph"]
 
+WORKFLOW = "tests/workflow/"
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 _seconds: Counter[str] = Counter()
 
@@ -32,9 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("fast"):
         return
     slow = {line.split()[0] for line in SLOW_TESTS.read_text(encoding="utf-8").splitlines()}
-    left_out = [item for item in items if _function(item.nodeid) in slow]
-    items[:] = [item for item in items if _function(item.nodeid) not in slow]
-    config.hook.pytest_deselected(items=left_out)
+
+    def is_slow(item: pytest.Item) -> bool:
+        return _function(item.nodeid) in slow or item.nodeid.startswith(WORKFLOW)
+
+    config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
+    items[:] = [item for item in items if not is_slow(item)]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -43,7 +47,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("measure") and not hasattr(session.config, "workerinput"):
-        slow = [f"{name} {spent:.1f}\n" for name, spent in sorted(_seconds.items()) if spent > 1]
+        slow = [
+            f"{name} {spent:.1f}\n"
+            for name, spent in sorted(_seconds.items())
+            if spent > 1 and not name.startswith(WORKFLOW)
+        ]
         SLOW_TESTS.write_text("".join(slow), encoding="utf-8")
 
 

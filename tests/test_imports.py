@@ -26,7 +26,7 @@ CIRCLES = (
 )  # fmt: skip
 
 
-def _imports(path: Path) -> list[str]:
+def imports_of(path: Path) -> list[str]:
     """First part below dpgnn of each import at run time; imports for type checkers count too."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -54,7 +54,7 @@ def test_a_module_imports_only_from_lines_above(repository: Path) -> None:
         own = path.relative_to(repository / "dpgnn").parts[0].removesuffix(".py")
         if own == "__init__":
             continue
-        for name in _imports(path):
+        for name in imports_of(path):
             parts = name.split(".")
             inside = parts[0] == "dpgnn" and len(parts) > 1 and parts[1] in ORDER
             if inside and ORDER.index(parts[1]) > ORDER.index(own):
@@ -71,7 +71,7 @@ def _circles(repository: Path) -> list[set[str]]:
     }
     graph = nx.DiGraph()
     for name, path in modules.items():
-        for found in _imports(path):
+        for found in imports_of(path):
             target = found if found in modules else found.rpartition(".")[0]
             if target in modules and target != name:
                 graph.add_edge(name.removeprefix("dpgnn."), target.removeprefix("dpgnn."))

@@ -1,4 +1,7 @@
-"""The table of methods, written out: name -> module. A module is loaded when its method is asked for."""
+"""The methods, each with its options, plan, fit and predict, and the table of them.
+
+`get(name)` gives a `base.Method`; its module is loaded only then. `shared` holds what several methods use.
+"""
 
 from __future__ import annotations
 
