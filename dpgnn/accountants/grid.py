@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from dpgnn.accountants import gdp
@@ -15,6 +16,7 @@ from dpgnn.accountants.events import (
     RandomizedResponse,
     parts,
 )
+from dpgnn.accountants.mixtures import two_sided_pair
 
 # A single loss and a composed loss get at most this many points; beyond it the grid gets coarser, which
 # still gives an upper bound.
@@ -53,10 +55,7 @@ def _scale_and_reach(event: Event[Any]) -> tuple[float, float]:
     if isinstance(event, PoissonRoots):
         shift = event.clipping_norm / event.noise_stddev
         changed = event.d_plus + event.d_minus
-        return (
-            changed * event.sampling_probability * shift,
-            changed * shift * (20 + 2 * event.d_plus * shift),
-        )
+        return changed * event.sampling_probability * shift, _poisson_reach(event)
     if isinstance(event, FixedSizeRoots):
         shift = 2 * event.changed_roots * event.clipping_norm / event.noise_stddev
         return shift * event.batch_size / event.population, shift * (20 + shift)
@@ -69,6 +68,13 @@ def _scale_and_reach(event: Event[Any]) -> tuple[float, float]:
         width = abs(_logit(event.one_if_one) - _logit(event.one_if_zero))
         return width / 2, 2 * width
     return 0.0, 0.0
+
+
+@lru_cache(maxsize=256)
+def _poisson_reach(event: PoissonRoots[Any]) -> float:
+    """Width of the losses that `pld.mixture_loss` puts on the grid, of the wider direction."""
+    pair = two_sided_pair(event)
+    return max(side.trimmed()[0].reach() for side in (pair, pair.reversed()))
 
 
 def _logit(probability: float) -> float:

@@ -100,6 +100,16 @@ class MixturePair:
             found.append((log_p - log_q, rise_p - rise_q))
         return np.concatenate([one for one, _ in found]), np.concatenate([two for _, two in found])
 
+    def trimmed(self) -> tuple[MixturePair, float]:
+        """The pair without negligible components, and the mass that P loses by it."""
+        p, dropped = self.p.trimmed()
+        return MixturePair(p=p, q=self.q.trimmed()[0]), dropped
+
+    def reach(self) -> float:
+        """Largest minus smallest loss in P's range, in nats: the width of the grid of `pld.mixture_loss`."""
+        low, high = self.loss(np.array(self.p.range()))
+        return float(high - low)
+
     def reversed(self) -> MixturePair:
         """(Q, P) on the mirrored line, where its loss is increasing again."""
         return MixturePair(p=self.q.mirrored(), q=self.p.mirrored())

@@ -92,9 +92,8 @@ def gaussian_loss(mu: float, step: float) -> DiscreteLoss:
 
 def mixture_loss(pair: MixturePair, step: float) -> DiscreteLoss:
     """Connect-the-dots of (P || Q) for mixtures with an increasing loss."""
-    p, dropped = pair.p.trimmed()
-    q, _ = pair.q.trimmed()
-    pair = MixturePair(p=p, q=q)
+    pair, dropped = pair.trimmed()
+    p, q = pair.p, pair.q
     low, high = p.range()
     ends = pair.loss(np.array([low, high])) / step
     first = math.floor(float(ends[0]))

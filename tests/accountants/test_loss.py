@@ -71,7 +71,7 @@ def test_self_composition_equals_repeated_composition(p, q, count):
         by_hand = by_hand.compose(once)
     fast = once.self_compose(count)
     for epsilon in (0.0, 0.4, 2.0):
-        assert fast.delta(epsilon) == pytest.approx(by_hand.delta(epsilon), abs=1e-12)
+        assert fast.delta(epsilon) == pytest.approx(by_hand.delta(epsilon), abs=1e-10)
 
 
 @given(probabilities, probabilities, st.floats(1e-6, 0.5))
@@ -110,9 +110,9 @@ def test_large_losses_neither_overflow_nor_lose_mass():
 
 
 def test_truncation_moves_the_upper_tail_to_infinity_and_the_lower_one_up():
-    mass = np.array([1e-17, 0.5, 0.5, 1e-17])
+    mass = np.array([1e-21, 0.5, 0.5, 1e-21])
     cut = DiscreteLoss(step=0.1, lower=-1, mass=mass, infinity_mass=0.0).truncated()
-    assert cut.infinity_mass == pytest.approx(1e-17)
+    assert cut.infinity_mass == pytest.approx(1e-21)
     assert len(cut.mass) == 2
     assert cut.mass.sum() == pytest.approx(1.0)
 
@@ -141,10 +141,10 @@ def test_the_window_of_a_sum_holds_all_but_the_tails():
     p = rng.random(40)
     once = DiscreteLoss(step=0.01, lower=-15, mass=p / p.sum(), infinity_mass=0.0)
     total = once.self_compose(500)
-    assert total.mass.sum() == pytest.approx(1.0, abs=1e-12)
+    assert total.mass.sum() == pytest.approx(1.0, abs=1e-9)
     mean = 500 * float(once.mass @ once.losses)
-    assert float(total.mass @ total.losses) == pytest.approx(mean, abs=1e-9)
-    assert losses.TAIL_MASS <= 1e-14
+    assert float(total.mass @ total.losses) == pytest.approx(mean, abs=1e-7)
+    assert losses.TAIL_MASS <= 1e-18
 
 
 @settings(max_examples=50, deadline=None)

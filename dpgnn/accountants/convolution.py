@@ -1,0 +1,281 @@
+"""Composition of discrete losses by FFT, with the rounding of the transform inside the bound.
+
+A transform leaves an error of about 1e-16 in every mass, which hides tails of that size. So the sum is taken
+twice: as it is, and tilted by exp(t * loss), which lifts the upper tail to the middle, where the same error
+is small beside the masses. Below the point at which both errors are equal the plain masses are kept, above
+it the tilted ones. What rounding can take from a delta is bounded and given back as masses that fall as fast
+as the bound does. Proof: docs/accounting.md, "Rounding of compositions".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpgnn.accountants.loss import TAIL_MASS, DiscreteLoss
+
+Floats = NDArray[np.floating[Any]]
+# a loss and how often it is run
+Counted = Sequence[tuple[DiscreteLoss, int]]
+
+# the tilted sum has its centre where the tail has this mass: between the deltas in use and the smallest
+CENTRE = 1e-11
+# bounds on the rounding of one stage of a transform and of one factor of a power, in units of 2^-53
+STAGE_ERROR, FACTOR_ERROR = 8.0, 8.0
+UNIT = 2.0**-53
+# largest tilt, in nats a grid point
+STEEPEST = 1.0
+# sums of up to so many points are added up as they are
+DIRECT_POINTS = 4096
+# points of a loss that its moments are bounded on
+MOMENT_POINTS = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sum:
+    """Masses of a sum on its window.
+
+    Attributes:
+        low: grid index of the first mass.
+        mass: float64 (num_points,), >= 0.
+        error: bound on the sum of |computed - true| over the masses, mass outside the window included.
+    """
+
+    low: int
+    mass: Floats
+    error: float
+
+
+def convolve(parts: Counted) -> DiscreteLoss:
+    """The loss of every part, run adaptively as often as stated.
+
+    Guarantee: delta at every epsilon is at least that of the exact sum of the parts, for any number of runs:
+    the rounding of the transforms is part of the bound.
+
+    Args:
+        parts: losses on one grid step, each with a count >= 1; at least one has finite mass.
+    """
+    step = parts[0][0].step
+    low, high = _ends(parts)
+    if high - low < DIRECT_POINTS:
+        mass, infinity = _added_up(parts), min(1.0, _infinity(parts))
+        return DiscreteLoss(step=step, lower=low, mass=mass, infinity_mass=infinity)
+    plain, tilt = _sum(parts), _tilt(parts)
+    tilted = _sum([(_tilted(loss, tilt), count) for loss, count in parts])
+    # a tilted mass m at loss l stands for m * exp(log_scale - tilt * l)
+    log_scale = sum(count * _log_mgf(loss, tilt) for loss, count in parts)
+    log_scale += 64 * UNIT * sum(count for _, count in parts)  # rounding of the moments
+    log_error = log_scale + math.log(tilted.error)
+    equal = math.ceil((log_error - math.log(plain.error)) / tilt / step)
+    high = tilted.low + len(tilted.mass)
+    start = min(max(equal, plain.low, tilted.low), high - 1)
+    losses = np.arange(start, high) * step
+    above = tilted.mass[start - tilted.low :] * np.exp(log_scale - tilt * losses) * (1 + 1e-12)
+    is_whole = high > _ends(parts)[1]
+    back, beyond = _given_back(log_error - tilt * losses[0], tilt, step, len(losses), is_whole)
+    mass = np.zeros(start - plain.low + len(back))
+    kept = min(start - plain.low, len(plain.mass))
+    mass[:kept] = plain.mass[:kept]
+    mass[start - plain.low :] = back
+    mass[start - plain.low] += plain.error
+    mass[start - plain.low : high - plain.low] += above
+    infinity = min(1.0, _infinity(parts) + beyond + 2 * TAIL_MASS)
+    return DiscreteLoss(step=step, lower=plain.low, mass=mass, infinity_mass=infinity)
+
+
+def _given_back(
+    log_first: float, tilt: float, step: float, size: int, is_whole: bool
+) -> tuple[Floats, float]:
+    """Masses that make up for the rounding of the tilted ones, from their first point on, and at infinity.
+
+    Rounding takes at most exp(log_first - tilt * l) in all at a distance l from the first point. Masses of
+    that size at every point, divided by `one`, have a delta of at least exp(log_first - tilt * epsilon) from
+    each point on. Where the sum ends at its largest loss they end too, and the last mass is made up for by
+    itself; elsewhere they go on until nothing is left of them.
+
+    Args:
+        log_first: log of the bound at the first point.
+        tilt, step: of the sum.
+        size: points of the tilted masses that are used.
+        is_whole: the last of them is the sum's largest loss.
+    """
+    fall = tilt * step
+    one = 1 / math.expm1(fall) - 1 / math.expm1(fall + min(step, 100.0))
+    start = log_first + fall - math.log(one)
+    if is_whole:
+        back = np.exp(start - fall * np.arange(size))
+        back[-1] += 2 * math.exp(log_first - fall * (size - 2))
+        return back, 0.0
+    points = math.ceil((start - math.log(TAIL_MASS)) / fall) + 1
+    back = np.exp(start - fall * np.arange(max(size, min(points, 4 * size))))
+    return back, float(back[-1]) / math.expm1(fall)
+
+
+def _ends(parts: Counted) -> tuple[int, int]:
+    """Grid indices of the smallest and the largest loss of the sum."""
+    carry = [(np.flatnonzero(loss.mass), loss.lower, count) for loss, count in parts]
+    low = sum(count * (lower + int(at[0])) for at, lower, count in carry)
+    return low, sum(count * (lower + int(at[-1])) for at, lower, count in carry)
+
+
+def _added_up(parts: Counted) -> Floats:
+    """Masses of the sum without any transform, each exact to its own rounding, which is added."""
+    total, factors = np.ones(1), 0
+    for loss, count in parts:
+        carries = np.flatnonzero(loss.mass)
+        power = loss.mass[carries[0] : carries[-1] + 1]
+        while count:
+            if count & 1:
+                total = np.convolve(total, power)
+            count >>= 1
+            if count:
+                power = np.convolve(power, power)
+            factors += 1
+    return total * (1 + 2 * UNIT * (factors + 1) * len(total))
+
+
+def _infinity(parts: Counted) -> float:
+    """Mass at infinity of the sum."""
+    if any(loss.infinity_mass >= 1 for loss, _ in parts):
+        return 1.0
+    return -math.expm1(sum(count * math.log1p(-loss.infinity_mass) for loss, count in parts))
+
+
+def _sum(parts: Counted) -> _Sum:
+    """Masses of the sum, and a bound on what rounding did to them.
+
+    A transform of masses that add up to m is exact to stage * m in every coefficient, a power of n factors
+    to n times the relative error of one, and an error in the coefficients moves masses by at most the root
+    of its squares (Cauchy and Schwarz, with Parseval).
+    """
+    from scipy import fft
+
+    low, high = _window(parts)
+    size = fft.next_fast_len(high - low + 1, real=True)
+    stage = STAGE_ERROR * UNIT * (math.log2(size) + 2)
+    product, relative, logs = 1.0, 0.0, 0.0
+    for loss, count in parts:
+        # fold first: a single step may be wider than the window of the sum
+        transform = fft.rfft(_fold(loss.mass, size))
+        floor = stage * max(1.0, float(loss.mass.sum()))
+        length = np.maximum(np.abs(transform), floor)
+        relative = relative + count * (floor / length + FACTOR_ERROR * UNIT)
+        logs = logs + count * np.log(length)
+        product = product * transform**count
+    mass = fft.irfft(product, size)
+    first = sum(count * loss.lower for loss, count in parts)
+    # position 0 of the circular sum stands for `first`; turn the window to its front
+    mass = np.maximum(np.roll(mass, -((low - first) % size))[: high - low + 1], 0.0)
+    with np.errstate(under="ignore"):
+        moved = np.exp(logs + relative) * relative
+    error = math.sqrt(2 * float(moved @ moved)) + 2 * stage * float(np.abs(product).sum())
+    return _Sum(low=low, mass=mass, error=error + 4 * TAIL_MASS)
+
+
+def _window(parts: Counted) -> tuple[int, int]:
+    """Grid indices between which the sum lies but for TAIL_MASS on each side.
+
+    Chernoff: Pr[S >= a] <= exp(log M(t) - t a), and the same with -t below.
+    """
+    step = parts[0][0].step
+    full_low, full_high = _ends(parts)
+    upper = [(_Moments(loss, above=True), count) for loss, count in parts]
+    lower = [(_Moments(loss, above=False), count) for loss, count in parts]
+    spread = max(step, math.sqrt(sum(count * m.variance for m, count in upper)))
+    budget = -math.log(TAIL_MASS)
+    best_low, best_high = -math.inf, math.inf
+    for t in np.geomspace(0.05, 20.0, 24) * math.sqrt(budget) / spread:
+        best_high = min(best_high, (sum(n * m.log_mgf(t) for m, n in upper) + budget) / t)
+        best_low = max(best_low, -(sum(n * m.log_mgf(-t) for m, n in lower) + budget) / t)
+    low = max(full_low, math.floor(best_low / step))
+    high = min(full_high, math.ceil(best_high / step))
+    return low, max(high, low + 1)
+
+
+class _Moments:
+    """Bounds on the moments of a loss, from blocks of its grid.
+
+    Args:
+        loss: whose.
+        above: the blocks stand at their upper ends (a bound on log M(t) for t > 0), or at their lower ends.
+    """
+
+    def __init__(self, loss: DiscreteLoss, *, above: bool) -> None:
+        width = -(-len(loss.mass) // MOMENT_POINTS)
+        blocks = _fold_blocks(loss.mass, width)
+        carries = blocks > 0
+        first = loss.lower + np.arange(len(blocks)) * width
+        self._losses = ((first + (width - 1 if above else 0)) * loss.step)[carries]
+        self._mass = blocks[carries]
+        self._logs = np.log(self._mass)
+
+    @property
+    def variance(self) -> float:
+        """Of the loss, to the width of a block."""
+        total = float(self._mass.sum())
+        mean = float(self._mass @ self._losses) / total
+        return float(self._mass @ (self._losses - mean) ** 2) / total
+
+    def log_mgf(self, t: float) -> float:
+        """log sum mass * exp(t * loss), without overflow."""
+        exponent = t * self._losses + self._logs
+        shift = float(exponent.max())
+        return shift + math.log(float(np.exp(exponent - shift).sum()))
+
+    def log_tail(self, t: float) -> float:
+        """log M(t) - t (log M)'(t): the exponent of Chernoff's bound at the centre of the tilted loss."""
+        exponent = t * self._losses + self._logs
+        shift = float(exponent.max())
+        weights = np.exp(exponent - shift)
+        total = float(weights.sum())
+        return shift + math.log(total) - t * float(weights @ self._losses) / total
+
+
+def _tilt(parts: Counted) -> float:
+    """t > 0 whose tilted sum has its centre where the upper tail has a mass of about CENTRE.
+
+    Every t gives a bound. It is at most 20 deviations of the sum: what a bounded loss has beyond that is the
+    way its largest value falls on the grid.
+    """
+    moments = [(_Moments(loss, above=False), count) for loss, count in parts]
+    spread = max(parts[0][0].step, math.sqrt(sum(count * m.variance for m, count in moments)))
+    high = min(20 / spread, STEEPEST / parts[0][0].step)
+    low = high / 1e4
+    for _ in range(24):
+        middle = math.sqrt(low * high)
+        above = sum(count * m.log_tail(middle) for m, count in moments) > math.log(CENTRE)
+        low, high = (middle, high) if above else (low, middle)
+    return math.sqrt(low * high)
+
+
+def _tilted(loss: DiscreteLoss, tilt: float) -> DiscreteLoss:
+    """The loss whose masses are those of `loss` times exp(tilt * loss), divided by their sum."""
+    with np.errstate(divide="ignore", under="ignore"):
+        mass = np.exp(tilt * loss.losses + np.log(loss.mass) - _log_mgf(loss, tilt))
+    return DiscreteLoss(step=loss.step, lower=loss.lower, mass=mass, infinity_mass=0.0)
+
+
+def _log_mgf(loss: DiscreteLoss, t: float) -> float:
+    """log sum mass * exp(t * loss), without overflow."""
+    # shifted by the largest entry that carries mass: entries without any may lie far above it
+    carries = loss.mass > 0
+    exponent = t * loss.losses[carries] + np.log(loss.mass[carries])
+    shift = float(exponent.max())
+    return shift + math.log(float(np.exp(exponent - shift).sum()))
+
+
+def _fold(mass: Floats, size: int) -> Floats:
+    """Sum of the blocks of `size` entries: what a circular convolution of that size sees."""
+    padded = np.pad(mass, (0, -len(mass) % size))
+    return np.asarray(padded.reshape(-1, size).sum(axis=0))
+
+
+def _fold_blocks(mass: Floats, width: int) -> Floats:
+    """Sums of neighbouring entries, `width` at a time."""
+    padded = np.pad(mass, (0, -len(mass) % width))
+    return np.asarray(padded.reshape(-1, width).sum(axis=1))
