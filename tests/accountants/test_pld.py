@@ -165,7 +165,7 @@ def test_one_added_root_agrees_with_dp_accounting(poisson, noise, rate, runs):
     ).self_compose(runs)
     ours = composition.curve(compose(poisson(noise, rate, 1, 0), runs), step=STEP)
     expected = theirs.get_epsilon_for_delta(1e-5)
-    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-8)
+    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-7)
     # At a small delta the rounding of either Fourier transform (about 1e-13 in delta) shows.
     expected = theirs.get_epsilon_for_delta(1e-8)
     assert ours.epsilon(1e-8) == pytest.approx(expected, rel=1e-6)
@@ -180,7 +180,7 @@ def test_one_replaced_root_agrees_with_dp_accounting(poisson, noise, rate, runs)
     event = compose(poisson(noise, rate, 1, 1, "replace-one"), runs)
     ours = composition.curve(event, step=STEP)
     expected = theirs.get_epsilon_for_delta(1e-5)
-    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-8)
+    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-7)
 
 
 def test_vanishing_roots_agree_with_the_library_of_one_sided_mixtures(poisson):
@@ -190,7 +190,7 @@ def test_vanishing_roots_agree_with_the_library_of_one_sided_mixtures(poisson):
     ).self_compose(100)
     ours = composition.curve(compose(poisson(4.0, 0.2, 4, 0), 100), step=2e-3)
     expected = theirs.get_epsilon_for_delta(1e-5)
-    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-8)
+    assert ours.epsilon(1e-5) == pytest.approx(expected, abs=1e-8, rel=1e-7)
 
 
 def test_a_gaussian_agrees_with_its_closed_form():
