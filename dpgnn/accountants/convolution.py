@@ -12,17 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpgnn.accountants.loss import TAIL_MASS, DiscreteLoss
-
 Floats = NDArray[np.floating[Any]]
-# a loss and how often it is run
-Counted = Sequence[tuple[DiscreteLoss, int]]
 
+# mass that composition may cut from each tail; it is added to the mass at infinity
+TAIL_MASS = 1e-20
 # the tilted sum has its centre where the tail has this mass: between the deltas in use and the smallest
 CENTRE = 1e-11
 # bounds on the rounding of one stage of a transform and of one factor of a power, in units of 2^-53
@@ -34,6 +32,33 @@ STEEPEST = 1.0
 DIRECT_POINTS = 4096
 # points of a loss that its moments are bounded on
 MOMENT_POINTS = 4096
+
+
+class Loss(Protocol):
+    """A loss on a grid, see `loss.DiscreteLoss`."""
+
+    @property
+    def step(self) -> float: ...
+    @property
+    def lower(self) -> int: ...
+    @property
+    def mass(self) -> Floats: ...
+    @property
+    def infinity_mass(self) -> float: ...
+
+
+# a loss and how often it is run
+Counted = Sequence[tuple[Loss, int]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Composed:
+    """The law of a sum: index of its first grid point, its masses, and the mass at infinity."""
+
+    step: float
+    lower: int
+    mass: Floats
+    infinity_mass: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +76,7 @@ class _Sum:
     error: float
 
 
-def convolve(parts: Counted) -> DiscreteLoss:
+def convolve(parts: Counted) -> Composed:
     """The loss of every part, run adaptively as often as stated.
 
     Guarantee: delta at every epsilon is at least that of the exact sum of the parts, for any number of runs:
@@ -64,7 +89,7 @@ def convolve(parts: Counted) -> DiscreteLoss:
     low, high = _ends(parts)
     if high - low < DIRECT_POINTS:
         mass, infinity = _added_up(parts), min(1.0, _infinity(parts))
-        return DiscreteLoss(step=step, lower=low, mass=mass, infinity_mass=infinity)
+        return Composed(step=step, lower=low, mass=mass, infinity_mass=infinity)
     plain, tilt = _sum(parts), _tilt(parts)
     tilted = _sum([(_tilted(loss, tilt), count) for loss, count in parts])
     # a tilted mass m at loss l stands for m * exp(log_scale - tilt * l)
@@ -85,7 +110,7 @@ def convolve(parts: Counted) -> DiscreteLoss:
     mass[start - plain.low] += plain.error
     mass[start - plain.low : high - plain.low] += above
     infinity = min(1.0, _infinity(parts) + beyond + 2 * TAIL_MASS)
-    return DiscreteLoss(step=step, lower=plain.low, mass=mass, infinity_mass=infinity)
+    return Composed(step=step, lower=plain.low, mass=mass, infinity_mass=infinity)
 
 
 def _given_back(
@@ -205,7 +230,7 @@ class _Moments:
         above: the blocks stand at their upper ends (a bound on log M(t) for t > 0), or at their lower ends.
     """
 
-    def __init__(self, loss: DiscreteLoss, *, above: bool) -> None:
+    def __init__(self, loss: Loss, *, above: bool) -> None:
         width = -(-len(loss.mass) // MOMENT_POINTS)
         blocks = _fold_blocks(loss.mass, width)
         carries = blocks > 0
@@ -253,14 +278,14 @@ def _tilt(parts: Counted) -> float:
     return math.sqrt(low * high)
 
 
-def _tilted(loss: DiscreteLoss, tilt: float) -> DiscreteLoss:
+def _tilted(loss: Loss, tilt: float) -> Composed:
     """The loss whose masses are those of `loss` times exp(tilt * loss), divided by their sum."""
     with np.errstate(divide="ignore", under="ignore"):
         mass = np.exp(tilt * loss.losses + np.log(loss.mass) - _log_mgf(loss, tilt))
-    return DiscreteLoss(step=loss.step, lower=loss.lower, mass=mass, infinity_mass=0.0)
+    return Composed(step=loss.step, lower=loss.lower, mass=mass, infinity_mass=0.0)
 
 
-def _log_mgf(loss: DiscreteLoss, t: float) -> float:
+def _log_mgf(loss: Loss, t: float) -> float:
     """log sum mass * exp(t * loss), without overflow."""
     # shifted by the largest entry that carries mass: entries without any may lie far above it
     carries = loss.mass > 0

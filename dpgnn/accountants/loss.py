@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpgnn.accountants._kernels import discounted_sums
+from dpgnn.accountants.convolution import TAIL_MASS, Composed, convolve
 from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
-
-# Mass that composition may cut from each tail; it is added to the mass at infinity.
-TAIL_MASS = 1e-20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,12 +106,10 @@ class DiscreteLoss:
         Raises:
             ValueError: count is not an integer >= 1.
         """
-        from dpgnn.accountants.convolution import convolve
-
         checks.at_least("count", count, 1)
         if count == 1 or not self.mass.any():
             return self
-        return convolve([(self, count)])
+        return _as_loss(convolve([(self, count)]))
 
     def compose(self, other: DiscreteLoss) -> DiscreteLoss:
         """The loss of this mechanism followed, adaptively, by another on the same grid step.
@@ -121,14 +117,12 @@ class DiscreteLoss:
         Raises:
             ValueError: the grid steps differ.
         """
-        from dpgnn.accountants.convolution import convolve
-
         rule = f"equal {self.step!r}"
         checks.require(self.step == other.step, "step", rule, other.step, "build both on one grid")
         for loss in (self, other):
             if not loss.mass.any():  # it tells everything
                 return loss
-        return convolve([(self, 1), (other, 1)]).truncated()
+        return _as_loss(convolve([(self, 1), (other, 1)])).truncated()
 
     def truncated(self, tail: float = TAIL_MASS) -> DiscreteLoss:
         """The same loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
@@ -206,3 +200,9 @@ def nothing(step: float) -> DiscreteLoss:
 def everything(step: float) -> DiscreteLoss:
     """The loss of a mechanism that tells everything: all mass at infinity."""
     return DiscreteLoss(step=step, lower=0, mass=np.zeros(1), infinity_mass=1.0)
+
+
+def _as_loss(sum_: Composed) -> DiscreteLoss:
+    return DiscreteLoss(
+        step=sum_.step, lower=sum_.lower, mass=sum_.mass, infinity_mass=sum_.infinity_mass
+    )
