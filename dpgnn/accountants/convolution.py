@@ -62,6 +62,11 @@ class Composed:
     mass: Floats
     infinity_mass: float
 
+    @property
+    def losses(self) -> Floats:
+        """float64 (num_points,), the grid points in nats."""
+        return (self.lower + np.arange(len(self.mass))) * self.step
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Sum:
