@@ -1,102 +1,24 @@
-"""A study as one frozen value: data sets, settings, entries, budgets, repeats, tiers, root seed.
+"""A study, resolved: its entries after `extends` and `sweep`, and every run of one tier.
 
-`config.yaml` is the quick study; the papers' studies are `workflow/studies/*.yaml`. The dataclasses here and
-in the method files are the only definition; `workflow/schemas/config.schema.yaml` is generated from them.
+`config.yaml` is the quick study; the papers' studies are `workflow/studies/*.yaml`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from dpgnn import methods
 from dpgnn.core import config as strict
-from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.core.checks import one_of, require
 from dpgnn.core.config import ConfigError
-from dpgnn.core.randomness import Randomness
-from dpgnn.data.splits import SplitConfig
-from dpgnn.records.info import Comparison
-from dpgnn.study.entries import EntryConfig, StudyEntry, expand_entries
-from dpgnn.study.tiers import TierConfig, check_epsilons, check_once, check_repeats
-
-NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+]*"
-Tier = Literal["S", "M", "L"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetConfig:
-    """One data set of a study.
-
-    Attributes:
-        settings: names of settings (splits) it is run in.
-        entries: only these entries; empty for all.
-        delta: overrides the study's delta; "auto" or a number in (0, 1).
-    """
-
-    settings: tuple[str, ...]
-    entries: tuple[str, ...] = ()
-    delta: float | Literal["auto"] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyConfig:
-    """A study as its YAML file states it.
-
-    Attributes:
-        name: the study's name in paths.
-        title: one line for the report.
-        root_seed: the only configured seed; every generator is a named child of it.
-        repeats: how often each run is repeated (what papers call seeds).
-        epsilons: privacy budgets as texts, e.g. ["1", "8"].
-        delta: "auto" is 1/(10 nodes) for node units and 1/(10^(digits of edges)+1) for edges; or a number.
-        datasets: data sets by name.
-        settings: named splits.
-        entries: what is run, by name.
-        tiers: S (minutes), M (hours on two cores), L (the paper's whole grid).
-        tier: the tier run when none is asked for.
-        randomness: "study" (seeded, recorded; public data only) or "release" (secret draws).
-        num_threads: threads of one run; results are byte-identical for one value of it.
-        num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or
-            dp_mlp_smooth; other methods use one. Results are byte-identical for one value of it.
-        runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
-        paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
-        baseline: the entry that paired differences are taken against; or empty.
-        comparisons: questions that paired differences answer in the report; no run depends on them.
-        tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
-            nodes, repeat by repeat, beside the fixed entry; no run depends on it.
-        audits: true tests the claim of every private entry and budget, about a minute each; or patterns of
-            which, as DATASET.SETTING/ENTRY/eps=EPSILON.
-        attacks: true runs the published attacks on every run, seconds to minutes each; or patterns of which,
-            as DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
-    """
-
-    name: str
-    title: str = ""
-    root_seed: int = 0
-    repeats: int = 3
-    epsilons: tuple[str, ...] = ("1", "8")
-    delta: float | Literal["auto"] = "auto"
-    datasets: Mapping[str, DatasetConfig]
-    settings: Mapping[str, SplitConfig]
-    entries: Mapping[str, EntryConfig]
-    tiers: Mapping[str, TierConfig] = field(default_factory=dict)
-    tier: Tier = "S"
-    randomness: Randomness = "study"
-    num_threads: int = 1
-    num_processes: int = 1
-    runs_per_job: int = 1
-    paper: Literal["", "dpgnn", "drw", "dpar", "caribou"] = ""
-    baseline: str = ""
-    comparisons: tuple[Comparison, ...] = ()
-    tuned: tuple[str, ...] = ()
-    audits: bool | tuple[str, ...] = False
-    attacks: bool | tuple[str, ...] = False
+from dpgnn.study.entries import StudyEntry, expand_entries
+from dpgnn.study.stated import TIERS, StudyConfig, check_config
+from dpgnn.study.tiers import TierConfig, check_epsilons
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -223,25 +145,13 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
         ConfigError: unknown keys, wrong types, impossible values, unknown names.
     """
     config = strict.read(StudyConfig, mapping)
-    _check_config(config)
+    check_config(config)
     chosen = tier or config.tier
-    if chosen not in ("S", "M", "L"):
+    if chosen not in TIERS:
         raise ConfigError(f"tier must be one of S, M, L, got {chosen!r}")
     entries = expand_entries(config.entries)
     study = Study(config=config, tier=chosen, entries=entries, keys=_keys(config, entries, chosen))
-    if config.baseline and config.baseline not in entries:
-        known = ", ".join(sorted(entries))
-        raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
-    for asked in config.comparisons:
-        for entry in (*asked.entries, *asked.against, *asked.steps):
-            if not any(fnmatchcase(name, entry) for name in entries):
-                known = ", ".join(sorted(entries))
-                raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
-    for name in config.tuned:
-        if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
-            raise ConfigError(
-                f"tuned: {name!r} must be an entry with points {name}~*; give one that extends it a sweep"
-            )
+    _check_references(config, entries)
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
     _check_patterns(study)
@@ -250,63 +160,20 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
     return study
 
 
-def study_schema() -> dict[str, Any]:
-    """The JSON schema of a study file, with the options of every method."""
-    result = strict.schema(StudyConfig)
-    entry = result["properties"]["entries"]["additionalProperties"]
-    entry["properties"]["method"] = {"enum": sorted(methods.TABLE), "description": "the method"}
-    entry["allOf"] = [
-        {
-            "if": {"properties": {"method": {"const": name}}, "required": ["method"]},
-            "then": {"properties": {"options": strict.schema(methods.get(name).config)}},
-        }
-        for name in sorted(methods.TABLE)
-    ]
-    # an entry that only extends states a part of its options
-    for branch in entry["allOf"]:
-        branch["then"]["properties"]["options"].pop("required", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
-
-
-def _check_config(config: StudyConfig) -> None:
-    try:
-        for what, names in (
-            ("name", [config.name]),
-            ("datasets", list(config.datasets)),
-            ("settings", list(config.settings)),
-        ):
-            for name in names:
-                require(bool(re.fullmatch(NAME, name)), what, f"match {NAME}", name)
-        check_repeats("repeats", config.repeats)
-        at_least("root_seed", config.root_seed, 0)
-        at_least("num_threads", config.num_threads, 1)
-        at_least("num_processes", config.num_processes, 1)
-        at_least("runs_per_job", config.runs_per_job, 1)
-        _check_delta("delta", config.delta)
-        check_epsilons("epsilons", config.epsilons)
-        for name, dataset in config.datasets.items():
-            require(bool(dataset.settings), f"datasets.{name}.settings", "name a setting", ())
-            for setting in dataset.settings:
-                one_of(f"setting of datasets.{name}", setting, config.settings)
-            check_once(f"datasets.{name}.settings", dataset.settings)
-            _check_delta(f"datasets.{name}.delta", dataset.delta)
-        for name, entry in config.entries.items():
-            _check_delta(f"entries.{name}.delta", entry.delta)
-            for dataset_name, delta in entry.delta_for.items():
-                _check_delta(f"entries.{name}.delta_for.{dataset_name}", delta)
-            if entry.epsilons is not None:
-                check_epsilons(f"entries.{name}.epsilons", entry.epsilons)
-            for dataset_name in (*entry.datasets, *entry.options_for, *entry.delta_for):
-                one_of(f"data set of entries.{name}", dataset_name, config.datasets)
-            for setting in entry.settings:
-                one_of(f"setting of entries.{name}", setting, config.settings)
-        for name, tier in config.tiers.items():
-            one_of("tier", name, ("S", "M", "L"))
-            tier.check(f"tiers.{name}", config.datasets)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) -> None:
+    """Baseline, comparisons and tuned entries exist."""
+    known = ", ".join(sorted(entries))
+    if config.baseline and config.baseline not in entries:
+        raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
+    for asked in config.comparisons:
+        for entry in (*asked.entries, *asked.against, *asked.steps):
+            if not any(fnmatchcase(name, entry) for name in entries):
+                raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
+    for name in config.tuned:
+        if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
+            raise ConfigError(
+                f"tuned: {name!r} must be an entry with points {name}~*; give one that extends it a sweep"
+            )
 
 
 def _is_asked(name: str, wanted: bool | tuple[str, ...]) -> bool:
@@ -326,7 +193,7 @@ def _check_patterns(study: Study) -> None:
         return
     keys = {
         *study.keys,
-        *(k for tier in ("S", "M", "L") for k in _keys(config, study.entries, tier)),
+        *(k for tier in TIERS for k in _keys(config, study.entries, tier)),
     }
     private = {key for key in keys if study.entries[key.entry].mode != "nonprivate"}
     for what, wanted, names, form in (
@@ -339,11 +206,6 @@ def _check_patterns(study: Study) -> None:
                     f"{what}: no run of this study is {pattern!r}; a pattern is DATASET.SETTING/{form}, "
                     f"where * stands for anything; this study has for example {min(names, default='none')}"
                 )
-
-
-def _check_delta(path: str, delta: float | str | None) -> None:
-    if isinstance(delta, float):
-        require(0 < delta < 1, path, "be in (0, 1) or auto", delta)
 
 
 def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:

@@ -12,7 +12,8 @@ import yaml
 
 from dpgnn.core.config import ConfigError
 from dpgnn.data.datasets import check_known
-from dpgnn.study.study import RunKey, load_study, resolve, study_schema
+from dpgnn.study.stated import study_schema
+from dpgnn.study.study import RunKey, load_study, resolve
 from dpgnn.study.workflow import Workflow
 
 BASE: dict[str, Any] = {

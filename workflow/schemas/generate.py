@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from dpgnn.study.study import study_schema
+from dpgnn.study.stated import study_schema
 
 FILE = Path(__file__).resolve().parent / "config.schema.yaml"
 NOTE = (
