@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.memory import keep_freed_memory
 
     keep_freed_memory()
-    # what imports make stays, so looking for garbage among it is in vain; `run_one` begins to look
+    # objects that imports make stay alive, so the collector starts after them, in `run_one`
     gc.disable()
     try:
         return _make(args)

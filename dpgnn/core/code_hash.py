@@ -4,8 +4,8 @@ Only content counts. Comments, docstrings, layout, imports for type checkers and
 do not, because they cannot change a number, so a module may be moved. An import counts by the name that it
 binds and by the content that it binds it to. The pins of the lock file count, its comments do not.
 
-Parsing the modules takes half a second. So what was found is kept beside the byte code, each with the hash
-of the bytes that it was found in, and used for those bytes only.
+Parsing the modules takes half a second, so results are cached beside the byte code, each with the hash of the
+source that it was computed from.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _sha256(content: bytes) -> str:
 
 @cache
 def _kept() -> dict[str, Any]:
-    """What was found before by this very file and Python: imports by module, hashes by list of modules."""
+    """The cache, if this file and this Python wrote it: imports by module, hashes by list of modules."""
     made_by = f"{_sha256(Path(__file__).read_bytes())} {sys.version}"
     try:
         kept = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -195,4 +195,4 @@ def _keep() -> None:
     try:
         write_text(KEPT, json.dumps(_kept()))
     except OSError:
-        return  # the package's folder is read-only: it is found out again each time
+        return  # the package's folder is read-only: hashes are computed each time

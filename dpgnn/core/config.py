@@ -57,9 +57,9 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
 
 
 def _on_default(default: Any, value: Any) -> Any:
-    """A mapping for a field whose default is a dataclass: what it leaves out is as in that default.
+    """Complete a mapping for a field whose default is a dataclass with the values of that default.
 
-    The class's own defaults may be others: `head: Head = Head(layers=2)` with {"width": 8} has 2 layers.
+    The class's own defaults may differ: `head: Head = Head(layers=2)` with {"width": 8} has 2 layers.
     """
     if not dataclasses.is_dataclass(default) or not isinstance(value, Mapping):
         return value
@@ -104,21 +104,21 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text in which no mapping states a key twice; YAML itself would keep the last.
+    """Parse a YAML text; a key that stands twice in a mapping is an error (YAML itself keeps the last).
 
-    Anchors and merge keys (`<<`) work as ever: what a mapping states wins over what it merges.
+    Anchors and merge keys (`<<`) work as usual: a mapping's own keys win over merged ones.
 
     Args:
         text: the text.
         where: its file, for messages.
 
     Raises:
-        ConfigError: no YAML, or a key that stands twice; names the line.
+        ConfigError: not YAML, or a key that stands twice; names the line.
     """
     import yaml
 
     class Once(yaml.SafeLoader):
-        # nodes are looked at as they are read: later, merged keys stand among a mapping's own
+        # checked while nodes are composed: later, merged keys stand among a mapping's own
         def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
             node = super().compose_mapping_node(anchor)
             lines: dict[tuple[str, str], int] = {}

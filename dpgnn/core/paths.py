@@ -43,9 +43,9 @@ class Paths:
 
 
 def in_project(path: str | Path, root: Path = Path()) -> Path:
-    """A file's path relative to the project's folder `root` where it lies inside it, else as it is given.
+    """A file's path relative to the project's folder `root` if it lies inside, else as given.
 
-    So that one file has one path: another would be another value of the jobs that it is given to.
+    One file then has one path, however it was named, and the jobs that read it do not rerun.
     """
     place = Path(root, path)
     whole = place.parent.resolve() / place.name

@@ -187,7 +187,7 @@ def read_parquet(
     Args:
         path: the file.
         columns: the only ones that are read; all where None.
-        remedy: what to do where it is damaged; nobody shall be told to delete a file that no stage makes.
+        remedy: what to do when it is damaged; another one for a file that no stage makes again.
 
     Raises:
         DamagedFileError: missing, truncated, changed, or a column is missing.
@@ -281,9 +281,8 @@ def _jsonable(value: Any) -> Any:
 class Store:
     """Checkpoints of one run under `work/`, never in a declared output.
 
-    A checkpoint is one safetensors file: named arrays plus small values as JSON. It is written atomically
-    and ignored (and removed) when it is damaged or belongs to another configuration, because then the run
-    must start again.
+    A checkpoint is one safetensors file: named arrays, and small values as JSON. A damaged one, or one of
+    another configuration, is removed, and the run starts again.
 
     Args:
         folder: where the checkpoints live; None keeps none.
@@ -307,7 +306,7 @@ class Store:
             file.write(save(plain, metadata=note))
 
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The arrays and values of checkpoint `name`, or None when there is none to go on from."""
+        """The arrays and values of checkpoint `name`, or None when there is none to resume from."""
         if self.folder is None or not (self.folder / f"{name}.safetensors").exists():
             return None
         from safetensors import SafetensorError, safe_open

@@ -176,7 +176,7 @@ class Method:
     citation: str | None = None
 
     def sees(self, graph: Graph) -> Graph:
-        """The graph as the method gets it: what it says it does not read is not there."""
+        """The graph as the method gets it: without edges if `uses_edges` is False."""
         if self.uses_edges:
             return graph
         return replace(graph, edge_index=graph.edge_index[:, :0])

@@ -107,7 +107,7 @@ def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
         performance=inputs.performance,
         label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
     )
-    if not gc.isenabled():  # put off by the command line until most imports are done
+    if not gc.isenabled():  # the command line leaves it off until most imports are done
         gc.freeze()
         gc.enable()
     fitted = run.method.fit(

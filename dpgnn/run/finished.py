@@ -23,7 +23,7 @@ def find_copy(folder: Path | None, fingerprint: str) -> Record | None:
 
 
 def check_not_released(folder: Path | None) -> None:
-    """Refuse what was released before, of another configuration, code or graph.
+    """Refuse a run that was released before, with another configuration, code or graph.
 
     Raises:
         ValueError: `folder` keeps a release; names its day and epsilon.

@@ -1,4 +1,4 @@
-"""What a run holds a method to: its plan, what it fitted, its answers; refusals name the method."""
+"""Checks of what a method returns to a run: its plan, its fit, its answers; errors name the method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RELEASED_COLUMNS = ("step", "epsilon")
 
 
 def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
-    """The plan of a private entry claims what the entry says, within the budget.
+    """Check that the plan of a private entry claims its unit and relation, within the budget.
 
     Raises:
         ValueError: no claim; a first claim of another unit or relation, or above the budget.
@@ -38,10 +38,10 @@ def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
 
 
 def check_fitted(entry: Entry, fitted: Any) -> None:
-    """What a fit gave has a state of tensors and a history of steps.
+    """Check that a fit returned a state of tensors and a history of steps.
 
     Raises:
-        ValueError: it has not; names the method.
+        ValueError: something else; names the method.
     """
     import torch
 
@@ -57,10 +57,10 @@ def check_fitted(entry: Entry, fitted: Any) -> None:
 
 
 def check_answer(entry: Entry, answer: Any, num_nodes: int, num_classes: int) -> np.ndarray:
-    """Logits of an answer as an array, one row for each node that was asked about.
+    """The logits of an answer as an array, one row for each node asked about.
 
     Raises:
-        ValueError: they are no tensor of shape (num_nodes, num_classes); names the method.
+        ValueError: not a tensor of shape (num_nodes, num_classes); names the method.
     """
     import torch
 

@@ -120,7 +120,7 @@ def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) ->
 
 
 def config_of(inputs: RunInputs) -> dict[str, Any]:
-    """What of a run's inputs is configuration: the record states its hash."""
+    """The configuration of a run; the record states its hash."""
     return {
         "key": dict(inputs.key),
         "entry": dataclasses.asdict(inputs.entry),
@@ -144,5 +144,5 @@ def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
 
 
 def processes_of(performance: Performance) -> dict[str, int]:
-    """How many processes, where it is more than one: sums are then added in another order."""
+    """The number of processes, if more than one: sums are then added in another order."""
     return {"num_processes": performance.num_processes} if performance.num_processes > 1 else {}

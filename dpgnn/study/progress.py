@@ -38,7 +38,7 @@ def estimate(study: Study, *, root: Path) -> str:
     """Runs by data set and the hours they take, from runs measured in this folder or the committed records.
 
     Returns:
-        lines of text; a run of which no like was measured counts as others on its data set, or all others.
+        lines of text; an entry that was never measured counts as the median run of its data set, or of all.
     """
     times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
     lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
@@ -66,8 +66,8 @@ def estimate(study: Study, *, root: Path) -> str:
 def status(study: Study, *, root: Path) -> str:
     """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause.
 
-    A run whose record is of another configuration or code than the study's now is not done; such are counted
-    by themselves.
+    A run whose record is of another configuration or code than the study has now is not done; such runs are
+    counted separately.
     """
     logs, wanted = run_logs(study), Wanted(study)
     states = {
@@ -106,7 +106,7 @@ def status(study: Study, *, root: Path) -> str:
 
 
 def _checks(study: Study, root: Path) -> Iterator[str]:
-    """How many of the audits and attacks that a study asks for are there, and why others failed."""
+    """How many of the audits and attacks of a study are done, and why others failed."""
     for name, files in (
         ("audit", audit_files(study, Paths())),
         ("attack", attack_files(study, Paths())),
@@ -124,8 +124,8 @@ def _checks(study: Study, root: Path) -> Iterator[str]:
 def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
     """ "done", "running", "released", "failed", "other" or "left": from records, lock and log of a run.
 
-    "other" has a record, of another configuration or code; a kept copy of such a run is as good as none. Of
-    a study of releases such a copy is "released", and its run would be refused.
+    "other" has a record of another configuration or code; copies of such runs are ignored. In a study of
+    releases such a copy makes the run "released": running it again would be refused.
     """
     release = study.config.randomness == "release"
     record = _record(root / Paths().run(study.name, key.folder))
@@ -149,11 +149,11 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
 
 
 def causes(root: Path, *, since: float) -> list[str]:
-    """Each job that failed: its log, and the log's last line where it is an error, else what Snakemake says.
+    """The log of each failed job, with its last line if that is an error, else with Snakemake's message.
 
     Args:
         root: the folder of the workflow.
-        since: what was not written after this time (seconds of the epoch) is left out.
+        since: older logs are left out; seconds of the epoch.
     """
     found: dict[str, str] = {}
     for path in _written(root / ".snakemake" / "log", since):
@@ -177,7 +177,7 @@ def last_screen(root: Path, *, since: float) -> Iterator[str]:
 
 
 def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[RunKey, str]:
-    """Finished runs whose record says that they could not be made, as where no plan meets the budget; why."""
+    """Finished runs without a result, for example because no plan meets the budget, with the reason."""
     found = {}
     for key in keys:
         record = _record(root / Paths().run(study.name, key.folder)) or {}
@@ -187,7 +187,7 @@ def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[
 
 
 def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[str]:
-    """What is said after a workflow came to its end: how many runs have no result, and the first causes."""
+    """Lines for the end of a workflow: how many runs have no result, and the first causes."""
     found = without_result(keys, study, root=root)
     if found:
         yield f"{len(found)} runs have no result; the report and --status say why"

@@ -25,7 +25,7 @@ from dpgnn.study.study import Study
 
 SHARED = Path("workflow") / "shared.yaml"
 IGNORED = Path(".dvcignore")
-# folders whose content is the data itself, or as good as
+# folders that hold the data itself, or enough to rebuild it
 DATA = ("graphs", "splits", "prepared")
 HEAD = """\
 # Made by `dpgnn share` from data/sources.csv (dpgnn/study/sharing.py): DVC sees no graph, split or

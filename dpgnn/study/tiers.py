@@ -120,10 +120,10 @@ class TierConfig:
 
 
 def check_repeats(path: str, repeats: int) -> None:
-    """Check a number of repeats: every run is a value in memory, and a slip of the keyboard fills it.
+    """Check a number of repeats; all runs are held in memory, so a typing error could exhaust it.
 
     Raises:
-        ValueError: it is no number from 1 to MAX_REPEATS.
+        ValueError: not a number from 1 to MAX_REPEATS.
     """
     at_least(path, repeats, 1)
     require(repeats <= MAX_REPEATS, path, f"be <= {MAX_REPEATS}", repeats)

@@ -1,4 +1,4 @@
-"""What the records of a study would state of their configuration and code if they were made now."""
+"""The configuration and code that the records of a study would state if they were made now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wanted:
         self._code = cache(lambda entry: code_of(study, entry))
 
     def inputs(self, key: RunKey, device: str = "cpu") -> RunInputs:
-        """What the study says of a run; graph, split, sample and hashes are for others to fill in."""
+        """What the study states of a run; `study.inputs` adds graph, split, sample and hashes."""
         config = self._study.config
         return RunInputs(
             key={"study": self._study.name, **key.axes},

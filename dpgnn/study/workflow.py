@@ -71,7 +71,7 @@ def run_groups(study: Study) -> dict[str, list[RunKey]]:
 
 
 def rule_name(stem: str) -> str:
-    """The name of the rule that makes a group of runs; of another stem it is another name."""
+    """The name of the rule that makes a group of runs; different stems have different names."""
     name = re.sub(r"\W", "_", stem)
     # dp_mlp and dp-mlp are two entries
     return f"train_{name}" + (f"_{sha256_json(stem)[:8]}" if name != stem else "")
@@ -179,12 +179,12 @@ class Workflow:
 
     @cached_property
     def audits(self) -> list[str]:
-        """The audits of the private entries and budgets that the study says; [] where none is asked for."""
+        """The audits that the study asks for; [] for none."""
         return [str(path) for path in audit_files(self.study, self.paths)]
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks on the runs that the study says; [] where none are asked for."""
+        """The attacks that the study asks for; [] for none."""
         return [str(path) for path in attack_files(self.study, self.paths)]
 
     @cached_property
@@ -196,7 +196,7 @@ class Workflow:
 
     @property
     def device_flag(self) -> str:
-        """What is added to the command of a run; nothing on the CPU."""
+        """The device as a flag of a run's command; "" for the CPU."""
         return "" if self.device == "cpu" else f" --device {self.device}"
 
     @property
@@ -259,7 +259,7 @@ class Workflow:
         return self._samplers[label][1]
 
     def sampler_code(self, label: str) -> str:
-        """Hash of the code that prepares, with that which says which edges a split leaves."""
+        """Hash of the code that prepares samples, and of the rule which edges a split leaves."""
         method = methods.get(self._samplers[label][1])
         assert method.prepare is not None
         return code_sha256(method.prepare.__module__, "dpgnn.data.splits")
