@@ -9,14 +9,14 @@ import numpy as np
 from helpers import two_community_graph
 
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Ledger
-from dpgnn.attacks.queries import Target
+from dpgnn.accountants.plan import Budget
+from dpgnn.attacks.queries import fitted_run
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import Streams
-from dpgnn.core.storage import Store
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, SplitConfig, make_split
-from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.methods.base import Entry
+from dpgnn.methods.queries import FittedRun
 
 SHORT = {"training": {"num_epochs": 30}, "encoder_training": {"num_epochs": 10}, "hidden": 8}
 STAGES = {
@@ -54,7 +54,7 @@ def fitted(
     options: dict[str, Any] | None = None,
     graph: Graph | None = None,
     split: Split | None = None,
-) -> Target:
+) -> FittedRun:
     """A method fitted on a small graph."""
     known = methods.get(method)
     entry = Entry(
@@ -69,11 +69,5 @@ def fitted(
         assert known.prepare is not None
         prepared = known.prepare(graph, split, spec, np.random.default_rng(0))
     budget = Budget(epsilon=epsilon if mode != "nonprivate" else math.inf, delta=1e-3)
-    plan = known.plan(entry, facts_of(graph, split, prepared), budget)
     streams = Streams(root_seed=1, axes={"test": 0})
-    context = Context(ledger=Ledger(plan), streams=streams, store=Store(None))
-    state = known.fit(entry, graph, split, prepared, plan, context).state
-    return Target(
-        entry=entry, state=state, graph=graph, split=split, prepared=prepared, plan=plan,
-        streams=streams,
-    )  # fmt: skip
+    return fitted_run(entry, graph, split, prepared, budget, streams)

@@ -20,9 +20,9 @@ CIRCLES = (
     {"data.custom.arrays", "data.custom.checks", "data.custom.labels", "data.custom.read",
      "data.custom.tables"},
     {"report.statistics.comparisons", "report.statistics.differences", "report.tables.tables"},
-    {"methods.gap.fit", "methods.gap.method"},
-    {"methods.dpdgc.fit", "methods.dpdgc.method", "methods.dpdgc.plan"},
-    {"attacks.aggregates", "attacks.queries"},
+    {"methods.gap.fit", "methods.gap.method", "methods.gap.queries"},
+    {"methods.dpdgc.fit", "methods.dpdgc.method", "methods.dpdgc.plan",
+     "methods.dpdgc.queries"},
 )  # fmt: skip
 
 

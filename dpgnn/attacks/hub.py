@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dpgnn import methods
 from dpgnn.attacks import statistics
 from dpgnn.audits.canary import LOUD
 from dpgnn.audits.capture import Case, Training, caught_plan
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from dpgnn.accountants.plan import Budget
     from dpgnn.methods.base import Entry
+    from dpgnn.methods.queries import ReaderSampler
 
 PILOTS = 4
 NUM_RUNS = 200  # of each world, where no number is asked for
@@ -96,19 +98,15 @@ class HubWorlds:
         )  # fmt: skip
 
 
-def applies(entry: Entry) -> str:
+def _sampler(entry: Entry) -> ReaderSampler | None:
+    leaks = methods.get(entry.method).leaks
+    return None if leaks is None else leaks.sampler
+
+
+def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
-    if entry.method != "dp_gnn" or entry.mode == "nonprivate":
-        return "it is about DP-GNN's sampler"
-    if entry.relation != "replace-one":
-        return "worlds of a replaced hub need the relation replace-one"
-    return "" if entry.options.num_hops == 1 else "it is made for one hop"
-
-
-def public_thresholds(entry: Entry) -> Entry:
-    """The entry with public clipping norms, so that what is seen is the sampler's leak and no other."""
-    options = dataclasses.replace(entry.options, thresholds="public")
-    return dataclasses.replace(entry, options=options)
+    sampler = _sampler(entry)
+    return "it is about samplers that count readers" if sampler is None else sampler.why_not(entry)
 
 
 def attack(
@@ -124,7 +122,7 @@ def attack(
     """Play the game and test the claim; runs are independent, so the test's level is exact.
 
     Args:
-        entry: a `dp_gnn` entry under replace-one with one hop.
+        entry: under replace-one with one hop, of a method that states its sampler.
         budget: epsilon and delta asked for.
         num_runs: of each world; None takes 200.
         num_steps: steps that are watched, at most those of the plan.
@@ -135,10 +133,10 @@ def attack(
     num_runs = at_least("num_runs", NUM_RUNS if num_runs is None else num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "hub", "hub_degree": worlds.num_lists}
-    reason = applies(entry)
-    if reason:
+    reason, sampler = why_not(entry), _sampler(entry)
+    if reason or sampler is None:
         return base | {"status": "not-applicable", "reason": reason}
-    entry = public_thresholds(entry)
+    entry = sampler.alone(entry)
     plan = caught_plan(entry, worlds, None, budget)  # type: ignore[arg-type]
     mechanism = plan.mechanism("train")
     steps = min(num_steps, mechanism.num_steps)

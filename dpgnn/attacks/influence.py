@@ -1,8 +1,8 @@
 """How much the answer for node v moves when the features of node u do, for many u at once.
 
-Three ways, the first that fits is taken: by differences (exact, float64: all methods but what follows), by
-copies (disjoint copies of the graph in one pass of `predict`: DP-GNN with attention or with features averaged
-beforehand, DP-MLP with averaged answers), one by one (means over all nodes, and every fresh draw of noise).
+Three ways, the first that fits is taken: by differences (exact, float64: models whose method states their
+layers), by copies (disjoint copies of the graph in one pass, where answers do not reach from one to another),
+one by one (means over all nodes, and every fresh draw of noise).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.attacks import layers
-from dpgnn.attacks.queries import Noise, Target, ask, with_features
+from dpgnn.attacks.queries import Noise, ask, queries_of, with_features
+from dpgnn.attacks.stacks import Stack
 from dpgnn.core.checks import at_least, one_of, positive
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
+    from dpgnn.methods.queries import FittedRun
 
 # scale: u's row times 1 + step, as published; mix: another node's row is added, so that a model which
 # normalises rows sees a change
@@ -31,21 +32,21 @@ STEP = 1e-4
 COPIED_ROWS = 120_000
 # float64 values of all differences in one pass
 DIFFERENCE_VALUES = 12_000_000
-COPIES = ("dp_gnn", "dp_mlp_smooth")
 Report = Callable[[int], None]
 
 
-def path_of(target: Target, noise: Noise) -> Path:
+def path_of(target: FittedRun, noise: Noise) -> Path:
     """How a model's influences are computed."""
-    if noise == "fresh" and (target.has_noise or target.entry.method == "dpdgc"):
+    stated = queries_of(target)
+    if noise == "fresh" and stated.noise(target.entry) != "none":
         return "one by one"
-    if layers.has_layers(target):
+    if stated.layers is not None and not stated.why_not_layers(target.entry):
         return "differences"
-    return "copies" if target.entry.method in COPIES else "one by one"
+    return "copies" if stated.disjoint else "one by one"
 
 
 def influence(
-    target: Target,
+    target: FittedRun,
     perturbed: np.ndarray,
     read: np.ndarray,
     *,
@@ -105,7 +106,7 @@ def _directions(
 
 
 def _by_differences(
-    target: Target,
+    target: FittedRun,
     perturbed: np.ndarray,
     read: np.ndarray,
     wanted: np.ndarray | None,
@@ -114,7 +115,9 @@ def _by_differences(
     report: Report,
 ) -> np.ndarray:
     graph = target.graph
-    stack = layers.stack_of(target)
+    layers = queries_of(target).layers
+    assert layers is not None
+    stack = Stack(layers(target), graph.num_nodes)
     found = []
     size = max(1, min(256, DIFFERENCE_VALUES // (stack.rows_of_a_query * stack.width)))
     for first in range(0, len(perturbed), size):
@@ -130,7 +133,7 @@ def _by_differences(
 
 
 def _by_passes(
-    target: Target,
+    target: FittedRun,
     perturbed: np.ndarray,
     read: np.ndarray,
     directions: Any,

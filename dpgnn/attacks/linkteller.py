@@ -20,12 +20,13 @@ import numpy as np
 
 from dpgnn.attacks import statistics
 from dpgnn.attacks.influence import Direction, influence, path_of
-from dpgnn.attacks.queries import PERTURBED_GRAPH, Noise, Target, can_ask
+from dpgnn.attacks.queries import Noise, queries_of, why_not_other_features
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.methods.shared.undirected import undirected_pairs
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
+    from dpgnn.methods.queries import FittedRun
 
 PairSet = Literal["unbalanced", "low", "high", "balanced", "held-out"]
 SETS: tuple[PairSet, ...] = ("unbalanced", "low", "high", "balanced", "held-out")
@@ -133,7 +134,7 @@ def hold_out(graph: Graph, size: int, *, rng: np.random.Generator) -> tuple[Grap
 
 
 def pair_scores(
-    target: Target,
+    target: FittedRun,
     pairs: Pairs,
     *,
     direction: Direction,
@@ -171,7 +172,7 @@ class Variant:
 
 
 def attack(
-    target: Target,
+    target: FittedRun,
     pairs: Pairs,
     variant: Variant,
     *,
@@ -182,7 +183,7 @@ def attack(
     """Score the pairs and say how well that tells edges from gaps, as JSON."""
     started = time.monotonic()
     base = {"attack": "linkteller", **dataclasses.asdict(variant)}
-    reason = can_ask(target)
+    reason = why_not_other_features(target)
     if reason:
         return base | {"status": "not-available", "reason": reason}
     scores = pair_scores(
@@ -210,7 +211,7 @@ def attack(
     return found | {"seconds": time.monotonic() - started}
 
 
-def is_covered(target: Target, noise: Noise) -> bool:
+def is_covered(target: FittedRun, noise: Noise) -> bool:
     """Whether the run's claim covers the answers to queries with other features.
 
     True for feature-only models and for post-processing of what was released once (perturbed graphs, DPDGC's
@@ -220,11 +221,11 @@ def is_covered(target: Target, noise: Noise) -> bool:
     entry = target.entry
     if entry.mode == "nonprivate" or entry.privacy_unit != "edge":
         return False
-    return noise == "frozen" and entry.method in (*PERTURBED_GRAPH, "dpdgc")
+    return noise == "frozen" and queries_of(target).covered
 
 
 def claim_tests(
-    target: Target,
+    target: FittedRun,
     scores: np.ndarray,
     member: np.ndarray,
     *,

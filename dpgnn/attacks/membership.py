@@ -18,22 +18,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpgnn import methods
-from dpgnn.accountants.plan import Ledger
 from dpgnn.attacks import statistics
 from dpgnn.attacks.member_tests import BATCH_SIZE, Asked, by_degree, claim_tests, label_auc
-from dpgnn.attacks.queries import AGGREGATING, Target, ask, can_move
+from dpgnn.attacks.queries import (
+    ask,
+    fitted_run,
+    prepared_for,
+    queries_of,
+    why_not_other_graph,
+)
 from dpgnn.attacks.scorer import ATTEMPTS, AttackModel, says_nothing, train_scorer
 from dpgnn.core.checks import at_least, one_of, require
-from dpgnn.core.storage import Store
 from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits
-from dpgnn.methods.base import Context, Performance, facts_of
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Budget
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.methods.base import Entry, Prepared
+    from dpgnn.methods.base import Entry
+    from dpgnn.methods.queries import FittedRun
 
 Variant = Literal["original", "same-graph"]
 VARIANTS: tuple[Variant, ...] = ("original", "same-graph")
@@ -54,7 +57,7 @@ class Side:
         place: int64: position of each of `inside` in the subgraph.
     """
 
-    target: Target
+    target: FittedRun
     inside: np.ndarray
     outside: np.ndarray
     place: np.ndarray
@@ -113,21 +116,8 @@ def fit_side(
     empty = np.zeros(0, dtype=np.int64)
     place = np.delete(np.arange(len(nodes)), spare)
     parts = Split(train_idx=place, val_idx=empty, test_idx=np.array([spare]), inductive=False)
-    method = methods.get(entry.method)
-    prepared = _prepare(entry, small, parts, streams)
-    plan = method.plan(entry, facts_of(small, parts, prepared), budget)
-    context = Context(
-        ledger=Ledger(plan),
-        streams=streams,
-        store=Store(None),
-        performance=Performance(),
-        label=label,
-    )
-    state = method.fit(entry, method.sees(small), parts, prepared, plan, context).state
-    target = Target(
-        entry=entry, state=state, graph=small, split=parts, prepared=prepared, plan=plan,
-        streams=streams,
-    )  # fmt: skip
+    prepared = prepared_for(entry, small, parts, streams)
+    target = fitted_run(entry, small, parts, prepared, budget, streams, label=label)
     return Side(target=target, inside=nodes[place], outside=split.test_idx, place=place)
 
 
@@ -192,7 +182,7 @@ def attack(
             )
             for split, stream, name in zip(splits, streams, ("target", "shadow"))
         ]
-        reason = can_move(sides[0].target)
+        reason = why_not_other_graph(sides[0].target)
         if reason:
             return found | {"status": "not-available", "reason": reason}
         accuracies = {
@@ -293,23 +283,14 @@ def labelled(graph: Graph) -> np.ndarray:
     return np.ones(graph.num_nodes, bool) if graph.task == "multilabel" else graph.y >= 0
 
 
-def _answers(target: Target, graph: Graph, number: int) -> np.ndarray:
+def _answers(target: FittedRun, graph: Graph, number: int) -> np.ndarray:
     """Posteriors of every node of the full graph, with noise of its own where there is any."""
     prepared = None
-    if target.at_node_level and target.entry.method in AGGREGATING:
-        prepared = _prepare(target.entry, graph, target.split, target.fresh(number))
+    if queries_of(target).reads_sample(target.entry):
+        prepared = prepared_for(target.entry, graph, target.split, target.fresh(number))
     return _probabilities(
         ask(target, graph, noise="fresh", number=number, prepared=prepared), graph.task
     )
-
-
-def _prepare(entry: Entry, graph: Graph, split: Split, streams: Streams) -> Prepared | None:
-    method = methods.get(entry.method)
-    spec = method.sampler(entry)
-    if spec is None:
-        return None
-    assert method.prepare is not None
-    return method.prepare(graph, split, spec, streams.numpy("sampler"))
 
 
 def _probabilities(logits: np.ndarray, task: str) -> np.ndarray:

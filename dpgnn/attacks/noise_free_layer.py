@@ -14,24 +14,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpgnn import methods
 from dpgnn.attacks import statistics
-from dpgnn.attacks.queries import Target
 from dpgnn.core.checks import at_least, require
-from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.undirected import adjacency_of, degrees
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
+    from dpgnn.methods.base import Entry
+    from dpgnn.methods.queries import FittedRun
 
 # runs of each world where no number is asked for; fewer where a state has more float64 values than that
 NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
 
 
-def applies(target: Target) -> str:
+def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
-    if target.entry.method != "caribou" or target.entry.privacy_unit != "edge":
-        return "it is about CARIBOU at edge level"
-    return ""
+    leaks = methods.get(entry.method).leaks
+    if leaks is None or leaks.last_layer is None:
+        return "it is about iterations over private edges, at edge level"
+    return leaks.last_layer.why_not(entry)
+
+
+def is_suspected(entry: Entry) -> bool:
+    """Whether the entry is the variant that the attack is made for; others are controls."""
+    leaks = methods.get(entry.method).leaks
+    layer = None if leaks is None else leaks.last_layer
+    return layer is not None and not layer.why_not(entry) and layer.suspected(entry)
 
 
 def only_edge(graph: Graph, *, rng: np.random.Generator) -> tuple[int, int]:
@@ -54,14 +63,13 @@ def without_edge(graph: Graph, node: int, other: int) -> Graph:
     return dataclasses.replace(graph, edge_index=graph.edge_index[:, ~gone].copy())
 
 
-def statistic(target: Target, released: np.ndarray, residual: np.ndarray, node: int) -> float:
-    """Norm of what is left of the node's released row without the residual and its mean over columns."""
-    rest = released[node] - target.entry.options.beta * residual[node]
+def statistic(rest: np.ndarray) -> float:
+    """Norm of a node's released row less the residual, without its mean over columns."""
     return float(np.linalg.norm(rest - rest.mean()))
 
 
 def attack(
-    target: Target, *, num_runs: int | None, level: float, rng: np.random.Generator
+    target: FittedRun, *, num_runs: int | None, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Play the game and test the claim; runs are independent, so the test's level is exact.
 
@@ -71,13 +79,11 @@ def attack(
         level: probability of accusing a true claim.
         rng: of the edge and of all noise.
     """
-    from dpgnn.methods.caribou import fit as caribou_fit
-
     if num_runs is not None:
         at_least("num_runs", num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "noise-free-layer"}
-    reason = applies(target)
+    reason = why_not(target.entry)
     if reason:
         return base | {"status": "not-applicable", "reason": reason}
     graph, claim = target.graph, target.plan.claims[0]
@@ -85,21 +91,15 @@ def attack(
         node, other = only_edge(graph, rng=rng)
     except ValueError as error:
         return base | {"status": "not-available", "reason": str(error)}
-    raw = graph.dense_x().astype(np.float64)
-    x0 = unit_rows(raw)
-    residual = raw if target.is_released_code else x0
-    capped = num_runs is None and raw.size > LARGE_STATE
+    capped = num_runs is None and graph.num_nodes * graph.num_features > LARGE_STATE
     num_runs = num_runs or (FEW_RUNS if capped else NUM_RUNS)
-    worlds = (graph, without_edge(graph, node, other))
-    matrices = [adjacency_of(world) for world in worlds]
+    assert target.leaks is not None
+    assert target.leaks.last_layer is not None
     scores = np.zeros((2, num_runs))
-    for place, (world, matrix) in enumerate(zip(worlds, matrices)):
+    for place, world in enumerate((graph, without_edge(graph, node, other))):
+        row = target.leaks.last_layer.row(target, world, node)
         for run in range(num_runs):
-            channels = caribou_fit.edge_channels(
-                target.entry, world, x0, matrix, target.noise_stddev,
-                lambda hop, shape: rng.standard_normal(shape),
-            )  # fmt: skip
-            scores[place, run] = statistic(target, channels[-1], residual, node)
+            scores[place, run] = statistic(row(lambda hop, shape: rng.standard_normal(shape)))
     joined, member = scores.ravel(), np.arange(2 * num_runs) < num_runs
     line = statistics.line_test(
         joined, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, released_state
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
-from dpgnn.attacks.queries import PERTURBED_GRAPH, Target
+from dpgnn.attacks.queries import fitted_run, has_noise, prepared_for
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least, one_of, open_probability, require
 from dpgnn.core.randomness import Streams
-from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Entry, Performance, Prepared, Progress, facts_of
+from dpgnn.methods.base import Entry, Prepared, Progress
+from dpgnn.methods.queries import FittedRun
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,18 +122,18 @@ class AttackRequest:
         return seeds.child(self.root_seed, f"attack/{what}", **named, **axes)
 
     @cached_property
-    def target(self) -> Target:
+    def target(self) -> FittedRun:
         """The run's model."""
         return self._target(self.graph, self.prepared, self.state, self.streams)
 
     @cached_property
-    def held_out(self) -> tuple[Target, linkteller.Pairs]:
+    def held_out(self) -> tuple[FittedRun, linkteller.Pairs]:
         """The entry fitted without some edges, with the edges that the coins decided on."""
         graph, pairs = self._held_out_graph()
         return self.refitted(graph), pairs
 
     @property
-    def held_out_unfitted(self) -> tuple[Target, linkteller.Pairs]:
+    def held_out_unfitted(self) -> tuple[FittedRun, linkteller.Pairs]:
         """The same without weights, for attacks on what is released before anything is fitted."""
         graph, pairs = self._held_out_graph()
         return self.refitted(graph, fit=False), pairs
@@ -142,35 +142,22 @@ class AttackRequest:
         return linkteller.hold_out(self.graph, self.sizes.num_pairs, rng=self.rng("held-out"))
 
     @property
-    def unfitted(self) -> Target:
+    def unfitted(self) -> FittedRun:
         """The run's plan and draws without a model, for attacks that read none."""
         return self._target(self.graph, self.prepared, {}, self.streams)
 
-    def refitted(self, graph: Graph, *, fit: bool = True) -> Target:
+    def refitted(self, graph: Graph, *, fit: bool = True) -> FittedRun:
         """The entry fitted on another graph of the same nodes, with draws of its own."""
-        method = methods.get(self.entry.method)
         streams = dataclasses.replace(self.streams, axes={**self.axes, "attack": "held-out"})
-        spec, prepared = method.sampler(self.entry), None
-        if spec is not None:
-            assert method.prepare is not None
-            prepared = method.prepare(graph, self.split, spec, streams.numpy("sampler"))
+        prepared = prepared_for(self.entry, graph, self.split, streams)
         return self._target(graph, prepared, None if fit else {}, streams)
 
     def _target(
         self, graph: Graph, prepared: Prepared | None, state: Any, streams: Streams
-    ) -> Target:
-        method = methods.get(self.entry.method)
-        plan: Plan = method.plan(self.entry, facts_of(graph, self.split, prepared), self.budget)
-        if state is None:
-            context = Context(
-                ledger=Ledger(plan), streams=streams, store=Store(None),
-                performance=Performance(), label=self.label,
-            )  # fmt: skip
-            seen = method.sees(graph)
-            state = method.fit(self.entry, seen, self.split, prepared, plan, context).state
-        return Target(
-            entry=self.entry, state=state, graph=graph, split=self.split, prepared=prepared,
-            plan=plan, streams=streams,
+    ) -> FittedRun:
+        return fitted_run(
+            self.entry, graph, self.split, prepared, self.budget, streams, state=state,
+            label=self.label,
         )  # fmt: skip
 
 
@@ -194,7 +181,7 @@ def run_linkteller(request: AttackRequest) -> Results:
 
 def _fresh(request: AttackRequest, variant: Variant, present: np.ndarray) -> Results:
     """Fresh noise for every query, where there is noise."""
-    if not request.target.has_noise:
+    if not has_noise(request.target):
         return []
     pairs = linkteller.pairs_of(
         request.graph, "balanced", variant.size, rng=request.rng("fresh"), present=present
@@ -231,12 +218,12 @@ def run_leak(request: AttackRequest) -> Results:
     """The attacks made for one known leak, where they fit the entry; each stands for itself."""
     sizes, entry = request.sizes, request.entry
     found: Results = []
-    if entry.mode != "nonprivate" and not hub.applies(entry):
+    if not hub.why_not(entry):
         for degree in sizes.hubs:
             found += _kept({"attack": "hub", "hub_degree": degree}, partial(_hub, request, degree))
-    if entry.privacy_unit == "edge" and entry.method == "caribou":
+    if noise_free_layer.is_suspected(entry):
         found += _kept({"attack": "noise-free-layer"}, lambda: _noise_free_layer(request))
-    if not released_state.applies(entry):
+    if not released_state.why_not(entry):
         found += _kept({"attack": "released-state"}, lambda: _released_state(request))
     return found or [
         {"attack": "leak", "status": "not-applicable", "reason": "no attack is made for this entry"}
@@ -254,8 +241,6 @@ def _hub(request: AttackRequest, degree: int) -> Results:
 
 
 def _noise_free_layer(request: AttackRequest) -> Results:
-    if not request.unfitted.is_released_code:
-        return []
     result = noise_free_layer.attack(
         request.unfitted, num_runs=request.sizes.num_runs, level=request.sizes.level,
         rng=request.rng("noise-free-layer", paired=False),
@@ -264,8 +249,9 @@ def _noise_free_layer(request: AttackRequest) -> Results:
 
 
 def _released_state(request: AttackRequest) -> Results:
-    perturbed = request.entry.method in PERTURBED_GRAPH
-    target, pairs = request.held_out_unfitted if perturbed else request.held_out
+    leaks = methods.get(request.entry.method).leaks
+    rows = leaks is not None and leaks.noisy_rows is not None
+    target, pairs = request.held_out if rows else request.held_out_unfitted
     result = released_state.attack(
         target, pairs, level=request.sizes.level, rng=request.rng("released-state", paired=False)
     )
@@ -310,7 +296,7 @@ def _set(request: AttackRequest, kind: PairSet, size: int, present: np.ndarray) 
 
 
 def _variant(
-    request: AttackRequest, target: Target, pairs: linkteller.Pairs, variant: Variant
+    request: AttackRequest, target: FittedRun, pairs: linkteller.Pairs, variant: Variant
 ) -> Results:
     name = f"{request.label} linkteller {variant.pair_set} {variant.direction} {variant.noise}"
     lines: list[Progress] = []

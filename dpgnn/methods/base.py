@@ -92,6 +92,11 @@ class Context:
     performance: Performance = Performance()
     label: str = "run"
 
+    @classmethod
+    def of_streams(cls, plan: Plan, streams: Streams) -> Context:
+        """A context that only hands out streams."""
+        return cls(ledger=Ledger(plan), streams=streams, store=Store(None))
+
     def progress(self, total: int, stage: str = "train") -> Progress:
         """A progress reporter for a stage of `total` steps."""
         return Progress(f"{self.label} {stage}", total)

@@ -24,11 +24,14 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
+from dpgnn.methods.queries import by_predict
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.network import Network
 
 # changed roots when one node changes: (roots of G, roots of G')
@@ -164,6 +167,15 @@ def _network(config: DPMLPConfig, graph: Graph) -> Network:
     )
 
 
+def _layers(run: FittedRun) -> Layers:
+    from dpgnn.methods.shared.layers import Layers, network_logits, normalized_features
+
+    config: DPMLPConfig = run.entry.options
+    features = normalized_features(run.graph.x, config.row_norm)
+    network = _network(config, run.graph)
+    return Layers(logits=network_logits(network, run.state, features), operator=None)
+
+
 METHOD = Method(
     name="dp_mlp",
     title="DP-MLP",
@@ -181,6 +193,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=by_predict(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,
     citation="abadi2016deep",

@@ -19,6 +19,7 @@ from dpgnn.methods.base import (
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.noisy_graph_plan import (
     check_size,
     pure_claim,
@@ -26,10 +27,15 @@ from dpgnn.methods.shared.noisy_graph_plan import (
     response_mechanism,
     truthful,
 )
+from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
 
 MECHANISM = "edges"
 
@@ -77,18 +83,31 @@ def fit(
     Guarantee: edges enter through the planned mechanism alone.
     """
     from dpgnn.methods.shared.graph_training import train_gcn
+
+    context.ledger.enter(MECHANISM)
+    pairs = _noisy_pairs(graph, plan, context.streams)
+    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
     from dpgnn.methods.shared.noisy_graph import randomized_response
     from dpgnn.methods.shared.undirected import undirected_pairs
 
-    event = context.ledger.enter(MECHANISM).event
-    pairs = randomized_response(
+    event = plan.mechanism(MECHANISM).event
+    return randomized_response(
         undirected_pairs(graph.edge_index, graph.num_nodes),
         graph.num_nodes,
         one_if_one=event.one_if_one,  # type: ignore[attr-defined]
         one_if_zero=event.one_if_zero,  # type: ignore[attr-defined]
-        rng=context.streams.numpy("response"),
+        rng=streams.numpy("response"),
     )
-    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def noisy_edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:
+    """The perturbed adjacency of a run's plan on given streams."""
+    from dpgnn.methods.shared.undirected import symmetric_adjacency
+
+    return symmetric_adjacency(_noisy_pairs(graph, run.plan, streams), graph.num_nodes)
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
@@ -108,6 +127,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=GCN_QUERIES,
+    leaks=Leaks(noisy_edges=noisy_edges),
     example={"gcn": {"training": {"num_epochs": 5}}},
     citation="wu2022linkteller",
 )

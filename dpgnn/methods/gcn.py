@@ -18,6 +18,7 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
+from dpgnn.methods.queries import by_predict
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.gcn import GCN, Operator
 
 
@@ -66,14 +69,17 @@ def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
     )
 
 
-def _operator(config: GCNConfig, graph: Graph) -> Operator:
-    from dpgnn.models.gcn import normalized_adjacency
-
+def _edges(config: GCNConfig, graph: Graph) -> np.ndarray:
     edges = graph.edge_index
     if graph.directed and config.symmetrize:
         edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
-    edges = edges[:, edges[0] != edges[1]]
-    return normalized_adjacency(edges, graph.num_nodes)
+    return edges[:, edges[0] != edges[1]]
+
+
+def _operator(config: GCNConfig, graph: Graph) -> Operator:
+    from dpgnn.models.gcn import normalized_adjacency
+
+    return normalized_adjacency(_edges(config, graph), graph.num_nodes)
 
 
 def fit(
@@ -124,6 +130,21 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note="no privacy")
 
 
+def _layers(run: FittedRun) -> Layers:
+    import scipy.sparse as sp
+
+    from dpgnn.methods.shared.layers import normalized_features, relu_convolutions
+
+    graph, config = run.graph, run.entry.options
+    loops = np.arange(graph.num_nodes)
+    edges = np.concatenate([_edges(config, graph), np.stack([loops, loops])], axis=1)
+    source, reader = edges
+    scale = 1.0 / np.sqrt(np.bincount(reader, minlength=graph.num_nodes))
+    values = scale[source] * scale[reader]
+    operator = sp.csr_array((values, (reader, source)), shape=(graph.num_nodes,) * 2)
+    return relu_convolutions(run.state, normalized_features(graph.x, config.row_norm), operator)
+
+
 METHOD = Method(
     name="gcn",
     title="GCN",
@@ -133,6 +154,7 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    queries=by_predict(layers=_layers),
     example={"training": {"num_epochs": 10}},
     citation="kipf2017semi",
 )

@@ -20,11 +20,17 @@ from dpgnn.methods.base import (
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.noisy_graph_plan import laplace_mechanism, pure_claim, require_private
+from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
 
 COUNT, CELLS = "count", "cells"
 
@@ -76,18 +82,32 @@ def fit(
     Guarantee: edges enter through the planned mechanisms alone.
     """
     from dpgnn.methods.shared.graph_training import train_gcn
+
+    for name in (COUNT, CELLS):
+        context.ledger.enter(name)
+    pairs = _noisy_pairs(graph, plan, context.streams)
+    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
     from dpgnn.methods.shared.noisy_graph import laplace_top_cells
     from dpgnn.methods.shared.undirected import undirected_pairs
 
-    scales = {name: context.ledger.enter(name).details["scale"] for name in (COUNT, CELLS)}
-    pairs = laplace_top_cells(
+    scales = {name: plan.mechanism(name).details["scale"] for name in (COUNT, CELLS)}
+    return laplace_top_cells(
         undirected_pairs(graph.edge_index, graph.num_nodes),
         graph.num_nodes,
         epsilon_count=1 / scales[COUNT],
         epsilon_cells=1 / scales[CELLS],
-        rng=context.streams.numpy("laplace"),
+        rng=streams.numpy("laplace"),
     )
-    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+
+
+def noisy_edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:
+    """The perturbed adjacency of a run's plan on given streams."""
+    from dpgnn.methods.shared.undirected import symmetric_adjacency
+
+    return symmetric_adjacency(_noisy_pairs(graph, run.plan, streams), graph.num_nodes)
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
@@ -107,6 +127,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=GCN_QUERIES,
+    leaks=Leaks(noisy_edges=noisy_edges),
     example={"gcn": {"training": {"num_epochs": 5}}},
     citation="wu2022linkteller",
 )

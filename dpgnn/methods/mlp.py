@@ -18,6 +18,7 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
+from dpgnn.methods.queries import by_predict
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.mlp import MLP
 
 
@@ -114,6 +117,13 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits, covered=False, note="no privacy")
 
 
+def _layers(run: FittedRun) -> Layers:
+    from dpgnn.methods.shared.layers import normalized_features, relu_convolutions
+
+    features = normalized_features(run.graph.x, run.entry.options.row_norm)
+    return relu_convolutions(run.state, features, None)
+
+
 METHOD = Method(
     name="mlp",
     title="MLP",
@@ -123,6 +133,7 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    queries=by_predict(layers=_layers),
     example={"training": {"num_epochs": 10}},
     uses_edges=False,
 )

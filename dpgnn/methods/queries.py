@@ -105,7 +105,7 @@ class Queries:
         why_not_other_features: entry -> why they cannot be asked about other features; "" when they can.
         why_not_other_graph: entry -> why they cannot be asked about other nodes; "" when they can.
         answer: (run, query) -> logits, shape (num_nodes, num_classes); None: by the method's `predict`.
-        covered: entry -> whether its claim covers frozen answers about other features, because they are
+        covered: whether an edge-level claim covers frozen answers about other features, because they are
             post-processing of what was released once.
         reads_sample: entry -> whether answers read a prepared sample of the graph that is asked about.
         disjoint: answers for parts of a graph without an edge between them do not depend on each other.
@@ -118,7 +118,7 @@ class Queries:
     why_not_other_features: Callable[[Entry], str]
     why_not_other_graph: Callable[[Entry], str]
     answer: Callable[[FittedRun, Query], Tensor] | None
-    covered: Callable[[Entry], bool] = lambda entry: False
+    covered: bool = False
     reads_sample: Callable[[Entry], bool] = lambda entry: False
     disjoint: bool = False
     layers: Callable[[FittedRun], Layers] | None = None

@@ -100,7 +100,7 @@ def test_a_planted_leak_behind_a_claim_is_found_and_the_sound_releases_pass() ->
     honest = fitted("edgerand", **EDGE, graph=changed, options=options)
     # the graph without noise in the place of the perturbed one
     planted = dataclasses.replace(honest)
-    planted.__dict__["frozen_pairs"] = changed.adjacency().astype(np.float64)
+    planted.__dict__["noisy_edges"] = changed.adjacency().astype(np.float64)
     gap = fitted("gap", **EDGE, graph=changed, options={"num_hops": 1, "head": SHORT})
     verdicts = [
         released_state.attack(target, pairs, level=0.01, rng=np.random.default_rng(2))

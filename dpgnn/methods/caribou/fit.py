@@ -9,6 +9,8 @@ import scipy.sparse as sp
 import torch
 
 from dpgnn.methods.base import Fitted
+from dpgnn.methods.caribou.options import is_released_code
+from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.shared.aggregate import (
     ContractiveLayer,
     Draw,
@@ -44,10 +46,10 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     check_degree_promise(
         adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
     )
-    if _is_released_code(entry):
+    if is_released_code(entry):
         return _released_code(entry, adjacency, graph, split, plan, context)
     x0, weights = encode(config.head, graph, split, context)
-    channels = edge_channels(
+    channels = channels_of(
         entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
     )
     weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
@@ -55,7 +57,7 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     return Fitted(state=weights | head, history=tuple(history))
 
 
-def edge_channels(
+def channels_of(
     entry: Entry,
     graph: Graph,
     x0: np.ndarray,
@@ -63,12 +65,13 @@ def edge_channels(
     noise_stddev: float,
     draw: Draw,
 ) -> list[np.ndarray]:
-    """What the head reads at edge level: X0 and X_K, or the released code's last state alone."""
+    """What the head reads: X0 and X_K, or the released code's last state alone."""
     config: CaribouConfig = entry.options
-    if _is_released_code(entry):
+    layer = ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
+    if is_released_code(entry):
         last = released_code_iteration(
-            _layer(config),
-            operator_without_self_loops(adjacency),
+            layer,
+            operator_of(entry, adjacency),
             graph.dense_x().astype(np.float64),
             num_hops=config.num_hops,
             noise_stddev=noise_stddev,
@@ -76,15 +79,27 @@ def edge_channels(
             noise_free_layer=config.noise_free_layer,
         )
         return [last]
+    node_level = at_node_level(entry)
     last = contractive_iteration(
-        _layer(config),
-        symmetric_operator(adjacency, padding=config.padding or 1),
+        layer,
+        operator_of(entry, adjacency),
         x0,
         num_hops=config.num_hops,
         noise_stddev=noise_stddev,
         draw=draw,
+        # by a node's own features alone: were degrees read, an emptied node's neighbours would lose noise
+        emptied=empty_rows(x0) if node_level else None,
+        own_rows=node_level and config.release == "noisy-state",
     )
     return [x0, last]
+
+
+def operator_of(entry: Entry, adjacency: sp.csr_array) -> sp.csr_array:
+    """What one hop multiplies with."""
+    if is_released_code(entry):
+        return operator_without_self_loops(adjacency)
+    padding = 1 if at_node_level(entry) else entry.options.padding or 1
+    return symmetric_operator(adjacency, padding=padding)
 
 
 def fit_node(
@@ -95,7 +110,7 @@ def fit_node(
     Guarantee: see `caribou_node_plan.node_plan`; rows that are not released stay in the process.
     """
     config: CaribouConfig = entry.options
-    delta, released = plan.claims[0].delta, config.release == "noisy-state"
+    delta = plan.claims[0].delta
     adjacency = reading_matrix(prepared, graph.num_nodes)
     if entry.mode == "published":
         minimum = config.minimum_degree or 0
@@ -103,21 +118,13 @@ def fit_node(
     x0, weights = private_encoder(
         config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
     )
-    last = contractive_iteration(
-        _layer(config),
-        symmetric_operator(adjacency),
-        x0,
-        num_hops=config.num_hops,
-        noise_stddev=_noise(plan, context),
-        draw=normal_draw(context, AGGREGATE),
-        # by a node's own features alone: were degrees read, an emptied node's neighbours would lose noise
-        emptied=empty_rows(x0),
-        own_rows=released,
+    channels = channels_of(
+        entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
     )
-    if released:
-        weights = weights | {"noisy_state": torch.from_numpy(last.astype(np.float32))}
+    if config.release == "noisy-state":
+        weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
     head, logits, history = private_head(
-        config.head, config.node.head.optimizer, [x0, last], graph, split, context, delta=delta
+        config.head, config.node.head.optimizer, channels, graph, split, context, delta=delta
     )
     return FittedWithRows(state=weights | head, history=tuple(history), kept={"logits": logits})
 
@@ -133,10 +140,6 @@ def fit_node_as_released(
     return _released_code(entry, adjacency, graph, split, plan, context)
 
 
-def _is_released_code(entry: Entry) -> bool:
-    return entry.mode != "sound" and entry.options.variant == "as-released"
-
-
 def _released_code(
     entry: Entry,
     adjacency: sp.csr_array,
@@ -145,7 +148,7 @@ def _released_code(
     plan: Plan,
     context: Context,
 ) -> Fitted:
-    channels = edge_channels(
+    channels = channels_of(
         entry,
         graph,
         np.zeros((graph.num_nodes, 0)),
@@ -155,10 +158,6 @@ def _released_code(
     )
     head, history = train_head(entry.options.head, channels, graph, split, context)
     return Fitted(state=head, history=tuple(history))
-
-
-def _layer(config: CaribouConfig) -> ContractiveLayer:
-    return ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
 
 
 def _noise(plan: Plan, context: Context) -> float:

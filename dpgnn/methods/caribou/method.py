@@ -25,6 +25,7 @@ from dpgnn.methods.base import (
     nonprivate_plan,
 )
 from dpgnn.methods.caribou.options import CaribouConfig
+from dpgnn.methods.caribou.queries import LEAKS, QUERIES
 from dpgnn.methods.shared.head_options import check_node_level
 
 if TYPE_CHECKING:
@@ -123,5 +124,7 @@ METHOD = Method(
             "head": {"batch_size": 10, "num_epochs": 3},
         },
     },
+    queries=QUERIES,
+    leaks=LEAKS,
     citation="caribou",
 )

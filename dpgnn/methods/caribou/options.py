@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpgnn.core.checks import at_least, non_negative, one_of, open_probability, probability, require
 from dpgnn.methods.shared.head_options import HeadConfig
 from dpgnn.methods.shared.node_level_options import NodeConfig
 from dpgnn.training.options import AdamConfig
+
+if TYPE_CHECKING:
+    from dpgnn.methods.entry import Entry
 
 Variant = Literal["paper", "as-released"]
 VARIANTS = ("paper", "as-released")
@@ -63,3 +66,8 @@ class CaribouConfig:
             at_least("padding", self.padding, 2)
             promised = self.minimum_degree is not None
             require(not promised, "padding", "stand without minimum_degree", self.padding)
+
+
+def is_released_code(entry: Entry) -> bool:
+    """Whether the entry computes what the released code does."""
+    return bool(entry.mode != "sound" and entry.options.variant == "as-released")

@@ -34,6 +34,7 @@ from dpgnn.methods.dp_gnn.options import (
 )
 from dpgnn.methods.dp_gnn.plan import sound_plan
 from dpgnn.methods.dp_gnn.published import published_plan
+from dpgnn.methods.dp_gnn.queries import LEAKS, QUERIES
 from dpgnn.methods.dp_gnn.sample import (
     aggregated,
     features_of,
@@ -179,6 +180,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
+    leaks=LEAKS,
     check=check_entry,
     example={
         "width": 8, "max_degree": 3, "degree_bound": 40,

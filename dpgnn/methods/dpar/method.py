@@ -11,6 +11,7 @@ from dpgnn.methods.base import Method, Support
 from dpgnn.methods.dpar.fit import fit, predict
 from dpgnn.methods.dpar.options import DPARConfig, check
 from dpgnn.methods.dpar.plan import plan
+from dpgnn.methods.dpar.queries import QUERIES
 from dpgnn.methods.dpar.rows import prepare, sampler
 
 METHOD = Method(
@@ -28,6 +29,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
     restartable=True,
     check=check,
     example={"width": 4, "batch_size": 8, "num_steps": 5, "num_vectors": 5, "subsample_rate": 0.9},

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
-from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.aggregate import Draw, unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.head_private import FittedWithRows, private_head
@@ -52,10 +52,7 @@ def fit_private(
         adjacency = reading_matrix(prepared, graph.num_nodes)
     weights = _embedding(config, adjacency, graph, split, context, delta)
     noise = context.ledger.enter(AGGREGATE).noise_stddev
-    released = _sums(config, adjacency, weights)
-    released = released + noise * normal_draw(context, AGGREGATE)(1, released.shape)
-    if config.normalized:
-        released /= config.norm_scale
+    released = released_sums(config, adjacency, weights, noise, normal_draw(context, AGGREGATE))
     state = {f"{ENCODER}.weight": weights}
     if edge_level:
         state["noisy_state"] = torch.from_numpy(released.astype(np.float32))
@@ -69,6 +66,20 @@ def fit_private(
         delta=delta,
     )  # fmt: skip
     return FittedWithRows(state=state | head, history=tuple(rows), kept={"logits": logits})
+
+
+def released_sums(
+    config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, noise_stddev: float, draw: Draw
+) -> np.ndarray:
+    """The noisy release: sums over neighbours of embeddings, in units of their norm where it is fixed.
+
+    Guarantee: one Gaussian release of the adjacency rows; see `dpdgc.plan`.
+    """
+    released = _sums(config, adjacency, weights)
+    released = released + noise_stddev * draw(1, released.shape)
+    if config.normalized:
+        released /= config.norm_scale
+    return released
 
 
 def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:

@@ -28,6 +28,7 @@ from dpgnn.methods.base import (
     nonprivate_plan,
 )
 from dpgnn.methods.dpdgc import plan as dpdgc_plan
+from dpgnn.methods.dpdgc.queries import LEAKS, QUERIES
 from dpgnn.methods.gap.method import node_sensitivity
 from dpgnn.methods.shared.head_options import HeadConfig, check_node_level
 from dpgnn.methods.shared.node_level import CHANGED, Aggregation, published_plan, sound_plan
@@ -197,6 +198,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
+    leaks=LEAKS,
     example={
         "head": {"hidden": 8, "training": {"num_epochs": 5}},
         "node": {

@@ -87,7 +87,7 @@ def fit(
     Guarantee: in a private mode the released weights are post-processing of the plan's mechanism.
     """
     config = resolved(entry)
-    network = _network(config, graph)
+    network = network_of(config, graph)
     x = normalize_rows(graph.x, config.row_norm)
     walks = RunWalks(entry, graph, split, prepared, x, context, network)
     evaluate = _scorer(config, network, graph, split, x)
@@ -108,7 +108,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
 
     config = resolved(entry)
     x = normalize_rows(graph.x, config.row_norm)
-    logits = _logits(config, _network(config, graph), graph, x)(dict(fitted.state))
+    logits = _logits(config, network_of(config, graph), graph, x)(dict(fitted.state))
     if config.sampler == "nodes":
         note = "an answer reads the released weights and the asked node's own features only"
         return Prediction(
@@ -221,7 +221,8 @@ def _train_plain(
     )  # fmt: skip
 
 
-def _network(config: DRWConfig, graph: Graph) -> Network:
+def network_of(config: DRWConfig, graph: Graph) -> Network:
+    """The network behind the first hop."""
     return network_behind_first_hop(
         num_layers=config.num_layers, width=config.width, num_features=graph.num_features,
         num_outputs=graph.num_classes, task=graph.task, gcn=config.sampler != "nodes",

@@ -11,6 +11,7 @@ from dpgnn.methods.base import Method, Support
 from dpgnn.methods.drw.fit import fit, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check
 from dpgnn.methods.drw.plan import plan
+from dpgnn.methods.drw.queries import QUERIES
 
 METHOD = Method(
     name="drw",
@@ -29,6 +30,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
     check=check,
     example={"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5},
     citation="ayle2023training",

@@ -27,6 +27,7 @@ from dpgnn.methods.base import (
     Support,
     nonprivate_plan,
 )
+from dpgnn.methods.gap.queries import LEAKS, QUERIES
 from dpgnn.methods.shared.edge_level import gaussian_mechanism, gdp_claim
 from dpgnn.methods.shared.head_options import HeadConfig, check_node_level
 from dpgnn.methods.shared.node_level import (
@@ -244,6 +245,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
+    leaks=LEAKS,
     example={
         "num_hops": 2,
         "head": {

@@ -23,6 +23,8 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
+from dpgnn.methods.pertgraph.queries import QUERIES
+from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.head_options import HeadConfig
 from dpgnn.methods.shared.noisy_graph import num_cells
 from dpgnn.methods.shared.noisy_graph_plan import (
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from dpgnn.accountants.claims import Claim
+    from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
 
 DENSITY, EDGES = "density", "edges"
 
@@ -135,29 +139,17 @@ def fit(
 
     Guarantee: edges enter through the planned mechanisms alone.
     """
-    from dpgnn.methods.pertgraph.network import SumSage
+    from dpgnn.methods.pertgraph.network import network_of
     from dpgnn.methods.shared.graph_training import as_operator, train_on
     from dpgnn.models.inputs import as_input
 
     config: PertGraphConfig = entry.options
-    density = context.ledger.enter(DENSITY)
-    truth = context.ledger.enter(EDGES).event.one_if_one  # type: ignore[attr-defined]
-    make = undirected_answers if entry.mode == "sound" else directed_answers
-    adjacency = make(
-        graph, density.details["scale"], truth, block_rows=config.block_rows, context=context
-    )
+    for name in (DENSITY, EDGES):
+        context.ledger.enter(name)
+    adjacency = _perturbed(entry, graph, plan, context)
     operator, x = as_operator(adjacency), as_input(graph.x)
-    model = SumSage(
-        graph.num_features,
-        config.head.hidden,
-        base_layers=config.head.encoder_layers,
-        num_hops=config.num_hops,
-        head_layers=config.head.head_layers,
-        num_classes=graph.num_classes,
-        batch_norm=config.head.batch_norm,
-        dropout=config.head.dropout,
-        generator=context.streams.torch("weights"),
-    )
+    generator = context.streams.torch("weights")
+    model = network_of(config, graph, dropout=config.head.dropout, generator=generator)
     return train_on(
         model,
         lambda masks: model(x, operator, masks),
@@ -165,6 +157,22 @@ def fit(
         split,
         config.head.training,
         context,
+    )
+
+
+def noisy_edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:
+    """The perturbed adjacency of a run's plan on given streams; as published it is not symmetric."""
+    return _perturbed(run.entry, graph, run.plan, Context.of_streams(run.plan, streams))
+
+
+def _perturbed(entry: Entry, graph: Graph, plan: Plan, context: Context) -> sp.csr_array:
+    make = undirected_answers if entry.mode == "sound" else directed_answers
+    return make(
+        graph,
+        plan.mechanism(DENSITY).details["scale"],
+        plan.mechanism(EDGES).event.one_if_one,  # type: ignore[attr-defined]
+        block_rows=entry.options.block_rows,
+        context=context,
     )
 
 
@@ -222,6 +230,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=QUERIES,
+    leaks=Leaks(noisy_edges=noisy_edges),
     example={"head": {"hidden": 8, "training": {"num_epochs": 5}}},
     citation="sajadmanesh2023gap",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,6 +17,9 @@ from dpgnn.methods.shared.head_model import (
 )
 from dpgnn.models.gcn import Operator, propagate
 from dpgnn.models.masks import Masks
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
 
 
 class SumSage(nn.Module):
@@ -63,12 +68,34 @@ class SumSage(nn.Module):
 
     def forward(self, x: Rows, adjacency: Operator, masks: Masks | None = None) -> Tensor:
         """Logits of all nodes; adjacency [v, u] is 1 where v reads u."""
-        h = self._between(0, self.base(x, masks), masks)
+        h = self.between(0, self.base(x, masks), masks)
         for hop, (own, neighbours) in enumerate(zip(self.own, self.neighbours), start=1):
             summed = propagate(adjacency, h)
             h = F.normalize(own(h) + neighbours(summed), dim=1)
-            h = self._between(hop, h, masks)
+            h = self.between(hop, h, masks)
         return self.head(h, masks)
 
-    def _between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
+    def between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
+        """What stands before hop `index` + 1: normalisation, dropout, SELU."""
         return F.selu(self.dropout(self.norms[index](h), masks))
+
+
+def network_of(config: Any, graph: Graph, *, dropout: float, generator: torch.Generator) -> SumSage:
+    """PertGraph's network for a graph.
+
+    Args:
+        config: a `PertGraphConfig`.
+        graph: gives the sizes.
+        dropout, generator: as for `SumSage`.
+    """
+    return SumSage(
+        graph.num_features,
+        config.head.hidden,
+        base_layers=config.head.encoder_layers,
+        num_hops=config.num_hops,
+        head_layers=config.head.head_layers,
+        num_classes=graph.num_classes,
+        batch_norm=config.head.batch_norm,
+        dropout=dropout,
+        generator=generator,
+    )

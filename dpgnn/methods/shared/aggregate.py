@@ -136,14 +136,21 @@ def contractive_iteration(
     x = x0
     for hop in range(1, num_hops + 1):
         x = layer(operator, x, x0)
-        if own_rows:
-            x = project_rows(x)
-            x[emptied] = 0.0
-        if noise_stddev > 0:
-            x = x + noise_stddev * draw(hop, x.shape)
+        noise = noise_stddev * draw(hop, x.shape) if noise_stddev > 0 else None
+        x = end_of_hop(x, noise, emptied=emptied, own_rows=own_rows)
+    return x
+
+
+def end_of_hop(
+    x: np.ndarray, noise: np.ndarray | None, *, emptied: np.ndarray | None, own_rows: bool
+) -> np.ndarray:
+    """What follows the layer in a hop of `contractive_iteration`: noise and projection, row by row."""
+    if own_rows:
         x = project_rows(x)
-        if emptied is not None and not own_rows:
-            x[emptied] = 0.0
+        x[emptied] = 0.0
+    x = project_rows(x if noise is None else x + noise)
+    if emptied is not None and not own_rows:
+        x[emptied] = 0.0
     return x
 
 

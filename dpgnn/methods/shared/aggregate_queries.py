@@ -1,74 +1,164 @@
-"""Asking an edge-level model about other features on the same graph, as a link-inference attack does.
+"""Asking a model that aggregates with noise between an encoder and a head, as link-inference attacks do.
 
 A query runs the noisy aggregation again: with fresh noise it is a new release, to be composed with the first;
-with the noise of the run (`draw` of its streams) it shows what the released mechanism does at a fixed draw.
-Auditors say which of the two they use.
+with the noise of the run it shows what the released mechanism does at a fixed draw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from dpgnn.core.checks import one_of
+from dpgnn.methods.base import Context
+from dpgnn.methods.queries import AGGREGATE, FittedRun, NoiseIn, at_node_level
 from dpgnn.methods.shared.aggregate import Draw, unit_rows
-from dpgnn.methods.shared.head_training import apply_head, embed
+from dpgnn.methods.shared.aggregate_bounds import reading_matrix
+from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.layers import Features, RowMap
 from dpgnn.methods.shared.undirected import adjacency_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import scipy.sparse as sp
+    from torch import Tensor
+
+    from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.methods.base import Entry
+    from dpgnn.methods.base import Entry, Prepared
 
 
-def query_logits(
-    entry: Entry,
-    state: Mapping[str, Tensor],
-    graph: Graph,
-    *,
-    noise_stddev: float,
-    draw: Draw,
+def noise_in_answers(entry: Entry) -> NoiseIn:
+    """Every private answer runs the noisy mechanism."""
+    return "none" if entry.mode == "nonprivate" else "answers"
+
+
+def noise_of(run: FittedRun, streams: Streams) -> tuple[float, Draw]:
+    """The planned deviation of the aggregation (0 without privacy), and its draws on the streams."""
+    context = Context.of_streams(run.plan, streams)
+    return run.noise_stddev, normal_draw(context, AGGREGATE)
+
+
+def run_noise(run: FittedRun, hop: int, shape: tuple[int, int]) -> np.ndarray | None:
+    """The scaled noise of a hop of the run; None without privacy."""
+    stddev, draw = noise_of(run, run.streams)
+    return stddev * draw(hop, shape) if stddev > 0 else None
+
+
+def read_edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.csr_array:
+    """What the aggregation reads: every undirected edge, or the prepared ones at node level."""
+    if at_node_level(run.entry):
+        assert prepared is not None
+        return reading_matrix(prepared, graph.num_nodes)
+    return adjacency_of(graph)
+
+
+def raw_features(graph: Graph) -> Features:
+    """Features as they are: float64, dense."""
+    return Features(rows=graph.dense_x().astype(np.float64), encode=lambda node, rows: rows)
+
+
+def encoded_features(run: FittedRun, graph: Graph) -> Features:
+    """X0 in float64: the unit rows of the trained encoder, or of the features where there is none."""
+    encode = _encoder(run, graph)
+    everyone = np.arange(graph.num_nodes)
+    return Features(rows=encode(everyone, raw_features(graph).rows), encode=encode)
+
+
+def first_rows(run: FittedRun, graph: Graph) -> np.ndarray:
+    """X0 of a query: as `fit` makes it at edge level; in float64 at node level."""
+    from dpgnn.methods.shared.head_training import embed
+
+    encoder = run.part("encoder.")
+    if at_node_level(run.entry) or not encoder:
+        rows: np.ndarray = encoded_features(run, graph).rows
+        return rows
+    return embed(run.entry.options.head, encoder, graph)
+
+
+def head_logits(
+    run: FittedRun, graph: Graph, channels: Sequence[Any], *, private_head: bool
 ) -> Tensor:
-    """Logits of all nodes of `graph`, whose features may differ from those of the fit.
+    """Logits of a query from its channels: as `fit` makes them at edge level; in float64 at node level."""
+    import torch
 
-    Guarantee: with fresh noise of the planned deviation a query costs what the run's mechanism cost; with a
-    frozen draw it has no guarantee of its own.
+    from dpgnn.methods.shared.head_training import apply_head
+
+    if not at_node_level(run.entry):
+        return apply_head(run.entry.options.head, run.part("head."), channels, graph.num_classes)
+    widths = [channel.shape[1] for channel in channels]
+    head = head_layer(run, graph, widths, private_head=private_head)
+    return torch.from_numpy(head(np.arange(graph.num_nodes), np.concatenate(channels, axis=1)))
+
+
+def _encoder(run: FittedRun, graph: Graph) -> RowMap:
+    import torch
+
+    from dpgnn.methods.shared.head_model import Encoder
+    from dpgnn.methods.shared.head_private import embed_rows, perceptron
+
+    config, state = run.entry.options.head, run.part("encoder.")
+    if not state:
+        return lambda node, rows: unit_rows(rows)
+    if at_node_level(run.entry):
+        network = perceptron(config, graph, graph.num_features, config.encoder_layers)
+        weights = {name: value.double() for name, value in state.items()}
+        return lambda node, rows: embed_rows(
+            network, weights, config.encoder_layers, unit_rows(rows)
+        )
+    model: Any = Encoder(
+        graph.num_features, config.hidden, config.encoder_layers, graph.num_classes,
+        batch_norm=config.batch_norm, dropout=0.0, generator=torch.Generator(),
+    )  # fmt: skip
+    model.load_state_dict(state)
+    model = model.double().eval()
+
+    def encode(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return unit_rows(model.embed(torch.from_numpy(rows)).numpy())
+
+    return encode
+
+
+def head_layer(
+    run: FittedRun, graph: Graph, widths: Sequence[int], *, private_head: bool
+) -> RowMap:
+    """Joined channels of these widths -> logits, row by row, in float64.
 
     Args:
-        entry: a `caribou` or `gap` entry at edge level or without privacy.
-        state: of the fit: names starting with "encoder." and "head.".
-        graph: edges and features to ask about.
-        noise_stddev: of the plan's mechanism `aggregate`; 0 without privacy.
-        draw: (hop, shape) -> standard normal noise.
-
-    Returns:
-        float32, shape (num_nodes, num_classes).
-
-    Raises:
-        ValueError: another method.
+        run, graph: weights and sizes.
+        widths: of the channels.
+        private_head: whether the head was trained by `private_head`.
     """
-    from dpgnn.methods.caribou import fit as caribou_fit
-    from dpgnn.methods.gap import fit as gap_fit
+    import torch
 
-    one_of("method to query", entry.method, ("caribou", "gap"))
-    config = entry.options
-    encoder = _part(state, "encoder.")
-    if encoder:
-        x0 = embed(config.head, encoder, graph)
-    else:
-        x0 = unit_rows(graph.dense_x().astype("float64"))
-    if entry.method == "caribou":
-        channels = caribou_fit.edge_channels(
-            entry, graph, x0, adjacency_of(graph), noise_stddev, draw
-        )
-    else:
-        adjacency = gap_fit.edge_adjacency(entry, graph)
-        channels = gap_fit.channels_of(config, adjacency, x0, noise_stddev, draw)
-    with torch.no_grad():
-        return apply_head(config.head, _part(state, "head."), channels, graph.num_classes)
+    from dpgnn.methods.shared.head_model import MultiHead
+    from dpgnn.methods.shared.head_private import perceptron
+    from dpgnn.models.forward import full_graph_logits
 
+    config, state = run.entry.options.head, run.part("head.")
+    if private_head:
+        network = perceptron(config, graph, sum(widths), config.base_layers)
+        weights = {name: value.double() for name, value in state.items()}
 
-def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        def root_wise(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                return np.asarray(full_graph_logits(network, weights, rows, None).numpy())
+
+        return root_wise
+    model: Any = MultiHead(
+        widths, config.hidden, config.base_layers, config.head_layers, graph.num_classes,
+        batch_norm=config.batch_norm, dropout=0.0, generator=torch.Generator(),
+    )  # fmt: skip
+    model.load_state_dict(state)
+    model = model.double().eval()
+    ends = np.cumsum(widths)[:-1]
+
+    def multi_head(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        parts = np.split(rows, ends, axis=1)
+        with torch.no_grad():
+            logits = model([torch.from_numpy(np.ascontiguousarray(part)) for part in parts])
+        return np.asarray(logits.numpy())
+
+    return multi_head

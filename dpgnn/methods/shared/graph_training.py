@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,6 +72,27 @@ def train_gcn(
         config.training,
         context,
     )
+
+
+def gcn_logits(
+    config: GCNConfig, weights: Mapping[str, Tensor], adjacency: sp.csr_array, graph: Graph
+) -> Tensor:
+    """Logits of all nodes by a trained GCN on a symmetric adjacency; `graph` gives the features."""
+    model = GCN(
+        graph.num_features,
+        config.hidden,
+        graph.num_classes,
+        dropout=0.0,
+        generator=torch.Generator(),
+    )
+    model.load_state_dict(dict(weights))
+    model.eval()
+    with torch.no_grad():
+        logits: Tensor = model(
+            as_input(normalize_rows(graph.x, config.row_norm)),
+            as_operator(symmetric_operator(adjacency)),
+        )
+    return logits
 
 
 def train_on(

@@ -60,7 +60,7 @@ def private_encoder(
     x = normalize_rows(graph.x, "l2")
     if config.encoder_layers == 0:
         return unit_rows(np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float64)), {}
-    network = _perceptron(config, graph, graph.num_features, config.encoder_layers)
+    network = perceptron(config, graph, graph.num_features, config.encoder_layers)
     train = split.train_idx
     weights, _ = run_dp_sgd(
         network,
@@ -71,7 +71,7 @@ def private_encoder(
         delta=delta,
         mechanism_name=ENCODER,
     )
-    return _embed(network, weights, config.encoder_layers, x), _named(ENCODER, weights)
+    return embed_rows(network, weights, config.encoder_layers, x), _named(ENCODER, weights)
 
 
 def private_head(
@@ -94,7 +94,7 @@ def private_head(
         history: of the training.
     """
     joined = np.concatenate(channels, axis=1).astype(np.float32)
-    network = _perceptron(config, graph, joined.shape[1], config.base_layers)
+    network = perceptron(config, graph, joined.shape[1], config.base_layers)
     train = split.train_idx
     weights, history = run_dp_sgd(
         network,
@@ -108,7 +108,8 @@ def private_head(
     return _named(HEAD, weights), full_graph_logits(network, weights, joined, None), history
 
 
-def _perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Network:
+def perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Network:
+    """The network of `layers` layers and a classifier that is trained root by root."""
     return Network(
         NetworkConfig(
             num_features=width,
@@ -123,7 +124,7 @@ def _perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Ne
     )
 
 
-def _embed(network: Network, weights: Mapping[str, Tensor], layers: int, x: Any) -> np.ndarray:
+def embed_rows(network: Network, weights: Mapping[str, Tensor], layers: int, x: Any) -> np.ndarray:
     """Output of the encoder's last linear layer, before its activation, as unit rows."""
     from dpgnn.models.forward import to_torch
 

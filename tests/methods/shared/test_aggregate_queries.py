@@ -6,17 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import two_community_graph
+from attack_models import fitted
 
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Ledger
-from dpgnn.core import config as strict
-from dpgnn.core.randomness import Streams
-from dpgnn.core.storage import Store
-from dpgnn.data.splits import SplitConfig, make_split
-from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.methods.shared.aggregate_queries import query_logits
-from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.queries import FittedRun, Query
 
 SMALL = {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}}
 
@@ -32,24 +25,19 @@ SMALL = {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_e
 def test_a_query_with_the_runs_noise_repeats_the_run(
     name: str, mode: Any, options: dict[str, Any]
 ) -> None:
-    graph, method = two_community_graph(), methods.get(name)
-    split = make_split(graph, SplitConfig(kind="random"), rng=np.random.default_rng(0))
-    entry = Entry(
-        name=name, method=name, mode=mode, privacy_unit="edge", relation="add-remove",
-        options=strict.read(method.config, {"head": SMALL} | options),
-    )  # fmt: skip
-    plan = method.plan(entry, facts_of(graph, split, None), Budget(epsilon=4.0, delta=1e-3))
-    context = Context(
-        ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"r": 0}), store=Store(None)
+    run = fitted(
+        name, mode=mode, unit="edge", relation="add-remove", options={"head": SMALL} | options
     )
-    fitted = method.fit(entry, graph, split, None, plan, context)
-    noise = plan.mechanism("aggregate").noise_stddev
-    again = query_logits(
-        entry, fitted.state, graph, noise_stddev=noise, draw=normal_draw(context, "aggregate")
-    )
-    np.testing.assert_allclose(again.numpy(), fitted.state["logits"].numpy(), atol=1e-5)
-    fresh = query_logits(
-        entry, fitted.state, graph, noise_stddev=noise,
-        draw=lambda hop, shape: np.random.default_rng(hop).standard_normal(shape),
-    )  # fmt: skip
-    assert np.abs(fresh.numpy() - again.numpy()).max() > 1e-3
+    again, fresh = (answer(run, frozen=frozen) for frozen in (True, False))
+    np.testing.assert_allclose(again, run.state["logits"].numpy(), atol=1e-5)
+    assert np.abs(fresh - again).max() > 1e-3
+
+
+def answer(run: FittedRun, *, frozen: bool) -> np.ndarray:
+    """What the method answers about the graph of the fit."""
+    queries = methods.get(run.entry.method).queries
+    assert queries is not None
+    assert queries.answer is not None
+    streams = run.streams if frozen else run.fresh(7)
+    query = Query(graph=run.graph, streams=streams, frozen=frozen, prepared=None)
+    return queries.answer(run, query).numpy()
