@@ -34,11 +34,7 @@ def two_community_graph(num_nodes: int = 60, seed: int = 0) -> Graph:
 
 
 def copy_repository(target: Path) -> Path:
-    """A copy of the files git would track, so that a test may run and change a whole workflow.
-
-    What Python and numba compiled of them comes along: it counts for the same content, and takes long to
-    make again.
-    """
+    """A copy of the files git would track, so that a test may run and change a whole workflow."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -50,11 +46,20 @@ def copy_repository(target: Path) -> Path:
         if (ROOT / name).is_file() and not name.startswith(("docs/reference/", "tests/")):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
-    for compiled in (ROOT / "dpgnn").rglob("__pycache__"):
-        copied = target / compiled.relative_to(ROOT)
+    bring_compiled(ROOT, target)
+    return target
+
+
+def bring_compiled(source: Path, target: Path) -> None:
+    """Copy what Python and numba compiled of a package; both go by size and time of the source file."""
+    for path in (source / "dpgnn").rglob("*.py"):
+        copied = target / path.relative_to(source)
+        if copied.exists() and copied.read_bytes() == path.read_bytes():
+            shutil.copystat(path, copied)
+    for compiled in (source / "dpgnn").rglob("__pycache__"):
+        copied = target / compiled.relative_to(source)
         if copied.parent.is_dir():
             shutil.copytree(compiled, copied, dirs_exist_ok=True)
-    return target
 
 
 def run_tool(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -101,6 +101,21 @@ def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> N
     assert result.returncode == 0, result.stderr
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a graph and its split."""
+    folder = tmp_path_factory.mktemp("prepared")
+    code = """
+from dpgnn.__main__ import main
+graph, part = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
+axes = ["--dataset", "chains-s", "--setting", "public", "--repeat", "0", "--root-seed", "0"]
+assert main(["data", "prepare", "chains-s", "--out", graph]) == 0
+assert main(["split", "--graph", graph, *axes, "--kind", "public", "--out", part]) == 0
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("run", "more"),
     [
@@ -110,27 +125,18 @@ def test_the_workflow_and_the_command_line_start_without_torch(module: str) -> N
     ],
 )
 def test_a_run_leaves_out_what_takes_longer_to_import_than_to_run(
-    run: str, more: tuple[str, ...], repository: Path, tmp_path: Path
+    run: str, more: tuple[str, ...], repository: Path, prepared: Path
 ) -> None:
     """torch's compiler, PyG, pandas and parts of scipy: together more than two seconds of each process."""
     slow = ("torch._dynamo", "torch_geometric", "sympy", "pandas", "pyarrow.compute", *more)
-    code = """
-import sys
-from dpgnn.__main__ import main
-graph, part = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
-axes = ["--dataset", "chains-s", "--setting", "public", "--repeat", "0", "--root-seed", "0"]
-assert main(["data", "prepare", "chains-s", "--out", graph]) == 0
-assert main(["split", "--graph", graph, *axes, "--kind", "public", "--out", part]) == 0
-"""
-    train = f"""
+    code = f"""
 import sys
 from dpgnn.__main__ import main
 study = {str(repository / "config.yaml")!r}
 assert main(["train", "--study", study, "--run", "chains-s.public/{run}/0"]) == 0
 print([name for name in {slow} if name in sys.modules])
 """
-    for text in (code, train):
-        done = subprocess.run(
-            [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=prepared, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"

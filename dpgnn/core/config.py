@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import re
 import types
@@ -17,6 +18,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union
 
 T = TypeVar("T")
+# a study of 2,600 entries reads 8,000 dataclasses of a few types
+_hints = functools.cache(typing.get_type_hints)
 
 
 class ConfigError(ValueError):
@@ -36,7 +39,7 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
     """
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path or 'configuration'} must be a mapping, got {value!r}")
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in value:
         if key not in fields:
@@ -138,7 +141,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 def schema(cls: type) -> dict[str, Any]:
     """The JSON schema of what `read(cls, ...)` accepts, with field docs from the class docstring."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     docs = attribute_docs(cls)
     properties, required = {}, []
     for field in dataclasses.fields(cls):

@@ -18,6 +18,8 @@ from dpgnn.core import config as strict
 from dpgnn.core.storage import read_parquet
 from dpgnn.methods.base import Method, Support, facts_of
 from dpgnn.run.execute import run_one
+from dpgnn.run.plan import propose, with_caveats
+from dpgnn.run.specification import specify
 from dpgnn.training import evaluation
 
 
@@ -58,24 +60,22 @@ def test_what_is_claimed_is_within_the_budget_and_was_planned(
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
 def test_every_claim_with_a_delta_says_when_it_is_too_large(
-    tmp_path: Path, name: str, mode: Any, support: Support, monkeypatch: pytest.MonkeyPatch
+    name: str, mode: Any, support: Support
 ) -> None:
-    class Planned(Exception):
-        """The plan is all that is looked at."""
-
-    planned: list[Any] = []
-
-    def stop(plan: Any) -> Any:
-        planned.append(plan)
-        raise Planned
-
-    monkeypatch.setattr("dpgnn.run.execute.Ledger", stop)
-    entry = entry_of(name, mode, support)
+    asked = specify(inputs_of(entry_of(name, mode, support)))
+    facts = facts_of(GRAPH, SPLIT, asked.inputs.prepared)
+    plan = propose(asked, facts)
     for delta, said in ((DELTA, False), (0.05, True)):
-        with pytest.raises(Planned):
-            run_one(inputs_of(entry, delta=delta), tmp_path, work=None)
-        caveats = [claim.caveats for claim in planned.pop().claims if claim.delta > 0]
+        claims = with_caveats(plan, dataclasses.replace(asked, delta=delta), facts).claims
+        caveats = [claim.caveats for claim in claims if claim.delta > 0]
         assert all(found.count("delta-too-large") == int(said) for found in caveats)
+
+
+def test_a_run_with_too_large_a_delta_says_so(tmp_path: Path) -> None:
+    support = Support(privacy_unit="node", relation="add-remove")
+    for delta, said in ((DELTA, False), (0.05, True)):
+        record = run(tmp_path, entry_of("dp_mlp", "sound", support), delta=delta)
+        assert ("delta-too-large" in record["claims"][0]["caveats"]) == said
 
 
 def _is_noisy(mechanism: dict[str, Any]) -> bool:

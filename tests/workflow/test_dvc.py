@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers import TOY, planned, run_tool, write_study
+from helpers import TOY, bring_compiled, planned, run_tool, write_study
 
 from dpgnn.study import sharing
 from dpgnn.study.study import load_study
@@ -41,6 +41,7 @@ def clone_of(folder: Path) -> Path:
     """A fresh clone of what was pushed, after `dvc pull`."""
     clone = folder.parent / "clone"
     run_tool(folder.parent, "git", "clone", "-q", "origin.git", str(clone))
+    bring_compiled(folder, clone)
     run_tool(clone, "dvc", "pull", "-q")
     return clone
 
