@@ -13,6 +13,10 @@ from dpgnn.core import config as strict
 from dpgnn.core.config import ConfigError
 from dpgnn.methods.base import Entry, Mode
 
+# fields that win over those of the extended entry (FILTERS unless empty); MERGED are merged with them
+STATED = ("method", "mode", "privacy_unit", "relation", "epsilons", "delta")
+FILTERS = ("datasets", "settings", "title")
+MERGED = ("options", "options_for", "delta_for")
 ENTRY_NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+.~=]*"
 
 
@@ -58,18 +62,18 @@ class StudyEntry:
     """An entry after `extends` and `sweep`; `for_dataset` gives what a method sees."""
 
     name: str
-    title: str
     method: str
     mode: Mode
-    privacy_unit: str | None
-    relation: str | None
-    options: Mapping[str, Any]
-    options_for: Mapping[str, Mapping[str, Any]]
-    epsilons: tuple[str, ...] | None
-    delta: float | Literal["auto"] | None
-    delta_for: Mapping[str, float | Literal["auto"]]
-    datasets: tuple[str, ...]
-    settings: tuple[str, ...]
+    title: str = ""
+    privacy_unit: str | None = None
+    relation: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    options_for: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    epsilons: tuple[str, ...] | None = None
+    delta: float | Literal["auto"] | None = None
+    delta_for: Mapping[str, float | Literal["auto"]] = field(default_factory=dict)
+    datasets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     def for_dataset(self, dataset: str) -> Entry:
         """The entry with its options read into the method's dataclass for one data set."""
@@ -120,25 +124,12 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]) -> dict[str, Any]:
     entry = stated[name]
-    own = {
-        "method": entry.method,
-        "mode": entry.mode,
-        "privacy_unit": entry.privacy_unit,
-        "relation": entry.relation,
-        "epsilons": entry.epsilons,
-        "delta": entry.delta,
-        "datasets": entry.datasets or None,
-        "settings": entry.settings or None,
-        "title": entry.title or None,
-    }
-    own = {key: value for key, value in own.items() if value is not None}
-    options = {
-        "options": dict(entry.options),
-        "options_for": dict(entry.options_for),
-        "delta_for": dict(entry.delta_for),
-    }
+    own = {field: getattr(entry, field) for field in STATED}
+    own |= {field: getattr(entry, field) or None for field in FILTERS}
+    own = {field: value for field, value in own.items() if value is not None}
+    merged = {field: dict(getattr(entry, field)) for field in MERGED}
     if entry.extends is None:
-        return own | options
+        return own | merged
     if entry.extends in (*seen, name):
         raise ConfigError(f"entries.{name}.extends must not form a circle, got {entry.extends!r}")
     if entry.extends not in stated:
@@ -148,7 +139,7 @@ def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]
         )
     base = _inherit(entry.extends, stated, (*seen, name))
     base.pop("title", None)
-    return base | own | {key: merge(base[key], value) for key, value in options.items()}
+    return base | own | {key: merge(base[key], value) for key, value in merged.items()}
 
 
 def _sweep(name: str, sweep: Mapping[str, tuple[Any, ...]]) -> list[tuple[str, dict[str, Any]]]:
@@ -203,18 +194,4 @@ def _study_entry(name: str, fields: dict[str, Any]) -> StudyEntry:
         for required in ("privacy_unit", "relation"):
             if required not in fields:
                 raise ConfigError(f"{path}.{required} is required for mode {fields['mode']}")
-    return StudyEntry(
-        name=name,
-        title=fields.get("title", ""),
-        method=fields["method"],
-        mode=fields["mode"],
-        privacy_unit=fields.get("privacy_unit"),
-        relation=fields.get("relation"),
-        options=fields["options"],
-        options_for=fields["options_for"],
-        epsilons=fields.get("epsilons"),
-        delta=fields.get("delta"),
-        delta_for=fields["delta_for"],
-        datasets=fields.get("datasets", ()),
-        settings=fields.get("settings", ()),
-    )
+    return StudyEntry(name=name, **fields)
