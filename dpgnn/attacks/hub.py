@@ -28,9 +28,8 @@ from dpgnn.data.splits import Split
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Budget
+    from dpgnn.accountants.plan import Budget, Plan
     from dpgnn.methods.base import Entry
-    from dpgnn.methods.queries import ReaderSampler
 
 PILOTS = 4
 NUM_RUNS = 200  # of each world, where no number is asked for
@@ -98,14 +97,9 @@ class HubWorlds:
         )  # fmt: skip
 
 
-def _sampler(entry: Entry) -> ReaderSampler | None:
-    leaks = methods.get(entry.method).leaks
-    return None if leaks is None else leaks.sampler
-
-
 def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
-    sampler = _sampler(entry)
+    sampler = methods.get(entry.method).leaks.sampler
     return "it is about samplers that count readers" if sampler is None else sampler.why_not(entry)
 
 
@@ -133,13 +127,26 @@ def attack(
     num_runs = at_least("num_runs", NUM_RUNS if num_runs is None else num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "hub", "hub_degree": worlds.num_lists}
-    reason, sampler = why_not(entry), _sampler(entry)
+    reason, sampler = why_not(entry), methods.get(entry.method).leaks.sampler
     if reason or sampler is None:
         return base | {"status": "not-applicable", "reason": reason}
     entry = sampler.alone(entry)
     plan = caught_plan(entry, worlds, None, budget)  # type: ignore[arg-type]
-    mechanism = plan.mechanism("train")
-    steps = min(num_steps, mechanism.num_steps)
+    steps = min(num_steps, plan.mechanism("train").num_steps)
+    scores = _play(entry, worlds, plan, steps, num_runs, rng)
+    return base | {
+        "status": "ok",
+        "num_steps": steps,
+        **statistics.game_result(scores, plan.claims[0], level=level, rng=rng),
+        "note": "clipping norms are taken as public, to see the sampler alone",
+        "seconds": time.monotonic() - started,
+    }
+
+
+def _play(
+    entry: Entry, worlds: HubWorlds, plan: Plan, steps: int, num_runs: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Scores of runs with the hub and without: float64, shape (2, num_runs)."""
     seeds = [int(seed) for seed in rng.integers(2**31, size=4)]
     case, initial, direction = _aim(entry, worlds, plan, seeds[0])
     scores = np.zeros((2, num_runs))
@@ -149,24 +156,7 @@ def attack(
             scores[place, run] = _watched(
                 world, initial, direction, steps, seeds[3] + 2 * run + place
             )
-    joined, member = scores.ravel(), np.arange(2 * num_runs) < num_runs
-    claim = plan.claims[0]
-    line = statistics.line_test(
-        joined, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng
-    )
-    return base | {
-        "status": "ok",
-        "num_trials": 2 * num_runs,
-        "num_steps": steps,
-        **statistics.summary(joined, member),
-        "line": dataclasses.asdict(line),
-        "detects": line.detects,
-        "claimed_epsilon": claim.epsilon,
-        "delta": claim.delta,
-        "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,
-        "note": "clipping norms are taken as public, to see the sampler alone",
-        "seconds": time.monotonic() - started,
-    }
+    return scores
 
 
 def _training(case: Case, inside: bool, seed: int) -> Training:
@@ -174,7 +164,7 @@ def _training(case: Case, inside: bool, seed: int) -> Training:
     return dataclasses.replace(case, root_seed=seed, kept={}).training(inside, "train")
 
 
-def _aim(entry: Entry, worlds: HubWorlds, plan: Any, seed: int) -> tuple[Case, Tensor, np.ndarray]:
+def _aim(entry: Entry, worlds: HubWorlds, plan: Plan, seed: int) -> tuple[Case, Tensor, np.ndarray]:
     """Design and weights whose mean sums differ most, and that difference in units of the noise."""
     best: tuple[float, Case, Any, np.ndarray] | None = None
     for design in DESIGNS:

@@ -81,6 +81,16 @@ def pairs_of(
         both = np.concatenate([inside, outside], axis=1)
         return _directed(both, np.arange(2 * count) < count, rng)
     degree = np.bincount(edges.ravel(), minlength=graph.num_nodes)[present]
+    nodes = rng.permutation(_of_degree(graph, kind, present, degree))[:size]
+    earlier, later = np.triu_indices(len(nodes), 1)
+    first, second = nodes[earlier], nodes[later]
+    pair = np.minimum(first, second) * graph.num_nodes + np.maximum(first, second)
+    # as in the published code: the later node of the sample is perturbed, the earlier one is read
+    return Pairs(perturbed=second, looked_at=first, member=np.isin(pair, keys))
+
+
+def _of_degree(graph: Graph, kind: PairSet, present: np.ndarray, degree: np.ndarray) -> np.ndarray:
+    """The nodes that a set chooses from."""
     low, high = DEGREES.get(graph.name, OTHER_DEGREES)
     if kind == "low":
         present = present[degree <= low]
@@ -88,12 +98,7 @@ def pairs_of(
         present = present[degree >= high]
     enough = len(present) >= 2
     require(enough, f"{graph.name}: nodes of set {kind}", "be at least 2", len(present))
-    nodes = rng.permutation(present)[:size]
-    earlier, later = np.triu_indices(len(nodes), 1)
-    first, second = nodes[earlier], nodes[later]
-    pair = np.minimum(first, second) * graph.num_nodes + np.maximum(first, second)
-    # as in the published code: the later node of the sample is perturbed, the earlier one is read
-    return Pairs(perturbed=second, looked_at=first, member=np.isin(pair, keys))
+    return present
 
 
 def gaps(

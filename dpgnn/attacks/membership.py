@@ -173,15 +173,16 @@ def attack(
     """
     started = time.monotonic()
     found: dict[str, Any] = {"attack": "gmia" if numbering == "own" else "gmia-script"}
+
+    def side(split: Split, stream: Streams, name: str) -> Side:
+        return fit_side(
+            entry, graph, split, budget, stream, label=f"{label} {name}", numbering=numbering
+        )
+
     try:
         chosen = sizes or setting_of(graph)
         splits = membership_splits(graph, chosen, rng=rng)
-        sides = [
-            fit_side(
-                entry, graph, split, budget, stream, label=f"{label} {name}", numbering=numbering
-            )
-            for split, stream, name in zip(splits, streams, ("target", "shadow"))
-        ]
+        sides = [side(*one) for one in zip(splits, streams, ("target", "shadow"))]
         reason = why_not_other_graph(sides[0].target)
         if reason:
             return found | {"status": "not-available", "reason": reason}
@@ -198,18 +199,13 @@ def attack(
         **accuracies,
         "variants": {
             variant: _tried(
-                sides,
-                graph,
-                variant,
-                model or AttackModel(),
-                rng=rng,
-                level=level,
+                sides, graph, variant, model or AttackModel(), rng=rng, level=level,
                 scorer_rng=scorer_rng,
             )
             for variant in VARIANTS
         },
         "seconds": time.monotonic() - started,
-    }
+    }  # fmt: skip
 
 
 def _tried(sides: list[Side], graph: Graph, variant: Variant, *args: Any, **named: Any) -> Any:
@@ -231,29 +227,15 @@ def _variant(
     level: float,
 ) -> dict[str, Any]:
     target, shadow = sides
-    members, everyone = posteriors(shadow, graph, variant, number=int(rng.integers(2**62)))
-    x = np.concatenate([members, everyone[shadow.outside]])
-    y = np.arange(len(x)) < len(members)
-    members, everyone = posteriors(target, graph, variant, number=int(rng.integers(2**62)))
     same = variant == "same-graph"
-    for attempt in range(ATTEMPTS):
-        scorer = train_scorer(x, y, model, rng=scorer_rng(variant, attempt))
-        all_scores = scorer(everyone)
-        # on one graph everybody is scored in one batch: equal answers differ in rounding between batches
-        asked = Asked(
-            inside=target.inside, outside=target.outside, outside_scores=all_scores[target.outside],
-            inside_scores=all_scores[target.inside] if same else scorer(members),
-        )  # fmt: skip
-        constant = says_nothing(asked.scores)
-        if not constant:
-            break
+    asked, all_scores, attempts = _scored(sides, graph, variant, model, rng, scorer_rng)
     # like with like where it is one graph; as published otherwise
     compared = asked.matched(graph.y, rng) if same else asked
     degree = np.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     nodes = [(side.inside, side.outside) for side in (shadow, target)]
     found = statistics.summary(compared.scores, compared.member) | {
-        "scorer": "constant" if constant else "trained",
-        "scorer_attempts": attempt + 1,
+        "scorer": "constant" if says_nothing(asked.scores) else "trained",
+        "scorer_attempts": attempts,
         "matched_by_class": same,
         "label_auc": label_auc(graph.y, nodes[0], nodes[1]),
         "script_auroc": statistics.balanced_accuracy_of_batches(
@@ -266,6 +248,34 @@ def _variant(
         found["auc_unmatched"] = statistics.auc(asked.scores, asked.member)
         found |= claim_tests(target.target.plan.claims, compared, rng=rng, level=level)
     return found
+
+
+def _scored(
+    sides: list[Side],
+    graph: Graph,
+    variant: Variant,
+    model: AttackModel,
+    rng: np.random.Generator,
+    scorer_rng: ScorerStreams,
+) -> tuple[Asked, np.ndarray, int]:
+    """The target's scores by a classifier that the shadow taught; everybody's scores; trainings it took."""
+    target, shadow = sides
+    members, everyone = posteriors(shadow, graph, variant, number=int(rng.integers(2**62)))
+    x = np.concatenate([members, everyone[shadow.outside]])
+    y = np.arange(len(x)) < len(members)
+    members, everyone = posteriors(target, graph, variant, number=int(rng.integers(2**62)))
+    for attempt in range(ATTEMPTS):
+        scorer = train_scorer(x, y, model, rng=scorer_rng(variant, attempt))
+        all_scores = scorer(everyone)
+        # on one graph everybody is scored in one batch: equal answers differ in rounding between batches
+        same = variant == "same-graph"
+        asked = Asked(
+            inside=target.inside, outside=target.outside, outside_scores=all_scores[target.outside],
+            inside_scores=all_scores[target.inside] if same else scorer(members),
+        )  # fmt: skip
+        if not says_nothing(asked.scores):
+            break
+    return asked, all_scores, attempt + 1
 
 
 def _auc_of_everybody(

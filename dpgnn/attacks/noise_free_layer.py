@@ -30,16 +30,15 @@ NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
 
 def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
-    leaks = methods.get(entry.method).leaks
-    if leaks is None or leaks.last_layer is None:
+    layer = methods.get(entry.method).leaks.last_layer
+    if layer is None:
         return "it is about iterations over private edges, at edge level"
-    return leaks.last_layer.why_not(entry)
+    return layer.why_not(entry)
 
 
 def is_suspected(entry: Entry) -> bool:
     """Whether the entry is the variant that the attack is made for; others are controls."""
-    leaks = methods.get(entry.method).leaks
-    layer = None if leaks is None else leaks.last_layer
+    layer = methods.get(entry.method).leaks.last_layer
     return layer is not None and not layer.why_not(entry) and layer.suspected(entry)
 
 
@@ -83,38 +82,26 @@ def attack(
         at_least("num_runs", num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "noise-free-layer"}
-    reason = why_not(target.entry)
-    if reason:
+    reason, layer = why_not(target.entry), target.leaks.last_layer
+    if reason or layer is None:
         return base | {"status": "not-applicable", "reason": reason}
-    graph, claim = target.graph, target.plan.claims[0]
+    graph = target.graph
     try:
         node, other = only_edge(graph, rng=rng)
     except ValueError as error:
         return base | {"status": "not-available", "reason": str(error)}
     capped = num_runs is None and graph.num_nodes * graph.num_features > LARGE_STATE
     num_runs = num_runs or (FEW_RUNS if capped else NUM_RUNS)
-    assert target.leaks is not None
-    assert target.leaks.last_layer is not None
     scores = np.zeros((2, num_runs))
     for place, world in enumerate((graph, without_edge(graph, node, other))):
-        row = target.leaks.last_layer.row(target, world, node)
+        row = layer.row(target, world, node)
         for run in range(num_runs):
             scores[place, run] = statistic(row(lambda hop, shape: rng.standard_normal(shape)))
-    joined, member = scores.ravel(), np.arange(2 * num_runs) < num_runs
-    line = statistics.line_test(
-        joined, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng
-    )
     return base | {
         "status": "ok",
-        "num_trials": 2 * num_runs,
         "capped_from": 2 * NUM_RUNS if capped else None,
         "largest_without_edge": float(scores[1].max()),
         "smallest_with_edge": float(scores[0].min()),
-        **statistics.summary(joined, member),
-        "line": dataclasses.asdict(line),
-        "detects": line.detects,
-        "claimed_epsilon": claim.epsilon,
-        "delta": claim.delta,
-        "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,
+        **statistics.game_result(scores, target.plan.claims[0], level=level, rng=rng),
         "seconds": time.monotonic() - started,
     }

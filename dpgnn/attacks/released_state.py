@@ -25,22 +25,19 @@ if TYPE_CHECKING:
 def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
     leaks = methods.get(entry.method).leaks
-    stated = leaks is not None and (leaks.noisy_edges or leaks.noisy_rows)
-    if not stated or entry.mode == "nonprivate" or entry.privacy_unit != "edge":
+    released = leaks.noisy_edges or leaks.noisy_rows
+    if not released or entry.mode == "nonprivate" or entry.privacy_unit != "edge":
         return "it is about releases of noisy rows or edges at edge level"
-    assert leaks is not None
     return leaks.why_not_rows(entry)
 
 
 def pair_scores(target: FittedRun, pairs: Pairs) -> np.ndarray:
     """float64, shape (num_pairs,): larger where the release looks as if the edge were there."""
     first, second = pairs.perturbed, pairs.looked_at
-    leaks = target.leaks
-    assert leaks is not None
-    if leaks.noisy_rows is None:
+    if target.leaks.noisy_rows is None:
         noisy = target.noisy_edges
         return np.asarray(noisy[first, second] + noisy[second, first], dtype=np.float64).reshape(-1)
-    rows, public = leaks.noisy_rows(target)
+    rows, public = target.leaks.noisy_rows(target)
     return np.asarray((rows[first] * public[second] + rows[second] * public[first]).sum(axis=1))
 
 

@@ -249,9 +249,9 @@ def _noise_free_layer(request: AttackRequest) -> Results:
 
 
 def _released_state(request: AttackRequest) -> Results:
-    leaks = methods.get(request.entry.method).leaks
-    rows = leaks is not None and leaks.noisy_rows is not None
-    target, pairs = request.held_out if rows else request.held_out_unfitted
+    # a perturbed graph is released before anything is fitted
+    rows = methods.get(request.entry.method).leaks.noisy_rows
+    target, pairs = request.held_out_unfitted if rows is None else request.held_out
     result = released_state.attack(
         target, pairs, level=request.sizes.level, rng=request.rng("released-state", paired=False)
     )

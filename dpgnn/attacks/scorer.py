@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,18 +45,9 @@ def train_scorer(
     Source: the published script of arXiv:2101.06570.
     """
     import torch
-    from torch import nn
     from torch.nn import functional
 
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    widths = [x.shape[1], *model.hidden, 2]
-    layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:]):
-        layer = nn.Linear(before, after)
-        nn.init.xavier_uniform_(layer.weight, generator=generator)
-        nn.init.constant_(layer.bias, BIAS)
-        layers += [layer, nn.ReLU()]
-    network = nn.Sequential(*layers[:-1])
+    network = _network([x.shape[1], *model.hidden, 2], int(rng.integers(2**62)))
     kept = _kept(member, rng)
     inputs = torch.from_numpy(np.asarray(x[kept], dtype=np.float32))
     labels = torch.from_numpy(member[kept].astype(np.int64))
@@ -74,6 +66,20 @@ def train_scorer(
         return np.asarray(logits[:, 1] - logits[:, 0])
 
     return score
+
+
+def _network(widths: list[int], seed: int) -> Any:
+    import torch
+    from torch import nn
+
+    generator = torch.Generator().manual_seed(seed)
+    layers: list[nn.Module] = []
+    for before, after in zip(widths, widths[1:]):
+        layer = nn.Linear(before, after)
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.constant_(layer.bias, BIAS)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def says_nothing(scores: np.ndarray) -> bool:

@@ -6,15 +6,19 @@ AUC of exactly one half.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpgnn.audits.one_run import OneRun, lower_bound
 from dpgnn.audits.statistics import rate_bounds
 from dpgnn.core.checks import non_negative, open_probability, probability, require
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.claims import Claim
 
 # false-positive rates at which a true-positive rate is reported
 LOW_RATES = (0.001, 0.01, 0.1)
@@ -187,40 +191,41 @@ def line_test(
     non_negative("delta", delta)
     open_probability("level", level)
     member = _check(scores, member)
-    halves: list[list[np.ndarray]] = [[], []]
-    for side in (scores[member], scores[~member]):
-        order = rng.permutation(len(side))
-        halves[0].append(side[order[: len(side) // 2]])
-        halves[1].append(side[order[len(side) // 2 :]])
-    enough = min(len(part) for half in halves for part in half) >= 2
-    require(enough, "trials", "be at least 4 members and 4 others", int(member.sum()))
-    error = level / 2
-    cuts = _cuts(np.concatenate(halves[0]))
-
-    def limits(cut: tuple[int, int, float], half: list[np.ndarray]) -> tuple[float, float]:
-        flipped, sign, threshold = cut
-        right, wrong = (half[1], half[0]) if flipped else (half[0], half[1])
-        taken = [int((sign * part > threshold).sum()) for part in (right, wrong)]
-        return (
-            rate_bounds(taken[0], len(right), error)[0],
-            rate_bounds(taken[1], len(wrong), error)[1],
-        )
-
-    def excess(cut: tuple[int, int, float]) -> float:
-        low, high = limits(cut, halves[0])
-        return low - allowed_rate(high, epsilon, delta)
-
-    def bound(cut: tuple[int, int, float]) -> float:
-        return _epsilon(*limits(cut, halves[0]), delta)
-
-    low, high = limits(max(cuts, key=excess), halves[1])
-    shown = _epsilon(*limits(max(cuts, key=bound), halves[1]), delta)
+    first, fresh = _halves(scores[member], scores[~member], rng)
+    tried = [(cut, *_limits(cut, first, level / 2)) for cut in _cuts(np.concatenate(first))]
+    for_line, *_ = max(tried, key=lambda one: one[1] - allowed_rate(one[2], epsilon, delta))
+    for_bound, *_ = max(tried, key=lambda one: _epsilon(one[1], one[2], delta))
+    low, high = _limits(for_line, fresh, level / 2)
     allowed = allowed_rate(high, epsilon, delta)
     return LineTest(
         crossed=low > allowed, level=level, tpr_low=low, fpr_high=high, allowed=allowed,
-        epsilon_lower_bound=shown, epsilon=epsilon if math.isfinite(epsilon) else None, delta=delta,
+        epsilon_lower_bound=_epsilon(*_limits(for_bound, fresh, level / 2), delta),
+        epsilon=epsilon if math.isfinite(epsilon) else None, delta=delta,
         detects=line_detects(int(member.sum()), int((~member).sum()), delta=delta, level=level),
     )  # fmt: skip
+
+
+def game_result(
+    scores: np.ndarray, claim: Claim, *, level: float, rng: np.random.Generator
+) -> dict[str, Any]:
+    """What independent runs of two worlds say of a claim, as an attack's JSON holds it.
+
+    Args:
+        scores: float64, shape (2, num_runs): of the world with the member, and without.
+        claim: of the plan.
+        level, rng: as for `line_test`.
+    """
+    joined, member = scores.ravel(), np.arange(scores.size) < scores.shape[1]
+    line = line_test(joined, member, epsilon=claim.epsilon, delta=claim.delta, level=level, rng=rng)
+    return {
+        "num_trials": scores.size,
+        **summary(joined, member),
+        "line": dataclasses.asdict(line),
+        "detects": line.detects,
+        "claimed_epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "exceeds_claim": line.crossed or line.epsilon_lower_bound > claim.epsilon,
+    }
 
 
 def best_guesses(
@@ -267,8 +272,6 @@ def balanced_accuracy_of_batches(
 
 def summary(scores: np.ndarray, member: np.ndarray) -> dict[str, Any]:
     """AUC, average precision and rates as an attack's JSON holds them."""
-    import dataclasses
-
     rates = [dataclasses.asdict(rates_at(scores, member, rate)) for rate in LOW_RATES]
     return {
         "auc": auc(scores, member),
@@ -295,6 +298,33 @@ def _steps(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarr
     ranked = scores[order]
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
     return ranked[last], last + 1, np.cumsum(member[order])[last]
+
+
+def _halves(
+    members: np.ndarray, others: np.ndarray, rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Members and others, each parted at random: to choose a threshold on, and to test it on."""
+    halves: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for side in (members, others):
+        order = rng.permutation(len(side))
+        halves[0].append(side[order[: len(side) // 2]])
+        halves[1].append(side[order[len(side) // 2 :]])
+    enough = min(len(part) for half in halves for part in half) >= 2
+    require(enough, "trials", "be at least 4 members and 4 others", len(members))
+    return halves
+
+
+def _limits(
+    cut: tuple[int, int, float], half: list[np.ndarray], error: float
+) -> tuple[float, float]:
+    """(lower limit of the true-positive rate, upper limit of the false-positive rate)."""
+    flipped, sign, threshold = cut
+    right, wrong = (half[1], half[0]) if flipped else (half[0], half[1])
+    taken = [int((sign * part > threshold).sum()) for part in (right, wrong)]
+    return (
+        rate_bounds(taken[0], len(right), error)[0],
+        rate_bounds(taken[1], len(wrong), error)[1],
+    )
 
 
 def _cuts(scores: np.ndarray) -> list[tuple[int, int, float]]:

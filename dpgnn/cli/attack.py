@@ -157,22 +157,12 @@ def attack_one(
     request_of_run: Callable[[], AttackRequest],
 ) -> dict[str, Any]:
     """One attack on one run: made, written and returned, or read where it stands already."""
-    import dataclasses
-
     from dpgnn import methods
-    from dpgnn.attacks.request import ATTACKS, ON_REQUEST, claim_of
-    from dpgnn.core.code_hash import code_sha256
-    from dpgnn.core.storage import read_json, sha256_json, write_json
+    from dpgnn.core.storage import read_json, write_json
 
-    path = (
-        folder
-        / f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}.{name}.json"
-    )
-    fingerprint = sha256_json({
-        "run": study.run_params(key), "axes": key.axes, "attack": name,
-        "sizes": dataclasses.asdict(sizes), **loaded.recorded,
-        "code": code_sha256(methods.TABLE[study.entries[key.entry].method], "dpgnn.attacks.request"),
-    })  # fmt: skip
+    run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
+    path = folder / f"{run}.{name}.json"
+    fingerprint = _fingerprint(study, key, name, loaded, sizes)
     if path.exists():
         kept: dict[str, Any] = read_json(path)
         if kept.get("fingerprint") == fingerprint:
@@ -186,18 +176,38 @@ def attack_one(
         "method": entry.method,
         "mode": entry.mode,
     }
-    request = request_of_run()
-    try:
-        claim, results = claim_of(request), {**ATTACKS, **ON_REQUEST}[name](request)
-    except ValueError as error:
-        claim = {}
-        results = [{"attack": name, "status": "not-available", "reason": str(error)}]
+    claim, results = _made(name, request_of_run())
     # the same seeds give the same file; times are printed, and stand in the workflow's benchmark files
     content |= {"claim": claim, "results": [_without_times(result) for result in results]}
     write_json(path, content)
     for result in results:
         print(f"{path.name}: {words(result)}", file=sys.stderr, flush=True)
     return content
+
+
+def _fingerprint(study: Study, key: RunKey, name: str, loaded: Loaded, sizes: Sizes) -> str:
+    """Hash of all that decides an attack's file."""
+    import dataclasses
+
+    from dpgnn import methods
+    from dpgnn.core.code_hash import code_sha256
+    from dpgnn.core.storage import sha256_json
+
+    return sha256_json({
+        "run": study.run_params(key), "axes": key.axes, "attack": name,
+        "sizes": dataclasses.asdict(sizes), **loaded.recorded,
+        "code": code_sha256(methods.TABLE[study.entries[key.entry].method], "dpgnn.attacks.request"),
+    })  # fmt: skip
+
+
+def _made(name: str, request: AttackRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The run's claim and the attack's results, or why there are none."""
+    from dpgnn.attacks.request import ATTACKS, ON_REQUEST, claim_of
+
+    try:
+        return claim_of(request), {**ATTACKS, **ON_REQUEST}[name](request)
+    except ValueError as error:
+        return {}, [{"attack": name, "status": "not-available", "reason": str(error)}]
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:

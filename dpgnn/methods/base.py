@@ -27,6 +27,7 @@ from dpgnn.methods.entry import (
     Support,
     facts_of,
 )
+from dpgnn.methods.queries import Leaks, Queries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.queries import Leaks, Queries
 
 __all__ = [
     "MODES", "Context", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance", "Prediction",
@@ -157,7 +157,7 @@ class Method:
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
         queries: how a fitted model answers about other features or graphs; None refuses every query.
-        leaks: what attacks made for one kind of release need; None refuses them.
+        leaks: what attacks made for one kind of release need; what is not stated is not attacked.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
     """
 
@@ -177,7 +177,7 @@ class Method:
     restartable: bool = False
     uses_edges: bool = True
     queries: Queries | None = None
-    leaks: Leaks | None = None
+    leaks: Leaks = Leaks()
     citation: str | None = None
 
     def sees(self, graph: Graph) -> Graph:

@@ -54,7 +54,7 @@ class FittedRun:
     prepared: Prepared | None
     plan: Plan
     streams: Streams
-    leaks: Leaks | None = None
+    leaks: Leaks
 
     @property
     def noise_stddev(self) -> float:
@@ -64,7 +64,6 @@ class FittedRun:
     @cached_property
     def noisy_edges(self) -> sp.csr_array:
         """The perturbed adjacency of the run, for methods that release one."""
-        assert self.leaks is not None
         assert self.leaks.noisy_edges is not None
         return self.leaks.noisy_edges(self, self.graph, self.streams)
 

@@ -32,7 +32,6 @@ def edges_of(run: FittedRun, query: Query) -> sp.csr_array:
     """The perturbed adjacency that a query reads: that of the run, or one made with fresh noise."""
     if query.frozen:
         return run.noisy_edges
-    assert run.leaks is not None
     assert run.leaks.noisy_edges is not None
     return run.leaks.noisy_edges(run, query.graph, query.streams)
 
