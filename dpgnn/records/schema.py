@@ -31,7 +31,7 @@ class Record:
         entry: method, title, mode, privacy_unit, relation and the resolved options.
         source: where the method was published.
         config_sha256: hash of everything configured that decides the run.
-        code_sha256: hash of the method's code, all it imports and the lock file.
+        code_sha256: hash of the method's code, of all it imports, and of the pinned versions.
         inputs: sha256 of graph, split and prepared sample (None without one).
         facts: public facts the plan was made from.
         plan: mechanisms, number of steps and details.
