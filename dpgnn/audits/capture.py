@@ -1,47 +1,30 @@
 """What a method's real `fit` hands to its private mechanisms, caught in each of two neighbouring worlds.
 
-`prepare` and `fit` run as in any run, with one plan for both worlds (a plan reads public facts). Other
-mechanisms on the way are replaced by public stand-ins: training returns its initial weights, and a noisy
-release of G is given to G' as well, because a mechanism is audited conditionally on what came before it.
+`prepare` and `fit` run as in any run, with one plan for both worlds (a plan reads public facts). A mechanism
+is audited given what came before it, so that is fixed: training returns its initial weights, and a noisy
+release of G is given to G' as well.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
-from dpgnn.core.code_hash import imported_modules
 from dpgnn.core.randomness import FreshSecrets
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Entry, Facts, Performance
+from dpgnn.methods.base import Context, Entry, Facts, Performance, Progress
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# where noisy releases are read first: module, function, position of the release among its arguments (None:
-# it is what the function returns), and whether it is a list of channels whose first is not noisy
-CONSUMERS: tuple[tuple[str, str, int | None], ...] = (
-    ("dpgnn.methods.shared.head_training", "train_head", 1),
-    ("dpgnn.methods.shared.head_private", "private_head", 2),
-    ("dpgnn.methods.shared.graph_training", "train_gcn", 1),
-    ("dpgnn.methods.pertgraph.method", "undirected_answers", None),
-    ("dpgnn.methods.pertgraph.method", "directed_answers", None),
-    ("dpgnn.methods.dpar.rows", "vectors", None),
-)
-
-# trainings of dpgnn.training.nonprivate: at edge level they read what was released
-PLAIN_TRAININGS = ("train_full_batch", "train_on_rows")
+    from dpgnn.methods.releases import Release
 
 
 class CannotAudit(Exception):
@@ -106,7 +89,7 @@ class Case:
         """The method's own fit in a world, on streams of their own."""
         graph, split, sample = world
         chosen = plan or self.plan
-        context = Context(
+        context = SilentContext(
             ledger=Ledger(chosen),
             streams=FreshSecrets(
                 root_seed=self.root_seed, axes={"audit": self.entry.name}, secret_seed=seed
@@ -115,8 +98,7 @@ class Case:
             performance=Performance(),
             label="audit",
         )
-        with mock.patch("dpgnn.methods.base.Progress", _Silent):
-            methods.get(self.entry.method).fit(self.entry, graph, split, sample, chosen, context)
+        methods.get(self.entry.method).fit(self.entry, graph, split, sample, chosen, context)
 
     def training(self, inside: np.ndarray | bool, mechanism: str) -> Training:
         """The arguments of the training that executes a mechanism.
@@ -125,25 +107,14 @@ class Case:
             CannotAudit: the fit ended without it.
         """
 
-        def train(
-            spec: Any, network: Any, gradients: Any, initial: Tensor, *rest: Any, **named: Any
-        ) -> Any:
-            if named.get("stage", "train") != mechanism:
-                return network.named(initial), []
-            raise Caught(
-                Training(
-                    spec=spec,
-                    network=network,
-                    gradients=gradients,
-                    initial=initial,
-                    before_step=named.get("before_step"),
-                )
-            )
+        def caught(training: Training, stage: str) -> None:
+            if stage == mechanism:
+                raise Caught(training)
 
-        with stand_ins() as replace:
-            replace("dpgnn.training.dp_sgd", "train", lambda _: train)
-            for module, name, place in CONSUMERS:
-                replace(module, name, self._replayed(f"{module}.{name}", place))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(skipped_trainings(caught))
+            for release in self.releases_read():
+                stack.enter_context(release.answered_by(self.replayed(release)))
             return self._caught(self.prepared(inside), f"mechanism {mechanism}")
 
     def release(
@@ -156,22 +127,32 @@ class Case:
             CannotAudit: the fit released nothing that is audited.
         """
 
-        def train(
-            spec: Any, network: Any, gradients: Any, initial: Tensor, *rest: Any, **named: Any
-        ) -> Any:
-            return network.named(initial), []
+        def catching(release: Release[..., Any]) -> Callable[..., Any]:
+            def stand_in(*arguments: Any, **named: Any) -> Any:
+                raise Caught(release.function(*arguments, **named))
 
-        def plain(model: Any, *rest: Any, **named: Any) -> Any:
-            return dict(model.state_dict()), []
+            return stand_in
 
-        with stand_ins() as replace:
-            replace("dpgnn.training.dp_sgd", "train", lambda _: train)
-            for name in PLAIN_TRAININGS:
-                replace("dpgnn.training.nonprivate", name, lambda _: plain)
-            for module, name, place in CONSUMERS:
-                replace(module, name, self._catching(place))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(skipped_trainings())
+            for release in self.releases_read():
+                stack.enter_context(release.answered_by(catching(release)))
             value = self._caught(world, "a noisy release", seed, plan)
         return self._flat(value)
+
+    def releases_read(self) -> list[Release[..., Any]]:
+        """The method's releases whose value the rest of the run reads."""
+        return [r for r in methods.get(self.entry.method).releases() if r.is_read]
+
+    def replayed(self, release: Release[..., Any]) -> Callable[..., Any]:
+        """The release of the first world, given to the second world too."""
+
+        def stand_in(*arguments: Any, **named: Any) -> Any:
+            if release.name not in self.kept:
+                self.kept[release.name] = release.function(*arguments, **named)
+            return self.kept[release.name]
+
+        return stand_in
 
     def _caught(self, world: Any, what: str, seed: int | None = None, plan: Any = None) -> Any:  # fmt: skip
         try:
@@ -179,40 +160,6 @@ class Case:
         except Caught as caught:
             return caught.value
         raise CannotAudit(f"{self.entry.name}: the fit ended without reaching {what}")
-
-    def _replayed(self, key: str, place: int | None) -> Callable[[Any], Any]:
-        """The release of the first world again in the second."""
-
-        def around(real: Any) -> Any:
-            @wraps(real)
-            def stand_in(*arguments: Any, **named: Any) -> Any:
-                if place is None:
-                    if key not in self.kept:
-                        self.kept[key] = real(*arguments, **named)
-                    return self.kept[key]
-                given = arguments[place]
-                if isinstance(given, (list, tuple)) and len(given) > 1:
-                    noisy = self.kept.setdefault(key, list(given[1:]))
-                    given = [given[0], *noisy]
-                else:
-                    given = self.kept.setdefault(key, given)
-                return real(*arguments[:place], given, *arguments[place + 1 :], **named)
-
-            return stand_in
-
-        return around
-
-    def _catching(self, place: int | None) -> Callable[[Any], Any]:
-        def around(real: Any) -> Any:
-            def stand_in(*arguments: Any, **named: Any) -> Any:
-                value = real(*arguments, **named) if place is None else arguments[place]
-                if isinstance(value, (list, tuple)):
-                    value = list(value[1:] if len(value) > 1 else value)
-                raise Caught(value)
-
-            return stand_in
-
-        return around
 
     def _flat(self, value: Any) -> np.ndarray:
         parts = value if isinstance(value, list) else [value]
@@ -243,37 +190,52 @@ def caught_plan(entry: Entry, recipe: AuditGraph, facts: Facts | None, budget: A
 
 
 @contextlib.contextmanager
-def stand_ins() -> Iterator[Callable[[str, str, Callable[[Any], Any]], None]]:
-    """Replace functions wherever the package has imported them; all is put back at the end.
+def skipped_trainings(
+    told: Callable[[Training, str], None] = lambda training, stage: None,
+) -> Iterator[None]:
+    """Let every training return its initial weights.
 
-    The yielded function takes module, name and what makes the stand-in of the real function.
+    Args:
+        told: gets the arguments of each private training, and its mechanism, before it is skipped.
     """
-    _load_methods()
-    package = [module for name, module in sys.modules.items() if name.startswith("dpgnn.")]
+    from dpgnn.training import dp_sgd, nonprivate
+
+    def private(
+        spec: Any, network: Any, gradients: Any, initial: Tensor, *rest: Any, **named: Any
+    ) -> Any:
+        training = Training(
+            spec=spec,
+            network=network,
+            gradients=gradients,
+            initial=initial,
+            before_step=named.get("before_step"),
+        )
+        told(training, named.get("stage", "train"))
+        return network.named(initial), []
+
+    def plain(model: Any, *rest: Any, **named: Any) -> Any:
+        return dict(model.state_dict()), []
+
     with contextlib.ExitStack() as stack:
-
-        def replace(module: str, name: str, around: Callable[[Any], Any]) -> None:
-            real = getattr(importlib.import_module(module), name)
-            stand_in = around(real)
-            for loaded in package:
-                if loaded.__dict__.get(name) is real:
-                    stack.enter_context(mock.patch.object(loaded, name, stand_in))
-
-        yield replace
+        stack.enter_context(dp_sgd.train.answered_by(private))
+        stack.enter_context(nonprivate.train_full_batch.answered_by(plain))
+        stack.enter_context(nonprivate.train_on_rows.answered_by(plain))
+        yield
 
 
-@lru_cache(maxsize=1)
-def _load_methods() -> None:
-    """Import all that methods import when they run: a module loaded later would keep a stand-in."""
-    for name in sorted(imported_modules(*methods.TABLE.values())):
-        importlib.import_module(name)
-
-
-class _Silent:
+class SilentProgress(Progress):
     """A progress line that shows nothing."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        pass
+    def __init__(self) -> None:
+        super().__init__("", 1)
 
     def update(self, step: int, **shown: Any) -> None:
         """Nothing."""
+
+
+class SilentContext(Context):
+    """A context whose stages show nothing."""
+
+    def progress(self, total: int, stage: str = "train") -> Progress:
+        """A line that shows nothing."""
+        return SilentProgress()

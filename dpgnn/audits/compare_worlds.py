@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits.capture import Training
-from dpgnn.audits.release_points import Where, measures_of
 from dpgnn.core.checks import require
+from dpgnn.methods.releases import Release, Where
 
 # float32 sums of a few clipped rows
 _ROUNDING = 1e-4
@@ -25,15 +25,17 @@ class Observed:
 
     Attributes:
         trainings: mechanism -> arguments of the training loop.
-        calls: (module, function) -> arguments of each call.
+        calls: name of a release -> arguments of each call.
         samplers: configured samplers that were used.
     """
 
     trainings: dict[str, Training] = field(default_factory=dict)
-    calls: dict[tuple[str, str], list[Mapping[str, Any]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     samplers: list[Any] = field(default_factory=list)
+
+    def keep(self, training: Training, mechanism: str) -> None:
+        """Remember a training by its mechanism."""
+        self.trainings[mechanism] = training
 
 
 def engine_of(training: Training) -> Any:
@@ -75,7 +77,7 @@ def examples_of(training: Training) -> list[bytes]:
 
 
 def compare_sums(
-    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+    mechanism: Mechanism, first: Observed, second: Observed
 ) -> tuple[float, str, list[str]]:
     """Changed roots and the shift of the clipped sum, against the event."""
     from dpgnn.audits.training_audit import root_rows
@@ -117,17 +119,26 @@ def compare_sums(
 
 
 def compare_release(
-    mechanism: Mechanism, first: Observed, second: Observed, where: Where
+    releases: Sequence[Release[..., Any]],
+    mechanism: Mechanism,
+    first: Observed,
+    second: Observed,
+    where: Where,
 ) -> tuple[float, str, list[str]]:
-    """The measure of every point that executed the mechanism."""
+    """The measure of every release that executed the mechanism."""
     worst, found, broken = 0.0, "", []
-    for key, measure in measures_of(mechanism.name).items():
-        if not first.calls[key] and not second.calls[key]:
+    for release in releases:
+        measure = release.measure_of(mechanism.name)
+        calls = [seen.calls[release.name] for seen in (first, second)]
+        if measure is None or not any(calls):
             continue
-        move = measure(first.calls[key], second.calls[key], mechanism, where)
+        move = measure(release, calls[0], calls[1], mechanism, where)
         share = move.moved / move.allowed if move.allowed > 0 else float(move.moved > 0) * np.inf
         if share >= worst:
-            worst, found = share, f"{key[1]} moves {move.moved:.6g} of {move.allowed:.6g}"
+            worst, found = (
+                share,
+                f"{release.name.rpartition('.')[2]} moves {move.moved:.6g} of {move.allowed:.6g}",
+            )
         if move.moved > move.allowed * (1 + 1e-9):
             broken.append("shift of the release")
     return worst, found, broken

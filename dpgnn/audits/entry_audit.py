@@ -149,14 +149,13 @@ def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
 
 def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
     """An audit graph on which the entry's canary can do its worst."""
-    options = entry.options
-    node = getattr(options, "node", None)
-    bound = getattr(options, "max_degree", None) or getattr(node, "max_degree", None) or 4
-    declared = getattr(options, "degree_bound", None) or bound
-    leaves = min(bound, declared) if entry.privacy_unit == "node-bounded" else max(2 * bound, 20)
+    degrees = methods.get(entry.method).degrees(entry)
+    declared = degrees.declared or degrees.slots
+    leaves = max(2 * degrees.slots, 20)
+    if entry.privacy_unit == "node-bounded":
+        leaves = min(degrees.slots, declared)
     if entry.privacy_unit == "edge":
         leaves = 1
-    minimum = getattr(options, "minimum_degree", None) or 0
     num_leaves = leaves if entry.privacy_unit in NODE_UNITS else min(leaves, 8)
     return AuditGraph(
         privacy_unit=str(entry.privacy_unit),
@@ -164,7 +163,7 @@ def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
         num_leaves=num_leaves,
         num_classes=3 if facts is None else max(2, min(facts.num_classes, 3)),
         task="multiclass" if facts is None else facts.task,  # type: ignore[arg-type]
-        minimum_degree=minimum,
+        minimum_degree=degrees.minimum,
     )
 
 
@@ -173,7 +172,8 @@ def _plan_for_data_set(request: AuditRequest, recipe: AuditGraph, facts: Facts) 
     case = Case(entry=request.entry, recipe=recipe, plan=Plan(), root_seed=request.root_seed)
     _, _, sample = case.prepared(True)
     structure = {} if sample is None else dict(sample.facts)
-    if request.entry.method == "dpar" or "num_subgraphs" in structure:
+    own_roots = methods.get(request.entry.method).counts_own_roots
+    if own_roots or "num_subgraphs" in structure:
         return None
     plan = caught_plan(
         request.entry,

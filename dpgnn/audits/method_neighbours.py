@@ -2,8 +2,8 @@
 
 For every mechanism of the plan, the noise-free values of neighbouring graphs are compared with what the
 mechanism's event says. A clipped sum: every root's example byte for byte, changed roots on both sides, the
-shift of the sum, and gradients that depend on their own example alone. Another release: the measure of its
-point (`release_points`). A mechanism that nothing measures fails, so no method can escape the test.
+shift of the sum, and gradients that depend on their own example alone. Another release: as the method states
+(`Method.releases`). A mechanism without a stated measure fails, so no method can escape the test.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -21,26 +21,21 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.audits.canary import NODE_UNITS
-from dpgnn.audits.capture import CONSUMERS, PLAIN_TRAININGS, Case, Training, stand_ins
+from dpgnn.audits.capture import Case, skipped_trainings
 from dpgnn.audits.compare_worlds import Observed, compare_release, compare_sums, examples_of
-from dpgnn.audits.release_points import POINTS, Where, measures_of
 from dpgnn.audits.worlds import World, make_world, neighbours
 from dpgnn.data.graph import Graph, is_symmetric
 from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, facts_of
+from dpgnn.methods.releases import Release, Where
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import Owner
 from dpgnn.samplers.published import Published
 from dpgnn.samplers.stable import Stable
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 SAMPLERS: tuple[type[Any], ...] = (OwnList, Published, Stable)
 NUM_TRAIN, NUM_OTHERS = 10, 2
 NUM_FEATURES, NUM_CLASSES = 6, 3
-# releases that later trainings read: given to G' as they came out of G
-_HELD = ("private_head", "vectors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +111,11 @@ def examine_method(
                 )
             continue
         for mechanism in runner.plan.mechanisms:
-            compare = compare_sums if mechanism.clipping_norm is not None else compare_release
             where = runner.where(offender, first, second)
-            share, found, broken = compare(mechanism, *sides, where)
+            if mechanism.clipping_norm is not None:
+                share, found, broken = compare_sums(mechanism, *sides)
+            else:
+                share, found, broken = compare_release(runner.releases, mechanism, *sides, where)
             if share > worst[mechanism.name][0]:
                 worst[mechanism.name] = (share, f"{found} at {offender}")
             for kind in broken:
@@ -141,6 +138,7 @@ class _Runner:
     def __init__(self, entry: Entry, budget: Budget, world: World, seed: int) -> None:
         self.entry, self.world, self.seed = entry, world, seed
         self.method = methods.get(entry.method)
+        self.releases = self.method.releases()
         self._kept: dict[str, Any] = {}
         graph, split = self._data(world)
         plan = Plan()
@@ -156,10 +154,15 @@ class _Runner:
             if mechanism.clipping_norm is not None:
                 if mechanism.name not in self.base.trainings:
                     yield mechanism.name, "no clipped sum of this mechanism was seen"
-            elif not any(self.base.calls[key] for key in measures_of(mechanism.name)):
+            elif not any(
+                self.base.calls[release.name]
+                for release in self.releases
+                if release.measure_of(mechanism.name) is not None
+            ):
                 yield (
                     mechanism.name,
-                    "nothing measures this release; give it a point in audits/release_points.py",
+                    f"no release that {self.entry.method} states executed this mechanism; declare the "
+                    "function that does with `releases.release` and list it in `Method.releases`",
                 )
         if self.entry.privacy_unit == "node-record" and not self.base.samplers:
             empty = self.world.changed(arcs=self.world.arcs[:, :0])
@@ -194,16 +197,10 @@ class _Runner:
         case = Case(
             entry=self.entry, recipe=None, plan=self.plan, root_seed=self.seed, kept=self._kept  # type: ignore[arg-type]
         )  # fmt: skip
-        with self._instrumented(world, graph, seen) as replace:
-            replace("dpgnn.training.dp_sgd", "train", lambda _: _recording(seen))
-            for name in PLAIN_TRAININGS:
-                replace("dpgnn.training.nonprivate", name, lambda _: _untrained)
-            for module, name, place in CONSUMERS:
-                if name in _HELD:
-                    replace(module, name, case._replayed(f"{module}.{name}", place))
-            for point in POINTS:
-                spy = _spy(seen.calls[point.module, point.function])
-                replace(point.module, point.function, spy)
+        with self._instrumented(world, graph, seen) as stack:
+            stack.enter_context(skipped_trainings(seen.keep))
+            for release in self.releases:
+                stack.enter_context(release.answered_by(_watching(release, case, seen)))
             sample = self._prepared(graph, split)
             train = split.train_idx[world.present[split.train_idx]]
             case.fit((graph, _with_train(split, train), sample), self.seed)
@@ -241,7 +238,6 @@ class _Runner:
         from dpgnn.training.gradients import RootGradients
 
         with contextlib.ExitStack() as stack:
-            replace = stack.enter_context(stand_ins())
             for kind in SAMPLERS:
                 for name in ("lists", "sample"):
                     spy = _present(getattr(kind, name), world.present, seen)
@@ -253,7 +249,7 @@ class _Runner:
                 this.given_x = x
 
             stack.enter_context(mock.patch.object(RootGradients, "__init__", keeping))
-            yield replace
+            yield stack
 
 
 def _features(node: int, value: int) -> np.ndarray:
@@ -277,34 +273,13 @@ def _present(real: Any, present: np.ndarray, seen: Observed) -> Any:
     return stand_in
 
 
-def _recording(seen: Observed) -> Any:
-    def train(
-        spec: Any, network: Any, gradients: Any, initial: Tensor, *rest: Any, **named: Any
-    ) -> Any:
-        seen.trainings[named.get("stage", "train")] = Training(
-            spec=spec,
-            network=network,
-            gradients=gradients,
-            initial=initial,
-            before_step=named.get("before_step"),
-        )
-        return network.named(initial), []
+def _watching(release: Release[..., Any], case: Case, seen: Observed) -> Any:
+    """Remember what a release is given; what it returned in the first world is returned again."""
+    signature = inspect.signature(release.function)
+    replayed = case.replayed(release) if release.is_read else release.function
 
-    return train
+    def stand_in(*arguments: Any, **named: Any) -> Any:
+        seen.calls[release.name].append(dict(signature.bind(*arguments, **named).arguments))
+        return replayed(*arguments, **named)
 
-
-def _untrained(model: Any, *rest: Any, **named: Any) -> Any:
-    return dict(model.state_dict()), []
-
-
-def _spy(calls: list[Mapping[str, Any]]) -> Any:
-    def around(real: Any) -> Any:
-        signature = inspect.signature(real)
-
-        def stand_in(*arguments: Any, **named: Any) -> Any:
-            calls.append(dict(signature.bind(*arguments, **named).arguments))
-            return real(*arguments, **named)
-
-        return stand_in
-
-    return around
+    return stand_in

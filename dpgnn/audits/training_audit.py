@@ -18,7 +18,7 @@ import numpy as np
 
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.audits.canary import DESIGNS
-from dpgnn.audits.capture import Case, Training, _Silent
+from dpgnn.audits.capture import Case, SilentProgress, Training
 from dpgnn.audits.one_run import OneRun, guess
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
@@ -238,7 +238,7 @@ def watch(
         dp_sgd.train(
             spec, world.network, world.gradients, initial, OptimizerConfig(lr=1.0),
             streams=Streams(root_seed=seed, axes={"audit": stage}), store=Store(None),
-            progress=_Silent(), stage=stage, num_rows=1, before_step=world.before_step,
+            progress=SilentProgress(), stage=stage, num_rows=1, before_step=world.before_step,
         )  # fmt: skip
 
 

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
 
 __all__ = [
-    "MODES", "Context", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance", "Prediction",
+    "MODES", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance", "Prediction",
     "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan",
 ]  # fmt: skip
 
@@ -135,6 +136,21 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Degrees:
+    """Degree bounds of an entry; all public.
+
+    Attributes:
+        slots: K or D, how many nodes one record may be read by.
+        declared: D that the graph is promised to keep; None where nothing is promised.
+        minimum: degree that every node is promised to have.
+    """
+
+    slots: int = 4
+    declared: int | None = None
+    minimum: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """One method of the table; see `docs/add_a_method.md`.
 
@@ -156,6 +172,11 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
+        releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
+            mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
+        degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.
+        counts_own_roots: its events count roots that only the graph itself has, so a plan for another graph
+            (of an audit) is made from that graph's facts.
         queries: how a fitted model answers about other features or graphs; None refuses every query.
         leaks: what attacks made for one kind of release need; what is not stated is not attacked.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
@@ -176,6 +197,9 @@ class Method:
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
+    releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
+    degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
+    counts_own_roots: bool = False
     queries: Queries | None = None
     leaks: Leaks = Leaks()
     citation: str | None = None

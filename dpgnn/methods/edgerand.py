@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.releases import Release
 
 MECHANISM = "edges"
 
@@ -117,6 +118,13 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return answer(entry, fitted, node_idx)
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The answered pairs."""
+    from dpgnn.methods.shared.noisy_graph import randomized_response
+
+    return (randomized_response,)
+
+
 METHOD = Method(
     name="edgerand",
     title="EdgeRand",
@@ -129,6 +137,7 @@ METHOD = Method(
     predict=predict,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),
+    releases=releases,
     example={"gcn": {"training": {"num_epochs": 5}}},
     citation="wu2022linkteller",
 )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, PoissonRoots, parts
 from dpgnn.core.checks import at_least, fail, positive, require
+from dpgnn.core.doors import Door
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
 from dpgnn.training.clipping import Clipping, global_clipping
@@ -113,6 +114,7 @@ def _same(name: str, value: float, planned: float) -> None:
     require(close, name, f"be the planned {planned!r}", value, "plan again with these settings")
 
 
+@Door
 def train(
     spec: DPSGD,
     network: Network,

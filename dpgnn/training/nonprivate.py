@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dpgnn.core.doors import Door
 from dpgnn.models.masks import Masks
 from dpgnn.training.options import AdamConfig
 
@@ -36,6 +37,7 @@ def task_accuracy(logits: Tensor, y: Tensor, task: str) -> float:
     return float((logits.argmax(1) == y).float().mean())
 
 
+@Door
 def train_full_batch(
     model: nn.Module,
     forward: Callable[[Masks | None], Tensor],
@@ -78,6 +80,7 @@ def train_full_batch(
     )  # fmt: skip
 
 
+@Door
 def train_on_rows(
     model: nn.Module,
     forward: Callable[[Any, Masks | None], Tensor],

@@ -195,7 +195,7 @@ def test_dpdgc_releases_its_sums_with_the_planned_noise(monkeypatch: pytest.Monk
     options = {"head": HEAD | {"training": {"num_epochs": 1}}, "norm_scale": 2.0, "node": STAGES}
     plan, fit = fitted("dpdgc", "edge", "add-remove", options)
     config = strict.read(methods.get("dpdgc").config, options)
-    sums = dpdgc_fit._sums(config, adjacency_of(GRAPH), fit.state["encoder.weight"])
+    sums = dpdgc_fit.embedding_sums(config, adjacency_of(GRAPH), fit.state["encoder.weight"])
     noise = fit.state["noisy_state"].numpy() * 2.0 - sums
     ((event, _),) = parts(plan.mechanism("aggregate").event)
     np.testing.assert_allclose(noise, event.noise_stddev, rtol=1e-4)

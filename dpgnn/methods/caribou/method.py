@@ -7,13 +7,14 @@ class. See docs/methods/caribou.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
     Context,
+    Degrees,
     Entry,
     Facts,
     Fitted,
@@ -31,6 +32,7 @@ from dpgnn.methods.shared.head_options import check_node_level
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
 
 
 def sampler(entry: Entry) -> SamplerSpec | None:
@@ -93,6 +95,22 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return answer(entry, fitted, node_idx)
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """X_K of the noisy iteration, and what the released code computes in its place."""
+    from dpgnn.methods.shared.aggregate import contractive_iteration, released_code_iteration
+
+    return (
+        contractive_iteration,
+        released_code_iteration,
+    )
+
+
+def degrees(entry: Entry) -> Degrees:
+    """The slots of node level, and the degree that is promised."""
+    config: CaribouConfig = entry.options
+    return Degrees(slots=config.node.max_degree, minimum=config.minimum_degree or 0)
+
+
 METHOD = Method(
     name="caribou",
     title="CARIBOU",
@@ -111,6 +129,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    releases=releases,
+    degrees=degrees,
     example={
         "num_hops": 2,
         "head": {

@@ -84,7 +84,7 @@ def _end_of_hop(
     def finish(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return aggregate.end_of_hop(
             rows,
-            None if noise is None else noise[node],
+            None if noise is None else lambda rows: rows + noise[node],
             emptied=None if emptied is None else emptied[node],
             own_rows=emptied is not None and config.release == "noisy-state",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from dpgnn.methods.dp_gnn.options import (
     threshold_rule,
 )
 from dpgnn.methods.dp_gnn.plan import NUM_CANDIDATES, TRAIN, threshold_name
+from dpgnn.methods.releases import Arguments, Move, Release, Where, event_of, release
 from dpgnn.methods.shared.private_training import HISTORY_ROWS, epsilon_after
 
 if TYPE_CHECKING:
@@ -146,6 +147,28 @@ def clipping_of(
     return Clipping(per=per, norms=dict(zip(names, found.tolist())))
 
 
+def _rank_moves(
+    release: Release[..., Any],
+    first: Sequence[Arguments],
+    second: Sequence[Arguments],
+    mechanism: Mechanism,
+    where: Where,
+) -> Move:
+    """How far the rank of a candidate moves, of the calls of one threshold."""
+    ranks = []
+    for calls in (first, second):
+        (values,) = [c["values"] for c in calls if c["mechanism"].name == mechanism.name]
+        ranks.append(ranks_of_candidates(values))
+    moved = float(np.abs(ranks[0] - ranks[1]).max())
+    return Move(moved=moved, allowed=event_of(mechanism).score_sensitivity)
+
+
+def ranks_of_candidates(values: np.ndarray) -> np.ndarray:
+    """How many values are no larger than each candidate; int64, shape (num_candidates,)."""
+    return np.searchsorted(np.sort(values), CANDIDATES, side="right")
+
+
+@release({threshold_name(""): _rank_moves}, is_read=False)
 def private_quantile(
     values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> float:
@@ -155,8 +178,7 @@ def private_quantile(
     -|#{values <= candidate} - wanted rank| moves by at most one per changed root, and the wanted rank
     and the candidates are public.
     """
-    below = np.searchsorted(np.sort(values), CANDIDATES, side="right")
-    scores = -np.abs(below - mechanism.details["wanted_rank"])
+    scores = -np.abs(ranks_of_candidates(values) - mechanism.details["wanted_rank"])
     noisy = scores + rng.gumbel(scale=mechanism.details["scale"], size=len(scores))
     return float(CANDIDATES[int(np.argmax(noisy))])
 

@@ -17,6 +17,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
     Context,
+    Degrees,
     Entry,
     Facts,
     Fitted,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
     from dpgnn.models.network import Network
 
 
@@ -160,6 +162,19 @@ def _answers(
     return lambda weights: logits(weights)[asked]
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The clipping norms that are chosen privately."""
+    from dpgnn.methods.dp_gnn.fit import private_quantile
+
+    return (private_quantile,)
+
+
+def degrees(entry: Entry) -> Degrees:
+    """K of the sampler, and the degree that the graph is promised to keep."""
+    config: DPGNNConfig = entry.options
+    return Degrees(slots=config.max_degree or 4, declared=config.degree_bound)
+
+
 METHOD = Method(
     name="dp_gnn",
     title="DP-GNN",
@@ -182,6 +197,8 @@ METHOD = Method(
     predict=predict,
     queries=QUERIES,
     leaks=LEAKS,
+    releases=releases,
+    degrees=degrees,
     check=check_entry,
     example={
         "width": 8, "max_degree": 3, "degree_bound": 40,

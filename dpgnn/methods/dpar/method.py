@@ -12,7 +12,7 @@ from dpgnn.methods.dpar.fit import fit, predict
 from dpgnn.methods.dpar.options import DPARConfig, check
 from dpgnn.methods.dpar.plan import plan
 from dpgnn.methods.dpar.queries import QUERIES
-from dpgnn.methods.dpar.rows import prepare, sampler
+from dpgnn.methods.dpar.rows import prepare, sampler, vectors
 
 METHOD = Method(
     name="dpar",
@@ -30,6 +30,8 @@ METHOD = Method(
     fit=fit,
     predict=predict,
     queries=QUERIES,
+    releases=lambda: (vectors,),
+    counts_own_roots=True,
     restartable=True,
     check=check,
     example={"width": 4, "batch_size": 8, "num_steps": 5, "num_vectors": 5, "subsample_rate": 0.9},

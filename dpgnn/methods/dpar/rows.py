@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.methods.base import Prepared, SamplerSpec
+from dpgnn.methods.dpar.clipped_rows import MEASURES, capped, dense_row, shortened
 from dpgnn.methods.dpar.options import PRIVATE_ROWS, DPARConfig, resolved
+from dpgnn.methods.releases import release
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.appr import approximate_pagerank
 from dpgnn.samplers.rows import cap_columns, clip_columns, rows_from_table, rows_of, top_k
@@ -112,6 +114,7 @@ def members_of(
     return Members(nodes=nodes, exact=exact[: config.vectors_of(num_members)])
 
 
+@release(MEASURES)
 def vectors(config: DPARConfig, exact: sp.csr_array, context: Context) -> sp.csr_array:
     """The M rows that training sees: private, or those of a control.
 
@@ -159,8 +162,8 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
     if config.rows == "em1":
         planned = context.ledger.enter("weigh")
         rng = context.streams.numpy("laplace", stage="weigh")
-        clipped = np.minimum(exact[np.repeat(np.arange(num_vectors), k), chosen.ravel()],
-                             config.max_entry)  # fmt: skip
+        chosen_entries = exact[np.repeat(np.arange(num_vectors), k), chosen.ravel()]
+        clipped = capped(chosen_entries, config.max_entry)
         noise = rng.laplace(0.0, planned.details["scale"], chosen.shape)
         values = np.asarray(clipped).reshape(chosen.shape) + noise
     return _matrix(chosen, values, num_members)
@@ -181,7 +184,7 @@ def select_gumbel(
     """
     chosen = np.empty((exact.shape[0], k), dtype=np.int64)
     for row in range(exact.shape[0]):
-        scores = np.minimum(_dense_row(exact, row), max_entry)
+        scores = capped(dense_row(exact, row), max_entry)
         scores += rng.gumbel(0.0, scale, len(scores))
         chosen[row] = _largest(scores, k)
     return chosen
@@ -203,8 +206,7 @@ def select_gaussian(
     chosen = np.empty((exact.shape[0], k), dtype=np.int64)
     values = np.empty(chosen.shape)
     for row in range(exact.shape[0]):
-        scores = _dense_row(exact, row)
-        scores *= min(1.0, max_norm / max(float(np.linalg.norm(scores)), 1e-300))
+        scores = shortened(dense_row(exact, row), max_norm)
         scores += rng.normal(0.0, noise_stddev, len(scores))
         chosen[row] = _largest(scores, k)
         values[row] = scores[chosen[row]]
@@ -243,13 +245,6 @@ def weights_of_roots(
         rescale=config.rescale_columns,
     )  # fmt: skip
     return whole.matrix()
-
-
-def _dense_row(matrix: sp.csr_array, row: int) -> np.ndarray:
-    dense = np.zeros(matrix.shape[1])
-    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
-    dense[matrix.indices[part]] = matrix.data[part]
-    return dense
 
 
 def _largest(scores: np.ndarray, k: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
-from dpgnn.methods.shared.aggregate import Draw, unit_rows
+from dpgnn.methods.releases import Arguments, Draw, Where, gaussian, noised, release
+from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.head_private import FittedWithRows, private_head
@@ -68,20 +70,6 @@ def fit_private(
     return FittedWithRows(state=state | head, history=tuple(rows), kept={"logits": logits})
 
 
-def released_sums(
-    config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, noise_stddev: float, draw: Draw
-) -> np.ndarray:
-    """The noisy release: sums over neighbours of embeddings, in units of their norm where it is fixed.
-
-    Guarantee: one Gaussian release of the adjacency rows; see `dpdgc.plan`.
-    """
-    released = _sums(config, adjacency, weights)
-    released = released + noise_stddev * draw(1, released.shape)
-    if config.normalized:
-        released /= config.norm_scale
-    return released
-
-
 def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
     """The same model without privacy: the embedding is trained full-batch, nothing is noised."""
     from dpgnn.methods.dpdgc.embedding import PlainEmbedding
@@ -110,7 +98,7 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
         generator=context.streams.torch("dropout", stage=ENCODER),
         progress=context.progress(config.head.encoder_training.num_epochs, ENCODER),
     )
-    sums = _sums(config, adjacency, state["embedding.weight"].T)
+    sums = embedding_sums(config, adjacency, state["embedding.weight"].T)
     if config.normalized:
         sums /= config.norm_scale
     head, history = train_head(config.head, [graph.x, sums], graph, split, context)
@@ -155,7 +143,42 @@ def _embedding(
     return named["encoder.0.weight"]
 
 
-def _sums(config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor) -> np.ndarray:
+def _weights(
+    first: Arguments, second: Arguments, where: Where
+) -> Iterable[tuple[Arguments, Arguments]]:
+    """The weights that were released in G, in both worlds, and equal ones, whose sums are longest."""
+    for weights in (first["weights"], torch.ones_like(first["weights"])):
+        yield {**first, "weights": weights}, {**second, "weights": weights}
+
+
+@release({AGGREGATE: gaussian(_weights)})
+def released_sums(
+    config: DPDGCConfig,
+    adjacency: sp.csr_array,
+    weights: Tensor,
+    noise_stddev: float,
+    draw: Draw,
+) -> np.ndarray:
+    """Noisy sums over neighbours of embeddings, divided by their norm s where they are scaled to it.
+
+    Guarantee: one Gaussian release given the released weights; embeddings have norm s, so one undirected edge
+    moves the sums by sqrt(2) s.
+
+    Args:
+        config: options.
+        adjacency: entry [v, u] is 1 where v reads u; float64 CSR, shape (num_nodes, num_nodes).
+        weights: float32, shape (num_nodes, hidden): one embedding for each node.
+        noise_stddev: absolute, on the sums.
+        draw: standard normal noise of a step.
+
+    Returns:
+        float64, shape (num_nodes, hidden).
+    """
+    released = noised(embedding_sums(config, adjacency, weights), noise_stddev, draw)
+    return released / config.norm_scale if config.normalized else released
+
+
+def embedding_sums(config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor) -> np.ndarray:
     """Sums over neighbours of embeddings of norm s (or of any norm, where the scaling is left out)."""
     embeddings = weights.detach().numpy().astype(np.float64)
     if config.normalized:

@@ -17,6 +17,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import positive, require
 from dpgnn.methods.base import (
     Context,
+    Degrees,
     Entry,
     Facts,
     Fitted,
@@ -37,6 +38,7 @@ from dpgnn.methods.shared.node_level_options import NodeConfig
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +180,18 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return answer(entry, fitted, node_idx)
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The noisy sums of embeddings."""
+    from dpgnn.methods.dpdgc.fit import released_sums
+
+    return (released_sums,)
+
+
+def degrees(entry: Entry) -> Degrees:
+    """The slots of node level."""
+    return Degrees(slots=entry.options.node.max_degree)
+
+
 METHOD = Method(
     name="dpdgc",
     title="DPDGC",
@@ -200,6 +214,8 @@ METHOD = Method(
     predict=predict,
     queries=QUERIES,
     leaks=LEAKS,
+    releases=releases,
+    degrees=degrees,
     example={
         "head": {"hidden": 8, "training": {"num_epochs": 5}},
         "node": {

@@ -17,6 +17,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.methods.base import (
     Context,
+    Degrees,
     Entry,
     Facts,
     Fitted,
@@ -41,6 +42,7 @@ from dpgnn.methods.shared.node_level_options import NodeConfig
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
 
 SQRT2 = math.sqrt(2)
 
@@ -224,6 +226,18 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return answer(entry, fitted, node_idx)
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The noisy sums over neighbours, hop by hop."""
+    from dpgnn.methods.shared.aggregate import noisy_sums
+
+    return (noisy_sums,)
+
+
+def degrees(entry: Entry) -> Degrees:
+    """The slots of node level."""
+    return Degrees(slots=entry.options.node.max_degree)
+
+
 METHOD = Method(
     name="gap",
     title="GAP",
@@ -247,6 +261,8 @@ METHOD = Method(
     predict=predict,
     queries=QUERIES,
     leaks=LEAKS,
+    releases=releases,
+    degrees=degrees,
     example={
         "num_hops": 2,
         "head": {

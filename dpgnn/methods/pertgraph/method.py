@@ -7,7 +7,7 @@ with a further probability q, chosen from a noisy density so that about as many 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.releases import Release
 
 DENSITY, EDGES = "density", "edges"
 
@@ -220,6 +221,17 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return answer(entry, fitted, node_idx)
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The noisy density, and the answers that it thins; as published, answers of both directions."""
+    from dpgnn.methods.shared.noisy_graph import block_response, keep_density, randomized_response
+
+    return (
+        keep_density,
+        randomized_response,
+        block_response,
+    )
+
+
 METHOD = Method(
     name="pertgraph",
     title="PertGraph",
@@ -232,6 +244,7 @@ METHOD = Method(
     predict=predict,
     queries=QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),
+    releases=releases,
     example={"head": {"hidden": 8, "training": {"num_epochs": 5}}},
     citation="sajadmanesh2023gap",
 )

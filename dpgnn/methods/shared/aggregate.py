@@ -6,17 +6,24 @@ and generator; what leaves it is named in its "Guarantee". Sums are floating poi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.core.checks import at_least, non_negative, open_probability, probability, require
+from dpgnn.methods.releases import (
+    Arguments,
+    Draw,
+    Where,
+    common_rows,
+    gaussian,
+    noised,
+    release,
+)
 from dpgnn.methods.shared.undirected import degrees
-
-# (step, shape) -> standard normal noise of that shape, float64
-Draw = Callable[[int, tuple[int, int]], np.ndarray]
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
@@ -97,6 +104,24 @@ class ContractiveLayer:
         return self.contraction * mixed + self.beta * residual
 
 
+def _starts(
+    first: Arguments, second: Arguments, where: Where
+) -> Iterable[tuple[Arguments, Arguments]]:
+    """The run's own start, and starts of unit rows that are equal in both worlds."""
+    yield first, second
+    if "x0" in first:
+        for seed in (0, 1):
+            rows = common_rows(first["x0"].shape, where, seed)
+            a, b = (unit_rows(side) for side in rows)
+            if where.absent:
+                b[where.own] = 0.0
+            yield {**first, "x0": a}, {**second, "x0": b}
+
+
+HOPS = {"aggregate": gaussian(_starts)}
+
+
+@release(HOPS)
 def contractive_iteration(
     layer: ContractiveLayer,
     operator: sp.csr_array,
@@ -136,24 +161,29 @@ def contractive_iteration(
     x = x0
     for hop in range(1, num_hops + 1):
         x = layer(operator, x, x0)
-        noise = noise_stddev * draw(hop, x.shape) if noise_stddev > 0 else None
-        x = end_of_hop(x, noise, emptied=emptied, own_rows=own_rows)
+        noisy = partial(noised, noise_stddev=noise_stddev, draw=draw, step=hop)
+        x = end_of_hop(x, noisy if noise_stddev > 0 else None, emptied=emptied, own_rows=own_rows)
     return x
 
 
 def end_of_hop(
-    x: np.ndarray, noise: np.ndarray | None, *, emptied: np.ndarray | None, own_rows: bool
+    x: np.ndarray,
+    noisy: Callable[[np.ndarray], np.ndarray] | None,
+    *,
+    emptied: np.ndarray | None,
+    own_rows: bool,
 ) -> np.ndarray:
-    """What follows the layer in a hop of `contractive_iteration`: noise and projection, row by row."""
+    """What follows the layer in a hop of `contractive_iteration`, row by row; `noisy` adds noise."""
     if own_rows:
         x = project_rows(x)
         x[emptied] = 0.0
-    x = project_rows(x if noise is None else x + noise)
+    x = project_rows(x if noisy is None else noisy(x))
     if emptied is not None and not own_rows:
         x[emptied] = 0.0
     return x
 
 
+@release(HOPS)
 def released_code_iteration(
     layer: ContractiveLayer,
     operator: sp.csr_array,
@@ -180,7 +210,7 @@ def released_code_iteration(
     for hop in range(1, num_hops + 1):
         x = layer(operator, x, raw)
         if noise_stddev > 0:
-            x = x + noise_stddev * draw(hop, x.shape)
+            x = noised(x, noise_stddev, draw, hop)
         if hop < num_hops:
             x = project_rows(x)
         if noise_free_layer:
@@ -188,6 +218,7 @@ def released_code_iteration(
     return x
 
 
+@release(HOPS)
 def noisy_sums(
     adjacency: sp.csr_array,
     x0: np.ndarray,
@@ -216,7 +247,7 @@ def noisy_sums(
     for hop in range(1, num_hops + 1):
         x = adjacency @ x
         if noise_stddev > 0:
-            x = x + noise_stddev * draw(hop, x.shape)
+            x = noised(x, noise_stddev, draw, hop)
         x = normalize(x)
         states.append(x)
     return states

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.core.checks import non_negative, positive, probability, require
+from dpgnn.methods.releases import release
+from dpgnn.methods.shared import noisy_graph_moves as moves
 
 
 def num_cells(num_nodes: int) -> int:
@@ -17,6 +19,7 @@ def num_cells(num_nodes: int) -> int:
     return num_nodes * (num_nodes - 1) // 2
 
 
+@release({"edges": moves.answered_pairs})
 def randomized_response(
     pairs: np.ndarray,
     num_nodes: int,
@@ -73,6 +76,7 @@ def random_gaps(
     return np.stack(np.divmod(keys[:count], num_nodes)).astype(np.int64)
 
 
+@release({"count": moves.edge_counts, "cells": moves.laplace_cells})
 def laplace_top_cells(
     pairs: np.ndarray,
     num_nodes: int,
@@ -121,6 +125,7 @@ def largest_laplace(
     return scale * np.where(tail < 0.5, upper, np.log(2.0) + log_rest)
 
 
+@release({"density": moves.densities}, is_read=False)
 def keep_density(density: float, keep: float) -> float:
     """q with which answered ones are kept so that about as many edges come out as went in.
 
@@ -140,6 +145,7 @@ def _sorted(pairs: np.ndarray, num_nodes: int) -> np.ndarray:
     return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
 
 
+@release({"edges": moves.answered_cells})
 def block_response(
     adjacency: sp.csr_array,
     *,

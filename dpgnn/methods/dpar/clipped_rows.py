@@ -1,0 +1,84 @@
+"""Page-rank rows as the mechanisms clip them, and how far a replaced node moves them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.methods.releases import Arguments, Measure, Move, Release, Where, event_of
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.methods.dpar.options import DPARConfig
+
+
+def dense_row(matrix: sp.csr_array, row: int) -> np.ndarray:
+    """One row, float64, shape (num_columns,)."""
+    dense = np.zeros(matrix.shape[1])
+    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    dense[matrix.indices[part]] = matrix.data[part]
+    return dense
+
+
+def capped(row: np.ndarray, max_entry: float) -> np.ndarray:
+    """Entries cut at max_entry."""
+    return np.minimum(row, max_entry)
+
+
+def shortened(row: np.ndarray, max_norm: float) -> np.ndarray:
+    """The row, scaled down to a norm of at most max_norm."""
+    return row * min(1.0, max_norm / max(float(np.linalg.norm(row)), 1e-300))
+
+
+def clipped_row(config: DPARConfig, exact: sp.csr_array, row: int) -> np.ndarray:
+    """A row as the entry's mechanism clips it before its noise."""
+    dense = dense_row(exact, row)
+    if config.rows == "gm":
+        return shortened(dense, config.max_vector_norm)
+    return capped(dense, config.max_entry)
+
+
+def _rows(size: Callable[[np.ndarray, Any], float], allowed: str) -> Measure:
+    """The worst row counts: every vector is a draw of its own."""
+
+    def measure(
+        release: Release[..., Any],
+        first: Sequence[Arguments],
+        second: Sequence[Arguments],
+        mechanism: Mechanism,
+        where: Where,
+    ) -> Move:
+        (a,), (b,) = first, second
+        limit = float(getattr(event_of(mechanism), allowed))
+        if a["exact"].shape != b["exact"].shape:
+            return Move(moved=math.inf, allowed=limit)
+        config = a["config"]
+        moved = 0.0
+        for row in range(a["exact"].shape[0]):
+            sides = [clipped_row(config, side["exact"], row) for side in (a, b)]
+            moved = max(moved, size(sides[0] - sides[1], config))
+        return Move(moved=moved, allowed=limit)
+
+    return measure
+
+
+def _largest_entry(row: np.ndarray, config: Any) -> float:
+    return float(np.abs(row).max(initial=0.0))
+
+
+def _largest_entries(row: np.ndarray, config: Any) -> float:
+    """Sum of the K largest: the weights of any K chosen entries move by no more."""
+    k = min(config.top_k, len(row))
+    return float(np.sort(np.abs(row))[-k:].sum())
+
+
+MEASURES = {
+    "select": _rows(_largest_entry, "score_sensitivity"),
+    "weigh": _rows(_largest_entries, "sensitivity"),
+    "perturb": _rows(lambda row, config: float(np.linalg.norm(row)), "sensitivity"),
+}

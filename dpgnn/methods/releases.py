@@ -1,0 +1,195 @@
+"""What a method releases that is no clipped sum: where noise enters, and how far neighbours move it there.
+
+A release is a function declared with `release`: it says which planned mechanisms it executes, how the move
+between neighbouring graphs is measured for each, and whether the run reads what it returns. The method lists
+its releases (`Method.releases`), and audits ask for nothing else: they watch the calls, run the very function
+with its noisy values fixed, and compare with the mechanism's event. Gaussian noise is added by `noised`,
+where the value that is about to get noise can be seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from dpgnn.accountants.events import parts
+from dpgnn.accountants.plan import Mechanism
+from dpgnn.core.doors import Door
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Arguments = Mapping[str, Any]
+# (step, shape) -> standard normal noise of that shape, float64
+Draw = Callable[[int, tuple[int, int]], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """What a measure must know of a pair of neighbours.
+
+    Attributes:
+        own: int64: rows that do not count: the changed node's own where its rows stay in the run.
+        relation: how the neighbours differ.
+        absent: the changed node has no record, or an emptied one, in G'.
+    """
+
+    own: np.ndarray
+    relation: str
+    absent: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """How far a value moved, in the units of the mechanism's event, and how far it may."""
+
+    moved: float
+    allowed: float
+
+
+# (release, arguments of its calls in G, in G', mechanism, where) -> how far it moved
+Measure = Callable[
+    ["Release[..., Any]", Sequence[Arguments], Sequence[Arguments], Mechanism, Where], Move
+]
+# (arguments in G, in G', where) -> pairs of arguments to be tried: the run's own, and harmful ones
+Trials = Callable[[Arguments, Arguments, Where], Iterable[tuple[Arguments, Arguments]]]
+
+
+class Release(Door[P, R]):
+    """A function that makes noisy values of private ones.
+
+    Attributes:
+        name: module and function, for messages.
+        measures: mechanism -> measure; a name that ends with "/" stands for all that start with it.
+        is_read: whether what it returns is what the rest of the run reads; False for a step on the way.
+    """
+
+    def __init__(
+        self, function: Callable[P, R], *, measures: Mapping[str, Measure], is_read: bool
+    ) -> None:
+        super().__init__(function)
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.measures, self.is_read = measures, is_read
+
+    def measure_of(self, mechanism: str) -> Measure | None:
+        """The measure for a planned mechanism; None when this function does not execute it."""
+        for name, measure in self.measures.items():
+            if mechanism == name or (name.endswith("/") and mechanism.startswith(name)):
+                return measure
+        return None
+
+
+def release(
+    measures: Mapping[str, Measure], *, is_read: bool = True
+) -> Callable[[Callable[P, R]], Release[P, R]]:
+    """Declare a function as a release; see `Release`."""
+
+    def declare(function: Callable[P, R]) -> Release[P, R]:
+        return Release(function, measures=measures, is_read=is_read)
+
+    return declare
+
+
+@Door
+def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
+    """value + noise_stddev * draw(step): the one place where Gaussian noise is added to rows.
+
+    Guarantee: a Gaussian release of `value`, whose sensitivity is for the caller to prove.
+
+    Args:
+        value: float64, shape (num_rows, width).
+        noise_stddev: > 0, per coordinate.
+        draw: standard normal noise of a step; secret.
+        step: names the draw; a step is drawn once.
+    """
+    return value + noise_stddev * draw(step, value.shape)
+
+
+def event_of(mechanism: Mechanism) -> Any:
+    """The event of one run of a mechanism."""
+    (event, _), *_ = parts(mechanism.event)
+    return event
+
+
+def allowed_by(mechanism: Mechanism) -> float:
+    """The sensitivity a plan states; a published plan's event may have the true value already."""
+    return min(float(event_of(mechanism).sensitivity), mechanism.sensitivity)
+
+
+def distance(first: np.ndarray, second: np.ndarray, where: Where) -> float:
+    """L2 distance of the rows that count; infinite for values of different shape."""
+    if first.shape != second.shape:
+        return math.inf
+    difference = np.asarray(first - second, dtype=np.float64)
+    return float(np.linalg.norm(np.delete(difference, where.own, axis=0)))
+
+
+def common_rows(shape: tuple[int, int], where: Where, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that are equal in both worlds but for the changed node's own, whose sign is turned in G'.
+
+    Seed 0 gives one direction to all rows, so that sums of them are as long as they can be.
+    """
+    if seed == 0:
+        rows = np.broadcast_to(np.eye(1, shape[1])[0], shape).astype(np.float64)
+    else:
+        rows = np.random.default_rng(seed).standard_normal(shape)
+    other = rows.copy()
+    other[where.own] *= -1.0
+    return rows, other
+
+
+def gaussian(trials: Trials) -> Measure:
+    """Measure of a function that adds noise by `noised`: every value that enters a draw.
+
+    The function runs in both worlds as in a fit. What comes out of a draw is fixed to rows far outside
+    the unit ball, equal in both worlds but for the changed node's own, because a mechanism is measured given
+    what was released before. Whoever forgets to bring a state back into the ball moves the next one too far.
+
+    Args:
+        trials: which arguments are tried.
+    """
+
+    def measure(
+        release: Release[..., Any],
+        first: Sequence[Arguments],
+        second: Sequence[Arguments],
+        mechanism: Mechanism,
+        where: Where,
+    ) -> Move:
+        (a,), (b,) = first, second
+        moved = 0.0
+        for sides in trials(a, b, where):
+            for seed in (0, 1):
+                values = [_entering(release, sides[i], where, i, seed) for i in (0, 1)]
+                if len(values[0]) != len(values[1]):
+                    return Move(moved=math.inf, allowed=allowed_by(mechanism))
+                moved = max([moved, *(distance(x, y, where) for x, y in zip(*values))])
+        return Move(moved=moved, allowed=allowed_by(mechanism))
+
+    return measure
+
+
+def as_called(
+    first: Arguments, second: Arguments, where: Where
+) -> Iterable[tuple[Arguments, Arguments]]:
+    """The run's own arguments alone."""
+    yield first, second
+
+
+def _entering(
+    release: Release[..., Any], arguments: Arguments, where: Where, side: int, seed: int
+) -> list[np.ndarray]:
+    """The values that enter the draws of one call."""
+    seen: list[np.ndarray] = []
+
+    def fixed(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
+        seen.append(np.array(value, dtype=np.float64))
+        shape = (value.shape[0], value.shape[1])
+        return 10.0 * common_rows(shape, where, seed and len(seen))[side]
+
+    with noised.answered_by(fixed):
+        release.function(**arguments)
+    return seen

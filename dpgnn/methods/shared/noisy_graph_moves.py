@@ -1,0 +1,90 @@
+"""How far neighbouring graphs move the answers of `noisy_graph`: measures of its releases.
+
+Each compares what the function was given in G and in G': cells that differ, at the log ratio of their answers
+or in the units of their noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpgnn.accountants.events import RandomizedResponse, parts
+from dpgnn.accountants.plan import Mechanism
+from dpgnn.methods.releases import Arguments, Move, Release, Where, allowed_by, event_of
+
+Calls = Sequence[Arguments]
+AnyRelease = Release[..., Any]
+
+
+def answered_pairs(
+    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
+) -> Move:
+    """Undirected pairs that differ, each at the log ratio it is answered with."""
+    (a,), (b,) = first, second
+    loss = _loss(a["one_if_one"], a["one_if_zero"])
+    return Move(moved=len(_cells(a) ^ _cells(b)) * loss, allowed=_total_loss(mechanism))
+
+
+def answered_cells(
+    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
+) -> Move:
+    """Directed cells that differ, each answered by itself."""
+    (a,), (b,) = first, second
+    changed = int(abs(a["adjacency"] - b["adjacency"]).sum())
+    return Move(moved=changed * _loss(a["truth"], 1 - a["truth"]), allowed=_total_loss(mechanism))
+
+
+def densities(
+    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
+) -> Move:
+    """The densities, with equal noise in both worlds."""
+    if len(first) != len(second):
+        return Move(moved=math.inf, allowed=allowed_by(mechanism))
+    moved = sum(abs(a["density"] - b["density"]) for a, b in zip(first, second))
+    return Move(moved=float(moved), allowed=allowed_by(mechanism))
+
+
+def edge_counts(
+    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
+) -> Move:
+    """The number of edges, in units of the noise that is added."""
+    (a,), (b,) = first, second
+    moved = abs(a["pairs"].shape[1] - b["pairs"].shape[1]) * a["epsilon_count"]
+    return Move(moved=moved, allowed=_in_scales(mechanism))
+
+
+def laplace_cells(
+    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
+) -> Move:
+    """Pairs that differ, in units of the noise that is added."""
+    (a,), (b,) = first, second
+    moved = len(_cells(a) ^ _cells(b)) * a["epsilon_cells"]
+    return Move(moved=moved, allowed=_in_scales(mechanism))
+
+
+def _cells(arguments: Arguments) -> set[tuple[int, int]]:
+    return set(zip(*np.asarray(arguments["pairs"]).tolist()))
+
+
+def _loss(one_if_one: float, one_if_zero: float) -> float:
+    """Largest log ratio of an answer's probabilities."""
+    with np.errstate(divide="ignore"):
+        ratios = np.log([one_if_one, 1 - one_if_one]) - np.log([one_if_zero, 1 - one_if_zero])
+    return float(np.abs(ratios).max())
+
+
+def _total_loss(mechanism: Mechanism) -> float:
+    return sum(
+        count * _loss(event.one_if_one, event.one_if_zero)
+        for event, count in parts(mechanism.event)
+        if isinstance(event, RandomizedResponse)
+    )
+
+
+def _in_scales(mechanism: Mechanism) -> float:
+    event = event_of(mechanism)
+    return float(event.sensitivity / event.scale)
