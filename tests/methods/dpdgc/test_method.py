@@ -25,7 +25,7 @@ from dpgnn.methods.dpdgc import embedding as dpdgc_embedding
 from dpgnn.methods.dpdgc import method as dpdgc
 from dpgnn.methods.dpdgc import plan as dpdgc_plan
 from dpgnn.methods.dpdgc.embedding import NormalizedGradients
-from dpgnn.methods.dpdgc.fit import _sums
+from dpgnn.methods.dpdgc.fit import embedding_sums
 from dpgnn.methods.gap.method import node_sensitivity
 from dpgnn.methods.shared.undirected import adjacency_of
 from dpgnn.models.network import Network, NetworkConfig
@@ -53,12 +53,12 @@ def test_one_edge_changes_two_rows_and_moves_the_release_by_root_two() -> None:
     config = strict.read(METHOD.config, {"norm_scale": 0.5})
     adjacency = adjacency_of(two_community_graph(20)).toarray()
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 4)))
-    whole = _sums(config, sp.csr_array(adjacency), weights)
+    whole = embedding_sums(config, sp.csr_array(adjacency), weights)
     for u, v in np.argwhere(np.triu(adjacency)):
         smaller = adjacency.copy()
         smaller[u, v] = smaller[v, u] = 0
         assert (adjacency != smaller).any(axis=1).sum() == 2
-        change = np.linalg.norm(whole - _sums(config, sp.csr_array(smaller), weights))
+        change = np.linalg.norm(whole - embedding_sums(config, sp.csr_array(smaller), weights))
         assert change == pytest.approx(0.5 * math.sqrt(2))
 
 
@@ -174,7 +174,7 @@ def test_one_node_changes_its_row_and_those_that_read_it() -> None:
         rows = int((adjacency != smaller).any(axis=1).sum())
         assert rows <= dpdgc.changed_rows(bound, "null-one")[0]
         reached = max(reached, rows)
-        whole, without = (_sums(config, sp.csr_array(a), weights) for a in (adjacency, smaller))
+        whole, without = (embedding_sums(config, sp.csr_array(a), weights) for a in (adjacency, smaller))
         change = np.linalg.norm(np.delete(whole - without, u, axis=0))
         assert change <= node_sensitivity(bound, "null-one") + 1e-9
     assert reached == dpdgc.changed_rows(bound, "null-one")[0]
@@ -230,8 +230,8 @@ def test_the_unscaled_release_moves_far_more_than_its_noise() -> None:
     smaller = adjacency.copy()
     smaller[u, v] = smaller[v, u] = 0
     change = np.linalg.norm(
-        _sums(config, sp.csr_array(adjacency), weights)
-        - _sums(config, sp.csr_array(smaller), weights)
+        embedding_sums(config, sp.csr_array(adjacency), weights)
+        - embedding_sums(config, sp.csr_array(smaller), weights)
     )
     assert change > 1e6 * plan.mechanism("aggregate").noise_stddev
 
