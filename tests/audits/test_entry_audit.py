@@ -48,7 +48,7 @@ def test_releases_of_private_edges_are_audited(method):
 
 
 def test_a_randomised_response_that_always_tells_the_truth_is_accused(monkeypatch):
-    from dpgnn.methods.shared import noisy_graph as _perturb_graph
+    from dpgnn.methods.shared import noisy_graph
 
     called = []
 
@@ -56,7 +56,7 @@ def test_a_randomised_response_that_always_tells_the_truth_is_accused(monkeypatc
         called.append(1)
         return pairs
 
-    monkeypatch.setattr(_perturb_graph, "randomized_response", honest)
+    monkeypatch.setattr(noisy_graph.randomized_response, "function", honest)
     entry_audit.forget()
     (finding,) = audit(
         request("edgerand", "edge", num_runs=60, budget=Budget(epsilon=1.0, delta=1e-4))
