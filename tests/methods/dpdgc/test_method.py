@@ -174,7 +174,9 @@ def test_one_node_changes_its_row_and_those_that_read_it() -> None:
         rows = int((adjacency != smaller).any(axis=1).sum())
         assert rows <= dpdgc.changed_rows(bound, "null-one")[0]
         reached = max(reached, rows)
-        whole, without = (embedding_sums(config, sp.csr_array(a), weights) for a in (adjacency, smaller))
+        whole, without = (
+            embedding_sums(config, sp.csr_array(a), weights) for a in (adjacency, smaller)
+        )
         change = np.linalg.norm(np.delete(whole - without, u, axis=0))
         assert change <= node_sensitivity(bound, "null-one") + 1e-9
     assert reached == dpdgc.changed_rows(bound, "null-one")[0]
