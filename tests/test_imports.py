@@ -89,10 +89,6 @@ def test_no_modules_import_one_another_in_a_circle(repository: Path) -> None:
     assert not gone, f"drop these from CIRCLES, they are no circles any more: {gone}"
 
 
-# modules that still know a method by its name, or a private function of another package
-KNOWING = ("audits/crafted.py", "audits/entry_audit.py", "audits/release_points.py")
-
-
 def _private_or_named(path: Path) -> set[str]:
     """Names of methods in strings; private names of other packages, imported or as attributes."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -119,9 +115,7 @@ def test_audits_and_attacks_ask_the_method_and_know_none(repository: Path) -> No
         for path in (repository / "dpgnn" / package).glob("*.py")
         if (names := _private_or_named(path))
     }
-    new = {place: sorted(names) for place, names in found.items() if place not in KNOWING}
-    assert not new, f"state it beside the method's own code and ask its `Method`: {new}"
-    assert set(KNOWING) <= found.keys(), "drop from KNOWING what knows no method any more"
+    assert not found, f"state it beside the method's own code and ask its `Method`: {found}"
 
 
 @pytest.mark.parametrize("module", ["dpgnn.study.workflow", "dpgnn.__main__"])

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpgnn.audits.worlds import World, make_world
 from dpgnn.core.checks import fail, require
-from dpgnn.samplers._hashing import draw_key, pair_hashes
+from dpgnn.samplers.hashing import draw_key, pair_hashes
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.subgraphs import changed_roots
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint32, uint64
 
-from dpgnn.samplers._hashing import mix, pair_hash
 from dpgnn.samplers._prefetch import prefetch
+from dpgnn.samplers.hashing import mix, pair_hash
 
 # positions are unsigned: an index that may be negative is tested at each use
 ZERO, ONE = np.uint64(0), np.uint64(1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from dpgnn.samplers._hashing import pair_hash
 from dpgnn.samplers._prefetch import prefetch
+from dpgnn.samplers.hashing import pair_hash
 
 # roots between asking memory for something and using it: where a root's list stands, the list, where the list
 # of its next node stands, and that list

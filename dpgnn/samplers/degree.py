@@ -36,7 +36,7 @@ import numpy as np
 from dpgnn.core.checks import at_least
 from dpgnn.data.graph import distinct_keys
 from dpgnn.samplers import _kernels
-from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.hashing import draw_key
 from dpgnn.samplers.lists import Arcs, present_mask, top_k_slots
 from dpgnn.samplers.promise import Owner
 

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpgnn.core.checks import at_least
-from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.hashing import draw_key
 from dpgnn.samplers.lists import (
     Arcs,
     Lists,

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from dpgnn.core.checks import at_least, one_of
-from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.hashing import draw_key
 from dpgnn.samplers.lists import (
     Arcs,
     Lists,

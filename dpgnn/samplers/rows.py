@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.checks import at_least, positive, require
 from dpgnn.samplers import _appr_kernels
-from dpgnn.samplers._hashing import draw_key, pair_hashes
+from dpgnn.samplers.hashing import draw_key, pair_hashes
 from dpgnn.samplers.subgraphs import list_column
 
 if TYPE_CHECKING:

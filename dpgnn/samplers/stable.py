@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpgnn.core.checks import at_least
-from dpgnn.samplers._hashing import draw_key
+from dpgnn.samplers.hashing import draw_key
 from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, present_mask, top_k_slots
 from dpgnn.samplers.promise import Promise, occurrence_bound, proved
 from dpgnn.samplers.tree_sampler import TreeSampler

@@ -18,8 +18,8 @@ import numpy as np
 
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.samplers import _ragged, _walk_kernels
-from dpgnn.samplers._hashing import draw_key
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
+from dpgnn.samplers.hashing import draw_key
 from dpgnn.samplers.lists import Arcs
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import Change, Promise

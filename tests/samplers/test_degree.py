@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dpgnn.audits.edge_neighbours import examine_edges
 from dpgnn.audits.worlds import make_world
 from dpgnn.data.graph import is_symmetric
-from dpgnn.samplers._hashing import draw_key, pair_hash
 from dpgnn.samplers.degree import MutualDegree, OutDegree
+from dpgnn.samplers.hashing import draw_key, pair_hash
 
 
 def undirected(seed, num_nodes, density):

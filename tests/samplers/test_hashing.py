@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpgnn.samplers._hashing import draw_key, pair_hash, pair_hashes
+from dpgnn.samplers.hashing import draw_key, pair_hash, pair_hashes
 
 
 def grid(size=512):

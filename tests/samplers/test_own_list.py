@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dpgnn.audits.neighbours import examine, examine_promises
 from dpgnn.audits.worlds import make_world
-from dpgnn.samplers._hashing import draw_key, pair_hash
+from dpgnn.samplers.hashing import draw_key, pair_hash
 from dpgnn.samplers.own_list import OwnList
 
 
