@@ -99,8 +99,10 @@ class HubWorlds:
 
 def why_not(entry: Entry) -> str:
     """Why the attack does not fit; "" when it does."""
-    sampler = methods.get(entry.method).leaks.sampler
-    return "it is about samplers that count readers" if sampler is None else sampler.why_not(entry)
+    leaks = methods.get(entry.method).leaks
+    if leaks.without_other_leaks is None:
+        return "it is about samplers that count readers"
+    return leaks.why_not_sampler(entry)
 
 
 def attack(
@@ -127,10 +129,10 @@ def attack(
     num_runs = at_least("num_runs", NUM_RUNS if num_runs is None else num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "hub", "hub_degree": worlds.num_lists}
-    reason, sampler = why_not(entry), methods.get(entry.method).leaks.sampler
-    if reason or sampler is None:
+    reason, alone = why_not(entry), methods.get(entry.method).leaks.without_other_leaks
+    if reason or alone is None:
         return base | {"status": "not-applicable", "reason": reason}
-    entry = sampler.alone(entry)
+    entry = alone(entry)
     plan = caught_plan(entry, worlds, None, budget)  # type: ignore[arg-type]
     steps = min(num_steps, plan.mechanism("train").num_steps)
     scores = _play(entry, worlds, plan, steps, num_runs, rng)

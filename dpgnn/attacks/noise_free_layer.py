@@ -29,17 +29,11 @@ NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
 
 
 def why_not(entry: Entry) -> str:
-    """Why the attack does not fit; "" when it does."""
-    layer = methods.get(entry.method).leaks.last_layer
-    if layer is None:
-        return "it is about iterations over private edges, at edge level"
-    return layer.why_not(entry)
-
-
-def is_suspected(entry: Entry) -> bool:
-    """Whether the entry is the variant that the attack is made for; others are controls."""
-    layer = methods.get(entry.method).leaks.last_layer
-    return layer is not None and not layer.why_not(entry) and layer.suspected(entry)
+    """Why the attack is not made for the entry; "" when it is."""
+    leaks = methods.get(entry.method).leaks
+    if leaks.last_row is None:
+        return "it is about iterations over private edges"
+    return leaks.why_not_last_row(entry)
 
 
 def only_edge(graph: Graph, *, rng: np.random.Generator) -> tuple[int, int]:
@@ -82,9 +76,9 @@ def attack(
         at_least("num_runs", num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "noise-free-layer"}
-    reason, layer = why_not(target.entry), target.leaks.last_layer
-    if reason or layer is None:
-        return base | {"status": "not-applicable", "reason": reason}
+    # other variants of the iteration play it too, as controls
+    if target.leaks.last_row is None:
+        return base | {"status": "not-applicable", "reason": why_not(target.entry)}
     graph = target.graph
     try:
         node, other = only_edge(graph, rng=rng)
@@ -94,7 +88,7 @@ def attack(
     num_runs = num_runs or (FEW_RUNS if capped else NUM_RUNS)
     scores = np.zeros((2, num_runs))
     for place, world in enumerate((graph, without_edge(graph, node, other))):
-        row = layer.row(target, world, node)
+        row = target.leaks.last_row(target, world, node)
         for run in range(num_runs):
             scores[place, run] = statistic(row(lambda hop, shape: rng.standard_normal(shape)))
     return base | {

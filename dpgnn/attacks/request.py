@@ -221,7 +221,7 @@ def run_leak(request: AttackRequest) -> Results:
     if not hub.why_not(entry):
         for degree in sizes.hubs:
             found += _kept({"attack": "hub", "hub_degree": degree}, partial(_hub, request, degree))
-    if noise_free_layer.is_suspected(entry):
+    if not noise_free_layer.why_not(entry):
         found += _kept({"attack": "noise-free-layer"}, lambda: _noise_free_layer(request))
     if not released_state.why_not(entry):
         found += _kept({"attack": "released-state"}, lambda: _released_state(request))

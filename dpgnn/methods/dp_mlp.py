@@ -24,7 +24,7 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
-from dpgnn.methods.queries import by_predict
+from dpgnn.methods.queries import Queries
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
-    queries=by_predict(layers=_layers),
+    queries=Queries(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,
     citation="abadi2016deep",

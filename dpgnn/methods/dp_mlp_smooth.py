@@ -28,7 +28,7 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.dp_gnn.sample import arcs_of, mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
-from dpgnn.methods.queries import by_predict
+from dpgnn.methods.queries import Queries
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -125,6 +125,6 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
-    queries=by_predict(disjoint=True),
+    queries=Queries(disjoint=True),
     example={"mlp": dp_mlp.METHOD.example},
 )

@@ -18,7 +18,7 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
-from dpgnn.methods.queries import by_predict
+from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
-    queries=by_predict(layers=_layers),
+    queries=Queries(layers=_layers),
     example={"training": {"num_epochs": 10}},
     uses_edges=False,
 )

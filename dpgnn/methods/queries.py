@@ -97,7 +97,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """How the models of a method answer.
+    """How the models of a method answer; `Queries()`: through `predict`, about any graph, without noise.
 
     Attributes:
         noise: entry -> where noise lies in the answers.
@@ -113,61 +113,15 @@ class Queries:
         why_not_layers: entry -> why `layers` does not hold for it; "" when it does.
     """
 
-    noise: Callable[[Entry], NoiseIn]
-    why_not_other_features: Callable[[Entry], str]
-    why_not_other_graph: Callable[[Entry], str]
-    answer: Callable[[FittedRun, Query], Tensor] | None
+    noise: Callable[[Entry], NoiseIn] = lambda entry: "none"
+    why_not_other_features: Callable[[Entry], str] = lambda entry: ""
+    why_not_other_graph: Callable[[Entry], str] = lambda entry: ""
+    answer: Callable[[FittedRun, Query], Tensor] | None = None
     covered: bool = False
     reads_sample: Callable[[Entry], bool] = lambda entry: False
     disjoint: bool = False
     layers: Callable[[FittedRun], Layers] | None = None
     why_not_layers: Callable[[Entry], str] = lambda entry: ""
-
-
-def by_predict(
-    *,
-    layers: Callable[[FittedRun], Layers] | None = None,
-    why_not_layers: Callable[[Entry], str] = lambda entry: "",
-    disjoint: bool = False,
-) -> Queries:
-    """Queries of a model that answers through `predict`, on any graph, without noise in the answers."""
-    return Queries(
-        noise=lambda entry: "none",
-        why_not_other_features=lambda entry: "",
-        why_not_other_graph=lambda entry: "",
-        answer=None,
-        layers=layers,
-        why_not_layers=why_not_layers,
-        disjoint=disjoint,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LastLayer:
-    """An iteration over private edges whose last layer may have no noise.
-
-    Attributes:
-        why_not: entry -> why the question does not arise; "" when it does.
-        suspected: entry -> whether it is the variant with such a layer; others are controls.
-        row: (run, graph, node) -> (draw -> the node's last row, less the public residual).
-    """
-
-    why_not: Callable[[Entry], str]
-    suspected: Callable[[Entry], bool]
-    row: Callable[[FittedRun, Graph, int], Callable[[Draw], np.ndarray]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderSampler:
-    """A sampler whose probabilities depend on how many nodes read a node.
-
-    Attributes:
-        why_not: entry -> why the attack on it does not fit; "" when it does.
-        alone: entry -> the entry without other leaks.
-    """
-
-    why_not: Callable[[Entry], str]
-    alone: Callable[[Entry], Entry]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,15 +132,20 @@ class Leaks:
         noisy_edges: (run, graph, streams) -> the perturbed adjacency, released once: 0/1 CSR.
         noisy_rows: run -> (released noisy rows, the public rows they are sums of).
         why_not_rows: entry -> why these are not attacked; "" when they are.
-        last_layer: of an iteration.
-        sampler: of subgraphs.
+        last_row: (run, graph, node) -> (draw -> the node's last row of an iteration over private edges, less
+            its public residual).
+        why_not_last_row: entry -> why its last layer is not suspected to be without noise; "" when it is.
+        without_other_leaks: entry -> the entry whose sampler, which counts readers, is its only leak.
+        why_not_sampler: entry -> why that sampler is not attacked; "" when it is.
     """
 
     noisy_edges: Callable[[FittedRun, Graph, Streams], sp.csr_array] | None = None
     noisy_rows: Callable[[FittedRun], tuple[np.ndarray, np.ndarray]] | None = None
     why_not_rows: Callable[[Entry], str] = lambda entry: ""
-    last_layer: LastLayer | None = None
-    sampler: ReaderSampler | None = None
+    last_row: Callable[[FittedRun, Graph, int], Callable[[Draw], np.ndarray]] | None = None
+    why_not_last_row: Callable[[Entry], str] = lambda entry: ""
+    without_other_leaks: Callable[[Entry], Entry] | None = None
+    why_not_sampler: Callable[[Entry], str] = lambda entry: ""
 
 
 def at_node_level(entry: Entry) -> bool:

@@ -19,7 +19,7 @@ from dpgnn.attacks.queries import (
     why_not_other_graph,
     with_features,
 )
-from dpgnn.methods.queries import by_predict
+from dpgnn.methods.queries import Queries
 
 SMALL = {"hidden": [4], "training": {"num_epochs": 2}}
 
@@ -40,7 +40,7 @@ def test_a_method_that_states_nothing_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_without_layers_every_query_takes_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     run, real = fitted("gcn", options=SMALL), methods.get("gcn")
     for disjoint, way in ((False, "one by one"), (True, "copies")):
-        stated = dataclasses.replace(real, queries=by_predict(disjoint=disjoint))
+        stated = dataclasses.replace(real, queries=Queries(disjoint=disjoint))
         monkeypatch.setattr(methods, "get", lambda name, stated=stated: stated)
         assert path_of(run, "frozen") == way
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.methods.caribou.options import CaribouConfig, is_released_code
-from dpgnn.methods.queries import LastLayer, Leaks, Queries, at_node_level
+from dpgnn.methods.queries import Leaks, Queries, at_node_level
 from dpgnn.methods.shared import aggregate, aggregate_queries
 from dpgnn.methods.shared.layers import Features, Joined, Layers, RowWise, Spread, Step, Sum
 
@@ -103,6 +103,12 @@ def _why_not_rows(entry: Entry) -> str:
     return ""
 
 
+def _why_not_last_row(entry: Entry) -> str:
+    if entry.privacy_unit == "edge" and is_released_code(entry):
+        return ""
+    return "it is about CARIBOU as released, at edge level"
+
+
 def _last_row(run: FittedRun, graph: Graph, node: int) -> Callable[[aggregate.Draw], np.ndarray]:
     from dpgnn.methods.caribou import fit
 
@@ -122,8 +128,6 @@ def _last_row(run: FittedRun, graph: Graph, node: int) -> Callable[[aggregate.Dr
 
 QUERIES = Queries(
     noise=aggregate_queries.noise_in_answers,
-    why_not_other_features=lambda entry: "",
-    why_not_other_graph=lambda entry: "",
     answer=answer,
     reads_sample=at_node_level,
     layers=layers,
@@ -134,11 +138,6 @@ QUERIES = Queries(
 LEAKS = Leaks(
     noisy_rows=_noisy_rows,
     why_not_rows=_why_not_rows,
-    last_layer=LastLayer(
-        why_not=lambda entry: (
-            "" if entry.privacy_unit == "edge" else "it is about CARIBOU at edge level"
-        ),
-        suspected=is_released_code,
-        row=_last_row,
-    ),
+    last_row=_last_row,
+    why_not_last_row=_why_not_last_row,
 )

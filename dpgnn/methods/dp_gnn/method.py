@@ -9,7 +9,7 @@ docs/methods/dpgnn.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,15 +35,17 @@ from dpgnn.methods.dp_gnn.options import (
 )
 from dpgnn.methods.dp_gnn.plan import sound_plan
 from dpgnn.methods.dp_gnn.published import published_plan
-from dpgnn.methods.dp_gnn.queries import LEAKS, QUERIES
 from dpgnn.methods.dp_gnn.sample import (
     aggregated,
+    arcs_of,
     features_of,
     inference_arcs,
     prepare,
     read_sample,
     training_input,
 )
+from dpgnn.methods.queries import FittedRun, Leaks, Queries
+from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -175,6 +177,37 @@ def degrees(entry: Entry) -> Degrees:
     return Degrees(slots=config.max_degree or 4, declared=config.degree_bound)
 
 
+def _layers(run: FittedRun) -> Layers:
+    config, graph = run.entry.options, run.graph
+    features = normalized_features(graph.x, config.row_norm)
+    logits = network_logits(_network(config, graph), run.state, features)
+    if config.num_hops == 0:
+        return Layers(logits=logits, operator=None)
+    arcs = arcs_of(graph, symmetrize=config.symmetrize)
+    return Layers(logits=logits, operator=convolution(arcs, graph.num_nodes, config.conv))
+
+
+def _why_not_layers(entry: Entry) -> str:
+    if entry.options.conv == "gat":
+        return "attention weighs neighbours by their features"
+    if entry.options.projection is not None or entry.options.aggregate_once:
+        return "features are projected or averaged before the network"
+    return ""
+
+
+def _why_not_hub(entry: Entry) -> str:
+    if entry.mode == "nonprivate":
+        return "it is about DP-GNN's sampler"
+    if entry.relation != "replace-one":
+        return "worlds of a replaced hub need the relation replace-one"
+    return "" if entry.options.num_hops == 1 else "it is made for one hop"
+
+
+def _public_thresholds(entry: Entry) -> Entry:
+    """The entry with public clipping norms, so that what is seen is the sampler's leak and no other."""
+    return replace(entry, options=replace(entry.options, thresholds="public"))
+
+
 METHOD = Method(
     name="dp_gnn",
     title="DP-GNN",
@@ -195,8 +228,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
-    queries=QUERIES,
-    leaks=LEAKS,
+    queries=Queries(layers=_layers, why_not_layers=_why_not_layers, disjoint=True),
+    leaks=Leaks(without_other_leaks=_public_thresholds, why_not_sampler=_why_not_hub),
     releases=releases,
     degrees=degrees,
     check=check_entry,

@@ -7,12 +7,27 @@ root alone, each with and without propagation at inference) are options.
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpgnn.methods.base import Method, Support
-from dpgnn.methods.dpar.fit import fit, predict
-from dpgnn.methods.dpar.options import DPARConfig, check
+from dpgnn.methods.dpar.fit import fit, network_of, predict, propagation
+from dpgnn.methods.dpar.options import DPARConfig, check, resolved
 from dpgnn.methods.dpar.plan import plan
-from dpgnn.methods.dpar.queries import QUERIES
 from dpgnn.methods.dpar.rows import prepare, sampler, vectors
+from dpgnn.methods.queries import FittedRun, Queries
+from dpgnn.methods.shared.layers import Layers, Spread, Sum, network_logits, normalized_features
+
+
+def _layers(run: FittedRun) -> Layers:
+    """The perceptron and its propagation, as `predict` has them."""
+    config, graph = resolved(run.entry), run.graph
+    network = network_of(config, graph, hop=False)
+    own = value = network_logits(network, run.state, normalized_features(graph.x, config.row_norm))
+    for _ in range(config.power_iterations):
+        near = Spread(source=value, factor=1 - config.restart)
+        value = Sum(left=near, right=own, weight=config.restart)
+    return Layers(logits=value, operator=propagation(graph).astype(np.float64))
+
 
 METHOD = Method(
     name="dpar",
@@ -29,7 +44,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
-    queries=QUERIES,
+    queries=Queries(layers=_layers),
     releases=lambda: (vectors,),
     counts_own_roots=True,
     restartable=True,

@@ -8,10 +8,23 @@ walks by own-list chains, because one edge can change every later walk.
 from __future__ import annotations
 
 from dpgnn.methods.base import Method, Support
-from dpgnn.methods.drw.fit import fit, predict, prepare, sampler
-from dpgnn.methods.drw.options import DRWConfig, check
+from dpgnn.methods.drw.data import undirected
+from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
+from dpgnn.methods.drw.options import DRWConfig, check, resolved
 from dpgnn.methods.drw.plan import plan
-from dpgnn.methods.drw.queries import QUERIES
+from dpgnn.methods.queries import FittedRun, Queries
+from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
+
+
+def _layers(run: FittedRun) -> Layers:
+    """The network behind its first hop, on full neighbourhoods, as `predict` has it."""
+    config, graph = resolved(run.entry), run.graph
+    hops = config.sampler != "nodes"
+    features = normalized_features(graph.x, config.row_norm)
+    logits = network_logits(network_of(config, graph), run.state, features, first_hop=hops)
+    operator = convolution(undirected(graph), graph.num_nodes, config.conv) if hops else None
+    return Layers(logits=logits, operator=operator)
+
 
 METHOD = Method(
     name="drw",
@@ -30,7 +43,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
-    queries=QUERIES,
+    queries=Queries(layers=_layers),
     check=check,
     example={"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5},
     citation="ayle2023training",

@@ -72,8 +72,6 @@ def _noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:
 
 QUERIES = Queries(
     noise=aggregate_queries.noise_in_answers,
-    why_not_other_features=lambda entry: "",
-    why_not_other_graph=lambda entry: "",
     answer=answer,
     reads_sample=at_node_level,
     layers=layers,

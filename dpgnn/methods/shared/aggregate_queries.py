@@ -95,8 +95,8 @@ def head_logits(
 def _encoder(run: FittedRun, graph: Graph) -> RowMap:
     import torch
 
-    from dpgnn.methods.shared.head_model import Encoder
     from dpgnn.methods.shared.head_private import embed_rows, perceptron
+    from dpgnn.methods.shared.head_training import at_inference, encoder_of
 
     config, state = run.entry.options.head, run.part("encoder.")
     if not state:
@@ -107,12 +107,7 @@ def _encoder(run: FittedRun, graph: Graph) -> RowMap:
         return lambda node, rows: embed_rows(
             network, weights, config.encoder_layers, unit_rows(rows)
         )
-    model: Any = Encoder(
-        graph.num_features, config.hidden, config.encoder_layers, graph.num_classes,
-        batch_norm=config.batch_norm, dropout=0.0, generator=torch.Generator(),
-    )  # fmt: skip
-    model.load_state_dict(state)
-    model = model.double().eval()
+    model = at_inference(encoder_of(config, graph), state).double()
 
     def encode(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -133,8 +128,8 @@ def head_layer(
     """
     import torch
 
-    from dpgnn.methods.shared.head_model import MultiHead
     from dpgnn.methods.shared.head_private import perceptron
+    from dpgnn.methods.shared.head_training import at_inference, head_of
     from dpgnn.models.forward import full_graph_logits
 
     config, state = run.entry.options.head, run.part("head.")
@@ -147,12 +142,7 @@ def head_layer(
                 return np.asarray(full_graph_logits(network, weights, rows, None).numpy())
 
         return root_wise
-    model: Any = MultiHead(
-        widths, config.hidden, config.base_layers, config.head_layers, graph.num_classes,
-        batch_norm=config.batch_norm, dropout=0.0, generator=torch.Generator(),
-    )  # fmt: skip
-    model.load_state_dict(state)
-    model = model.double().eval()
+    model = at_inference(head_of(config, widths, graph.num_classes), state).double()
     ends = np.cumsum(widths)[:-1]
 
     def multi_head(node: np.ndarray, rows: np.ndarray) -> np.ndarray:

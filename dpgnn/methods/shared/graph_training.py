@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,16 +54,8 @@ def train_gcn(
     Returns:
         the weights and "logits" of all nodes.
     """
-    adjacency = symmetric_adjacency(pairs, graph.num_nodes)
-    operator = as_operator(symmetric_operator(adjacency))
-    x = as_input(normalize_rows(graph.x, config.row_norm))
-    model = GCN(
-        graph.num_features,
-        config.hidden,
-        graph.num_classes,
-        dropout=config.dropout,
-        generator=context.streams.torch("weights"),
-    )
+    model = _gcn(config, graph, config.dropout, context.streams.torch("weights"))
+    x, operator = _inputs(config, symmetric_adjacency(pairs, graph.num_nodes), graph)
     return train_on(
         model,
         lambda masks: model(x, operator, masks),
@@ -78,21 +70,22 @@ def gcn_logits(
     config: GCNConfig, weights: Mapping[str, Tensor], adjacency: sp.csr_array, graph: Graph
 ) -> Tensor:
     """Logits of all nodes by a trained GCN on a symmetric adjacency; `graph` gives the features."""
-    model = GCN(
-        graph.num_features,
-        config.hidden,
-        graph.num_classes,
-        dropout=0.0,
-        generator=torch.Generator(),
-    )
+    model = _gcn(config, graph, 0.0, torch.Generator())
     model.load_state_dict(dict(weights))
     model.eval()
     with torch.no_grad():
-        logits: Tensor = model(
-            as_input(normalize_rows(graph.x, config.row_norm)),
-            as_operator(symmetric_operator(adjacency)),
-        )
+        logits: Tensor = model(*_inputs(config, adjacency, graph))
     return logits
+
+
+def _gcn(config: GCNConfig, graph: Graph, dropout: float, generator: torch.Generator) -> GCN:
+    sizes = graph.num_features, config.hidden, graph.num_classes
+    return GCN(*sizes, dropout=dropout, generator=generator)
+
+
+def _inputs(config: GCNConfig, adjacency: sp.csr_array, graph: Graph) -> tuple[Any, Operator]:
+    x = as_input(normalize_rows(graph.x, config.row_norm))
+    return x, as_operator(symmetric_operator(adjacency))
 
 
 def train_on(

@@ -41,14 +41,8 @@ def encode(
     """
     if config.encoder_layers == 0:
         return unit_rows(graph.dense_x().astype(np.float64)), {}
-    model = Encoder(
-        graph.num_features,
-        config.hidden,
-        config.encoder_layers,
-        graph.num_classes,
-        batch_norm=config.batch_norm,
-        dropout=config.dropout,
-        generator=context.streams.torch("weights", stage="encoder"),
+    model = encoder_of(
+        config, graph, config.dropout, context.streams.torch("weights", stage="encoder")
     )
     state, _ = _train(
         model, [graph.x], graph, split, config.encoder_training, context, "encoder",
@@ -59,17 +53,7 @@ def encode(
 
 def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.ndarray:
     """The encoder's unit rows of all nodes, float64, from its weights."""
-    model = Encoder(
-        graph.num_features,
-        config.hidden,
-        config.encoder_layers,
-        graph.num_classes,
-        batch_norm=config.batch_norm,
-        dropout=0.0,
-        generator=torch.Generator(),
-    )
-    model.load_state_dict(dict(state))
-    model.eval()
+    model = at_inference(encoder_of(config, graph), state)
     with torch.no_grad():
         rows = model.embed(as_input(graph.x)).numpy().astype(np.float64)
     return unit_rows(rows)
@@ -88,16 +72,10 @@ def train_head(
         state: the weights (names starting with "head.") and "logits", float32, of all nodes.
         history: of the training; empty in a release.
     """
-    model = MultiHead(
-        [channel.shape[1] for channel in channels],
-        config.hidden,
-        config.base_layers,
-        config.head_layers,
-        graph.num_classes,
-        batch_norm=config.batch_norm,
-        dropout=config.dropout,
-        generator=context.streams.torch("weights", stage="head"),
-    )
+    model = head_of(
+        config, [channel.shape[1] for channel in channels], graph.num_classes, config.dropout,
+        context.streams.torch("weights", stage="head"),
+    )  # fmt: skip
     state, history = _train(
         model, channels, graph, split, config.training, context, "head",
         model,
@@ -112,21 +90,41 @@ def apply_head(
     config: HeadConfig, state: Mapping[str, Tensor], channels: Sequence[Any], num_classes: int
 ) -> Tensor:
     """Logits of all rows of the channels from a head's weights; float32."""
-    model = MultiHead(
-        [channel.shape[1] for channel in channels],
-        config.hidden,
-        config.base_layers,
-        config.head_layers,
-        num_classes,
-        batch_norm=config.batch_norm,
-        dropout=0.0,
-        generator=torch.Generator(),
-    )
-    model.load_state_dict(dict(state))
-    model.eval()
+    widths = [channel.shape[1] for channel in channels]
+    model = at_inference(head_of(config, widths, num_classes), state)
     with torch.no_grad():
         logits: Tensor = model([as_input(channel) for channel in channels])
     return logits
+
+
+def encoder_of(
+    config: HeadConfig, graph: Graph, dropout: float = 0.0, generator: torch.Generator | None = None
+) -> Encoder:
+    """The encoder of a graph's sizes; its weights' stream is left out where they are loaded."""
+    return Encoder(
+        graph.num_features, config.hidden, config.encoder_layers, graph.num_classes,
+        batch_norm=config.batch_norm, dropout=dropout, generator=generator or torch.Generator(),
+    )  # fmt: skip
+
+
+def head_of(
+    config: HeadConfig,
+    widths: Sequence[int],
+    num_classes: int,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> MultiHead:
+    """The head on channels of these widths; its weights' stream is left out where they are loaded."""
+    return MultiHead(
+        widths, config.hidden, config.base_layers, config.head_layers, num_classes,
+        batch_norm=config.batch_norm, dropout=dropout, generator=generator or torch.Generator(),
+    )  # fmt: skip
+
+
+def at_inference(model: nn.Module, state: Mapping[str, Tensor]) -> Any:
+    """The model with weights, for answers."""
+    model.load_state_dict(dict(state))
+    return model.eval()
 
 
 def _train(

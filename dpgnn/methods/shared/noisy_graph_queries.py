@@ -18,14 +18,7 @@ def queries(
     answer: Callable[[FittedRun, Query], Tensor], layers: Callable[[FittedRun], Layers]
 ) -> Queries:
     """Queries of any model on a perturbed graph."""
-    return Queries(
-        noise=noise_in_answers,
-        why_not_other_features=lambda entry: "",
-        why_not_other_graph=lambda entry: "",
-        answer=answer,
-        covered=True,
-        layers=layers,
-    )
+    return Queries(noise=noise_in_answers, answer=answer, covered=True, layers=layers)
 
 
 def edges_of(run: FittedRun, query: Query) -> sp.csr_array:
