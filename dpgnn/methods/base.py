@@ -177,6 +177,8 @@ class Method:
         degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.
         counts_own_roots: its events count roots that only the graph itself has, so a plan for another graph
             (of an audit) is made from that graph's facts.
+        state: what a claim releases -> names (patterns) of tensors that a fit may leave beside weights, noisy
+            states and logits, see `run.method_checks.STATE`.
         queries: how a fitted model answers about other features or graphs; None refuses every query.
         leaks: what attacks made for one kind of release need; what is not stated is not attacked.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
@@ -200,6 +202,7 @@ class Method:
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False
+    state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     queries: Queries | None = None
     leaks: Leaks = Leaks()
     citation: str | None = None

@@ -113,7 +113,7 @@ def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
     fitted = run.method.fit(
         inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context
     )
-    check_fitted(inputs.entry, fitted)
+    check_fitted(inputs.entry, plan, fitted)
     ledger.close()
     return fitted
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from dpgnn import methods
 from dpgnn.core.checks import fail, require
 
 if TYPE_CHECKING:
@@ -12,6 +15,15 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.methods.base import Entry
 
+# tensors a private fit may leave, by what its claim releases; a method may list more (`Method.state`)
+WEIGHTS = ("*.weight", "*.bias")
+STATE: Mapping[str, tuple[str, ...]] = {
+    "weights": WEIGHTS,
+    "weights+predictions": (*WEIGHTS, "logits"),
+    "noisy-state": (*WEIGHTS, "noisy_state", "noisy_state.*"),
+}
+# made from released values and public features and labels
+STATE_AT_EDGE_LEVEL = ("logits", "*.running_mean", "*.running_var", "*.num_batches_tracked")
 # what a release's training curve may hold: nothing in it depends on the graph
 RELEASED_COLUMNS = ("step", "epsilon")
 
@@ -37,11 +49,14 @@ def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
     require(within, f"{name}: first claim's epsilon", f"be <= {epsilon:g}", first.epsilon)
 
 
-def check_fitted(entry: Entry, fitted: Any) -> None:
-    """Check that a fit returned a state of tensors and a history of steps.
+def check_fitted(entry: Entry, plan: Plan, fitted: Any) -> None:
+    """Check that a fit returned a history of steps and a state of tensors that its claim lets out.
+
+    Guarantee: the state of a private run has no tensor but those of `STATE` for what the first claim releases
+    (and of `Method.state`), so nothing that is kept for the run's own answers gets into the model file.
 
     Raises:
-        ValueError: something else; names the method.
+        ValueError: something else; names the method and the tensor.
     """
     import torch
 
@@ -52,8 +67,21 @@ def check_fitted(entry: Entry, fitted: Any) -> None:
     for key, value in fitted.state.items():
         is_tensor = isinstance(value, torch.Tensor)
         require(is_tensor, f"{name}: state {key}", "be a tensor", type(value).__name__)
+    if plan.claims:
+        _check_state(entry, plan.claims[0].released, fitted.state, name)
     for row in fitted.history:
         require("step" in row, f"{name}: rows of history", "have a step", sorted(row))
+
+
+def _check_state(entry: Entry, released: str, state: Mapping[str, Any], name: str) -> None:
+    allowed = (*STATE[released], *methods.get(entry.method).state.get(released, ()))
+    if entry.privacy_unit == "edge":
+        allowed = (*allowed, *STATE_AT_EDGE_LEVEL)
+    for key in state:
+        is_allowed = any(fnmatchcase(key, pattern) for pattern in allowed)
+        rule = f"hold only what a claim on {released} lets out: {', '.join(allowed)}"
+        remedy = "keep it in the process, or state it in `Method.state` with a proof"
+        require(is_allowed, f"{name}: state", rule, key, remedy)
 
 
 def check_answer(entry: Entry, answer: Any, num_nodes: int, num_classes: int) -> np.ndarray:

@@ -1,13 +1,16 @@
 """The neighbour test of whole methods must see what breaks, and what cannot be measured."""
 
 import dataclasses
+import importlib
 
 import numpy as np
+import pytest
 
 from dpgnn import methods
 from dpgnn.accountants.events import GaussianRelease
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.audits.method_neighbours import examine_method, small_world
+from dpgnn.audits.worlds import make_world
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 
@@ -145,3 +148,49 @@ def test_too_small_a_sensitivity_of_a_release_is_seen(monkeypatch):
     monkeypatch.setattr("dpgnn.methods.gap.method.SQRT2", 1.0)
     faults = faults_of(entry("gap", "edge"))["aggregate"]
     assert "moves 1.41421 of 1" in faults[0]
+
+
+def caribou_node(release, max_degree=12):
+    stage = {"batch_size": 5, "num_epochs": 2}
+    head = {"hidden": 4, "encoder_layers": 0}
+    node = {"max_degree": max_degree, "encoder": stage, "head": stage}
+    layer = {"num_hops": 2, "contraction": 0.9, "beta": 1.0, "alpha1": 1.0}
+    options = {**layer, "head": head, "node": node, "release": release}
+    return entry("caribou", "node-bounded", "null-one", options=options)
+
+
+def path_world():
+    """A path of twelve nodes, ten of them for training."""
+    first = np.arange(11)
+    pairs = np.stack([first, first + 1])
+    return make_world(np.concatenate([pairs, pairs[::-1]], axis=1), 12, np.arange(10))
+
+
+@pytest.mark.parametrize("release", ["weights", "noisy-state"])
+def test_hops_of_caribou_stay_within_their_sensitivity(release):
+    assert not faults_of(caribou_node(release))["aggregate"]
+    reports = examine_method(caribou_node(release, 2), BUDGET, world=path_world())
+    assert all(report.passed for report in reports)
+
+
+def test_states_that_are_not_brought_back_into_the_ball_are_seen(monkeypatch):
+    monkeypatch.setattr("dpgnn.methods.shared.aggregate.project_rows", lambda rows: rows)
+    for release in ("weights", "noisy-state"):
+        faults = faults_of(caribou_node(release))["aggregate"]
+        assert any(fault.startswith("shift of the release") for fault in faults)
+    monkeypatch.setitem(importlib.import_module("dpgnn.methods.gap.fit").NORMALIZE, "l2", np.copy)
+    faults = faults_of(entry("gap", "edge"))["aggregate"]
+    assert any(fault.startswith("shift of the release") for fault in faults)
+
+
+def test_a_missing_projection_before_the_noise_is_seen_with_own_rows(monkeypatch):
+    """With own rows released, the state that enters the draw lies in the ball itself."""
+    from dpgnn.methods.shared import aggregate
+
+    def without(x, noisy, *, emptied, own_rows):
+        return aggregate.project_rows(x if noisy is None else noisy(x))
+
+    monkeypatch.setattr(aggregate, "end_of_hop", without)
+    reports = examine_method(caribou_node("noisy-state", 2), BUDGET, world=path_world())
+    (faults,) = [report.faults for report in reports if report.mechanism == "aggregate"]
+    assert any(fault.startswith("shift of the release") for fault in faults)

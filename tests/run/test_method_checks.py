@@ -85,6 +85,12 @@ def test_a_plan_with_a_wrong_type_is_a_failed_run(
             "state w must be a tensor, got 'ndarray'",
         ),
         (lambda right: dataclasses.replace(right, history=({"epsilon": 1.0},)), "have a step"),
+        (
+            lambda right: dataclasses.replace(
+                right, state={**right.state, "logits": torch.zeros(60, 2)}
+            ),
+            "state must hold only what a claim on weights lets out.*, got 'logits'",
+        ),
     ],
 )
 def test_a_fit_that_gives_something_else_is_refused(
@@ -153,3 +159,20 @@ def test_a_method_that_says_it_reads_no_edge_gets_none(
         monkeypatch.undo()
     assert seen[:2] == [0, 0]
     assert seen[2:] == [GRAPH.num_edges, GRAPH.num_edges]
+
+
+@pytest.mark.parametrize("unit", ["node-bounded", "node-record"])
+def test_a_node_level_run_that_writes_its_logits_into_the_model_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    gap = methods.get("gap")
+
+    def fit(*arguments: Any) -> Any:
+        fitted = gap.fit(*arguments)
+        return dataclasses.replace(fitted, state={**fitted.state, **fitted.kept})
+
+    monkeypatch.setattr(methods, "get", lambda name: dataclasses.replace(gap, fit=fit))
+    entry = entry_of("gap", "sound", Support(privacy_unit=unit, relation="add-remove"))
+    with pytest.raises(ValueError, match=r"gap: what fit gives for .*: state must .*got 'logits'"):
+        run_one(inputs_of(entry), tmp_path, work=None)
+    assert not (tmp_path / "record.json").exists()

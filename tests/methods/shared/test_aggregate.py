@@ -260,3 +260,34 @@ def test_the_shift_of_the_last_state_is_within_mu_and_near_it(
     assert shift <= mu * (1 + 4 / math.sqrt(runs))
     if num_hops == 1:
         assert shift > 0.8 * mu
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_every_state_that_enters_a_hop_lies_in_the_ball_and_is_zero_where_emptied(
+    own_rows: bool,
+) -> None:
+    states: list[np.ndarray] = []
+
+    class Watched(ContractiveLayer):
+        def __call__(self, operator: sp.csr_array, x: np.ndarray, residual: np.ndarray):  # type: ignore[no-untyped-def]
+            states.append(x.copy())
+            return super().__call__(operator, x, residual)
+
+    x0 = unit_rows(np.random.default_rng(2).normal(size=(9, 3)))
+    x0[4] = 0.0
+    emptied = ~x0.any(axis=1)
+    last = contractive_iteration(
+        Watched(contraction=0.8, alpha1=0.7, beta=0.5), symmetric_operator(graph()), x0,
+        num_hops=4, noise_stddev=5.0, draw=seeded_draw(), emptied=emptied, own_rows=own_rows,
+    )  # fmt: skip
+    assert len(states) == 4
+    for state in [*states, last]:
+        assert np.linalg.norm(state, axis=1).max() <= 1 + 1e-12
+    if not own_rows:
+        assert all(not state[4].any() for state in [*states, last])
+
+
+def test_every_state_of_gap_that_enters_a_hop_has_unit_rows() -> None:
+    x0 = unit_rows(np.random.default_rng(3).normal(size=(9, 3)))
+    for state in noisy_sums(graph(), x0, num_hops=3, noise_stddev=5.0, draw=seeded_draw()):
+        assert np.linalg.norm(state, axis=1) == pytest.approx(1.0)
