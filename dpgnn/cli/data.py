@@ -69,7 +69,7 @@ def _prepare(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from dpgnn.data.raw.listing import list_datasets
+    from dpgnn.data.datasets.listing import list_datasets
 
     for line in list_datasets(args.raw):
         print(line)
@@ -103,7 +103,7 @@ def _study(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from dpgnn.data.files.validation import problems_of
+    from dpgnn.data.custom.read import problems_of
 
     problems = problems_of(args.path)
     for problem in problems:

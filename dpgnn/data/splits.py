@@ -18,9 +18,9 @@ from dpgnn.core.storage import (
     values_of,
     write_parquet,
 )
-from dpgnn.data.datasets import recipes
-from dpgnn.data.datasets.recipes import labelled_nodes
-from dpgnn.data.datasets.truncation import truncate
+from dpgnn.data import recipes
+from dpgnn.data.recipes import labelled_nodes
+from dpgnn.data.truncation import truncate
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -60,7 +60,7 @@ class SplitConfig:
         min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all.
             It looks at private labels: claims carry the caveat `preprocessing`.
         drop_isolated: nodes without an edge leave the graph after the split is drawn.
-        max_degree: edges are cut down to this many a node by a fixed public rule (`datasets.truncation`),
+        max_degree: edges are cut down to this many a node by a fixed public rule (`data.truncation`),
             so that a declared degree bound is true; 0 keeps all. Claims then speak of the graph after the
             cut and carry the caveat `preprocessing`. Undirected graphs only: the rule takes an edge for
             both directions.

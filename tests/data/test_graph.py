@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgnn.data.graph import Graph, distinct_keys, is_symmetric
+from dpgnn.data.graph import Graph, clean_edges, distinct_keys, is_symmetric
 
 
 def toy(**changes):
@@ -131,3 +131,24 @@ def test_distinct_keys_ascend_and_stand_once(keys):
     found = distinct_keys(np.array(keys + keys[:5], dtype=np.int64))
     assert found.dtype == np.int64
     assert found.tolist() == sorted(set(keys))
+
+
+NODES = 7
+RAW_EDGES = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=40)
+
+
+@given(RAW_EDGES)
+def test_clean_edges_equals_the_set_of_pairs_in_order(pairs):
+    source, target = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    found = clean_edges(source, target, NODES)
+    wanted = {(a, b) for a, b in pairs if a != b} | {(b, a) for a, b in pairs if a != b}
+    assert list(map(tuple, found.T.tolist())) == sorted(wanted)
+    assert found.dtype == np.int64
+    assert is_symmetric(found, NODES)
+
+
+@given(RAW_EDGES)
+def test_directed_edges_and_self_loops_are_kept_on_request(pairs):
+    source, target = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    found = clean_edges(source, target, NODES, undirected=False, drop_self_loops=False)
+    assert list(map(tuple, found.T.tolist())) == sorted(set(pairs))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from dpgnn.core import seeds
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data import datasets
-from dpgnn.data.datasets.edges import clean_edges
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, clean_edges
 from dpgnn.data.splits import (
     KINDS,
     PAPER_SETTINGS,

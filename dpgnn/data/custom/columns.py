@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.core.checks import fail
-from dpgnn.data.custom.raw_graph import Problems
+from dpgnn.data.custom.check import Problems
+from dpgnn.data.files.content import PART_CODES
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-PARTS = {"train": 0, "val": 1, "test": 2, "": -1}
+PARTS = {**PART_CODES, "": -1}
 LABEL_COLUMN = re.compile(r"label(_\d+)?")
 ENDS = ("source", "target")
 

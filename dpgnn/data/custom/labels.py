@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpgnn.data.custom.check import Problems
 from dpgnn.data.custom.columns import LABEL_COLUMN, Rows, numbers, row_of, texts_of
-from dpgnn.data.custom.raw_graph import Problems
+from dpgnn.data.custom.options import Options
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from dpgnn.data.custom.read import Options
 
 WHOLE = re.compile(r"-?\d+(\.0*)?")  # 3, and 3.0 as pandas writes it beside empty cells
 MAX_DIGITS = 18  # of a number that fits into int64

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn.core.checks import fail, require
-from dpgnn.data.custom import checks, columns
+from dpgnn.data.custom import check, columns
+from dpgnn.data.custom.check import Problems, RawGraph
 from dpgnn.data.custom.columns import Rows as TableRows
 from dpgnn.data.custom.labels import label_columns, labels
-from dpgnn.data.custom.raw_graph import Problems, RawGraph
+from dpgnn.data.custom.options import FORMATS, Options, read_options
 from dpgnn.data.files.pieces import Pieces, Rows
 from dpgnn.data.files.streaming import Header
-
-if TYPE_CHECKING:
-    from dpgnn.data.custom.read import Options
 
 STREAMED_BYTES = 1 << 30
 ROWS_AT_ONCE = 1 << 16
@@ -28,10 +25,8 @@ def is_large(folder: Path) -> bool:
     """Whether the graph is two Parquet tables that would take more than 1 GiB in memory."""
     import pyarrow.parquet as pq
 
-    from dpgnn.data.custom.read import READERS
-
     tables = [folder / name for name in ("nodes.parquet", "edges.parquet")]
-    formats = [name for name in READERS if (folder / name).exists()]
+    formats = [name for name in FORMATS if (folder / name).exists()]
     if formats != ["nodes.parquet"] or not tables[1].exists():
         return False
     try:
@@ -70,7 +65,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
     features = columns.feature_columns(nodes_path, nodes, problems)
     label = label_columns(nodes_path, nodes, options, problems)
     if options.task == "multilabel":
-        checks.check_label_columns(str(nodes_path), len(label), options, problems)
+        check.check_label_columns(str(nodes_path), len(label), options, problems)
     columns.check_edge_columns(edges_path, edges, problems)
     problems.stop()
     has_split = "split" in nodes
@@ -85,18 +80,18 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
             assert x is not None
             assert y is not None
             raw = _raw(batch, num_nodes=len(y), codes=codes, columns=features, first=batch.first)
-            checks.check_features(raw, x, problems)
-            checks.check_unlabelled(raw, y, problems)
+            check.check_features(raw, x, problems)
+            check.check_unlabelled(raw, y, problems)
             if options.task == "multiclass":
-                checks.check_range(raw, y, num_classes, problems)
+                check.check_range(raw, y, num_classes, problems)
                 classes.update(np.unique(y[y >= 0]).tolist())
             problems.stop()
             parts.update([] if codes is None else np.unique(codes).tolist())
             yield x, y, {} if codes is None else {"public": codes}
         if options.task == "multiclass":
-            checks.check_distinct(str(nodes_path), len(classes), problems)
+            check.check_distinct(str(nodes_path), len(classes), problems)
         if has_split:
-            checks.check_parts(str(nodes_path), parts, problems)
+            check.check_parts(str(nodes_path), parts, problems)
         problems.stop()
 
     def ends() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -106,7 +101,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
             assert source is not None
             assert target is not None
             raw = _raw(batch, num_nodes=num_nodes, first_edge=batch.first)
-            checks.check_edges(raw, source, target, options, problems)
+            check.check_edges(raw, source, target, options, problems)
             problems.stop()
             yield source, target
 
@@ -128,8 +123,6 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
 
 def problems_of(folder: Path) -> list[str]:
     """The first thing that is wrong with a large graph, as its preparation would find it."""
-    from dpgnn.data.custom.read import read_options
-
     problems = Problems()
     with problems.caught():
         found = pieces(folder, folder.name, read_options(folder))

@@ -193,15 +193,15 @@ def prepare(
     Raises:
         ValueError, OSError: as `load`, or as `check_out`; nothing stands in `out` then.
     """
-    from dpgnn.data.custom import read as custom
     from dpgnn.data.custom import stream as custom_stream
+    from dpgnn.data.custom.options import read_options
     from dpgnn.data.files import pieces
 
     check_out(Path(out), Path(own_folder) / name)
     if entry_of(name, own_folder=own_folder) is OWN:
         own = Path(own_folder) / name
         if custom_stream.is_large(own):
-            found = custom_stream.pieces(own, name, custom.read_options(own))
+            found = custom_stream.pieces(own, name, read_options(own))
             print(found.header.estimate(), file=sys.stderr)
             return pieces.write(found, Path(out), provenance=own_provenance(own))
         graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
@@ -250,7 +250,7 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
 def own_provenance(folder: Path) -> dict[str, Any]:
     """What graph.json says of a user's own graph: the checksums of its files."""
     from dpgnn.core.storage import sha256_file
-    from dpgnn.data.custom.read import caveats_of
+    from dpgnn.data.custom.options import caveats_of
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
     return {

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.data.datasets.edges import clean_edges
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, clean_edges
 
 if TYPE_CHECKING:
     from dpgnn.data.raw.files import RawFiles

@@ -15,8 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.core.checks import fail, require
-from dpgnn.data.datasets.edges import clean_edges
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, clean_edges
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import fail, require
-from dpgnn.data.datasets.edges import clean_edges
-from dpgnn.data.graph import Graph, Task
+from dpgnn.data.graph import Graph, Task, clean_edges
 from dpgnn.data.raw.arrays import read_npy, read_npz
 from dpgnn.data.raw.safe_pickle import checked_csr
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.core.checks import require
-from dpgnn.data.datasets.edges import clean_edges
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, clean_edges
 from dpgnn.data.raw.arrays import read_npz
 
 if TYPE_CHECKING:

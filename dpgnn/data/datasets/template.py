@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of
-from dpgnn.data.datasets.recipes import labelled_nodes
 from dpgnn.data.raw.sources import source_of
+from dpgnn.data.recipes import labelled_nodes
 
 STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-+]*")
 

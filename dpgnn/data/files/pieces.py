@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.data.datasets.edges import clean_edges
 from dpgnn.data.files.content import PART_CODES
 from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES, GraphWriter, Header
-from dpgnn.data.graph import Features, Graph
+from dpgnn.data.graph import Features, Graph, clean_edges
 
 Rows = tuple[Features, np.ndarray, Mapping[str, np.ndarray]]
 

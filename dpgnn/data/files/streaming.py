@@ -23,10 +23,9 @@ import pyarrow.parquet as pq
 from dpgnn.core import locks
 from dpgnn.core.checks import at_least, fail, require
 from dpgnn.core.storage import atomic_write, explain_os_errors, write_json
-from dpgnn.data.datasets.edges import sorted_unique
 from dpgnn.data.files import graph_files
 from dpgnn.data.files.content import ContentHash, hashed_head
-from dpgnn.data.graph import Task
+from dpgnn.data.graph import Task, distinct_keys
 
 ROW_GROUP = 1 << 16
 EDGE_ROW_GROUP = 1 << 20
@@ -227,7 +226,7 @@ class GraphWriter:
         for number in sorted(self._spills):
             self._spills[number].close()
             path = self._scratch / f"{number}.keys"
-            keys = sorted_unique(np.fromfile(path, dtype=np.int64))
+            keys = distinct_keys(np.fromfile(path, dtype=np.int64))
             path.unlink()
             source, target = np.divmod(keys, self.header.num_nodes)
             writer.write_table(

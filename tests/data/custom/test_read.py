@@ -9,8 +9,9 @@ from torch_geometric.data import Data
 
 from dpgnn.data import datasets
 from dpgnn.data.custom import read as custom
+from dpgnn.data.custom.options import caveats_of
+from dpgnn.data.custom.read import problems_of
 from dpgnn.data.files.content import content_hash
-from dpgnn.data.files.validation import problems_of
 
 X = np.array([[1, 0.5], [2, 0], [3, 1.5], [4, 0]], dtype=np.float32)
 Y = np.array([0, 1, -1, 1])
@@ -128,9 +129,9 @@ def test_names_are_not_numbered_by_those_present_where_their_number_is_stated(tm
         assert "`classes: [...]`" in problem
         tables(tmp_path, nodes + more, options="classes: [book, film, art]")
         np.testing.assert_array_equal(custom.load_folder(tmp_path, "a").y[:3], [0, 1, 1])
-        assert custom.caveats_of(tmp_path) == ()
+        assert caveats_of(tmp_path) == ()
         tables(tmp_path, nodes + more)
-        assert custom.caveats_of(tmp_path) == ("preprocessing",)
+        assert caveats_of(tmp_path) == ("preprocessing",)
 
 
 @pytest.mark.parametrize("options", ["", "classes: [book, film]"])

@@ -11,8 +11,8 @@ import yaml
 from dpgnn.data import datasets
 from dpgnn.data.custom import read as custom
 from dpgnn.data.custom import stream as custom_stream
+from dpgnn.data.custom.read import problems_of
 from dpgnn.data.files.content import content_hash
-from dpgnn.data.files.validation import problems_of
 
 OPTIONS = {"num_classes": 3, "drop_duplicates": True}
 

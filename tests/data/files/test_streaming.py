@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgnn.data import datasets
-from dpgnn.data.datasets.edges import clean_edges
 from dpgnn.data.files.graph_files import read_graph, save_graph
 from dpgnn.data.files.streaming import GraphWriter, Header
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, clean_edges
 
 
 def made(seed=0, *, sparse=False, multilabel=False, directed=False):

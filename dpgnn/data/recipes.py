@@ -29,7 +29,7 @@ def cut(order: np.ndarray, train_fraction: float, val_fraction: float) -> Parts:
 
 def clustered(graph: Graph, train_fraction: float, val_fraction: float) -> Parts:
     """Whole communities go to one part; only labelled nodes count for the sizes."""
-    from dpgnn.data.datasets.communities import louvain, pack
+    from dpgnn.data.communities import louvain, pack
 
     rng = np.random.default_rng(FIXED_SEED)
     labelled = labelled_nodes(graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpgnn.data.datasets.truncation import truncate
+from dpgnn.data.truncation import truncate
 
 
 def _graph(rng: np.random.Generator, num_nodes: int, num_arcs: int) -> np.ndarray:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.data.datasets.communities import louvain, modularity, pack
-from dpgnn.data.datasets.edges import clean_edges
+from dpgnn.data.communities import louvain, modularity, pack
+from dpgnn.data.graph import clean_edges
 
 
 def edges_of(graph):

@@ -1,0 +1,87 @@
+"""graph.yaml: what the owner of a graph states of it, and which file of its folder holds the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpgnn.core import config
+from dpgnn.core.checks import at_least, fail, one_of, require
+from dpgnn.data.graph import Task
+
+FORMATS = ("nodes.csv", "nodes.parquet", "graph.npz", "graph.pt")
+MAX_CLASSES = 1_000_000  # a model has a column of weights for each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """graph.yaml: what the owner states of the graph; public, so it may stand in a plan.
+
+    Attributes:
+        task: multiclass, or multilabel with 0/1 columns label_0, label_1, ...
+        num_classes: number of classes; counted from the labels when it is not stated, which looks
+            at private data: claims then carry the caveat `preprocessing`.
+        classes: names of the classes in order, when labels are texts; needed where `num_classes` is stated,
+            because names that are numbered as they are found depend on every node's.
+        directed: edges run from source to target only; otherwise reverse edges are added.
+        drop_self_loops: leave self-loops out instead of refusing them.
+        drop_duplicates: keep the first of equal edges instead of refusing them.
+    """
+
+    task: Task = "multiclass"
+    num_classes: int | None = None
+    classes: tuple[str, ...] = ()
+    directed: bool = False
+    drop_self_loops: bool = False
+    drop_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("task", self.task, ("multiclass", "multilabel"))
+        if self.num_classes is not None:
+            at_least("num_classes", self.num_classes, 2)
+            rule = f"be <= {MAX_CLASSES}"
+            require(self.num_classes <= MAX_CLASSES, "num_classes", rule, self.num_classes)
+        rule, remedy = "have different names", "name each class once"
+        distinct = len(set(self.classes)) == len(self.classes)
+        require(distinct, "classes", rule, list(self.classes), remedy)
+        if self.classes and self.num_classes is not None:
+            rule = f"be {len(self.classes)}, the number of `classes`"
+            require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)
+
+    @property
+    def stated_classes(self) -> int | None:
+        """The number of classes, as far as it is stated."""
+        return len(self.classes) or self.num_classes
+
+
+def graph_file(folder: Path) -> Path:
+    """The file that decides the format.
+
+    Raises:
+        ValueError: none of the four, or more than one.
+    """
+    found = [name for name in FORMATS if (folder / name).exists()]
+    if len(found) != 1:
+        fail(str(folder), f"hold one of {', '.join(FORMATS)}", found or "none", "see docs/data.md")
+    return folder / found[0]
+
+
+def read_options(folder: Path) -> Options:
+    """graph.yaml, or the defaults without one.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type or an impossible value.
+    """
+    path = folder / "graph.yaml"
+    if not path.exists():
+        return Options()
+    try:
+        values = config.parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        fail(str(path), "be YAML", str(error))
+    return config.read(Options, values or {}, str(path))
+
+
+def caveats_of(folder: Path) -> tuple[str, ...]:
+    """`preprocessing` when the number of classes is counted from private labels."""
+    return () if read_options(folder).stated_classes else ("preprocessing",)
