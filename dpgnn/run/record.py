@@ -120,6 +120,7 @@ def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
     from safetensors.torch import save
 
     state = {} if fitted is None else {k: v.contiguous().cpu() for k, v in fitted.state.items()}
-    note = {} if fitted is None else {"released": str(record.entry["method"])}
+    # with an empty mapping in place of None, safetensors writes a file that it cannot read
+    note = None if fitted is None else {"released": str(record.entry["method"])}
     with atomic_write(path) as file:
         file.write(save(state, metadata=note))

@@ -1,6 +1,69 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from studies import BASE, changed, workflow_of
+
+from dpgnn.core.config import ConfigError
+from dpgnn.data.datasets import check_known
 from dpgnn.study.workflow import REPORT_FOLDERS
+
+
+def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
+    points = changed(entries__wide={"extends": "dp", "sweep": {"options.width": [4, 16]}})
+    plain = workflow_of(tmp_path, points).presentation_json
+    assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
+
+
+def test_entries_whose_names_differ_in_a_sign_have_rules_of_their_own(tmp_path: Path) -> None:
+    study = changed(runs_per_job=9)
+    for name in ("dp-mlp", "dp_mlp", "dp+mlp"):
+        study["entries"][name] = study["entries"]["dp"]
+    rules = [chunk.rule for chunk in workflow_of(tmp_path, study).chunks]
+    assert len(rules) == len(set(rules)) == 2 * 5
+    assert all(rule.isidentifier() for rule in rules)
+
+
+def test_a_study_file_has_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert workflow_of(tmp_path, BASE).study_file == "study.yaml"
+    assert workflow_of(Path(), BASE).study_file == "study.yaml"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert workflow_of(tmp_path, BASE).study_file == str(tmp_path / "study.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "digit",
+            r"^datasets\.digit: data set must be one of .*digits.*, got 'digit'; or a folder",
+        ),
+        ("synthetic-arixv", r"^datasets\.synthetic-arixv: unknown stand-in .*synthetic-arxiv"),
+        (
+            "facebook-Nowhere",
+            r"^datasets\.facebook-Nowhere: unknown school .*'Nowhere'; .*Rutgers89",
+        ),
+    ],
+)
+def test_a_data_set_that_does_not_exist_stops_the_workflow(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        workflow_of(tmp_path, changed(tiers={}, datasets={name: {"settings": ["public"]}}))
+
+
+def test_every_preset_and_school_exists() -> None:
+    for name in (
+        "synthetic-arxiv",
+        "synthetic-ppi",
+        "facebook-Rutgers89",
+        "facebook-Yale4",
+        "cora",
+    ):
+        check_known(name)
 
 
 def test_the_reports_code_hash_covers_templates_and_the_papers_numbers() -> None:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from contract import entry_of, inputs_of
+
+from dpgnn.methods.base import Support
+from dpgnn.run.execute import run_one
+
+
+def test_a_kept_run_is_used_for_the_same_inputs_only(tmp_path: Path) -> None:
+    support = Support(privacy_unit="node", relation="add-remove")
+    inputs = inputs_of(entry_of("dp_mlp", "sound", support))
+    other = dataclasses.replace(inputs, hashes={"graph_sha256": "another"})
+    made = []
+    for given in (inputs, inputs, other):
+        run_one(given, tmp_path / "out", work=None, finished=tmp_path / "kept")
+        made.append((tmp_path / "out" / "model.safetensors").read_bytes())
+        resources = json.loads((tmp_path / "out" / "resources.json").read_text())
+        made.append(resources["started"] + str(resources["seconds"]))
+    assert made[:2] == made[2:4]
+    assert made[5] != made[3]
+    (tmp_path / "kept" / "fingerprint.json").unlink()
+    run_one(other, tmp_path / "out", work=None, finished=tmp_path / "kept")
+
+
+def test_a_private_run_is_released_once(tmp_path: Path) -> None:
+    support = Support(privacy_unit="node", relation="add-remove")
+    inputs = inputs_of(entry_of("dp_mlp", "sound", support), randomness="release")
+    kept, model = tmp_path / "kept", tmp_path / "out" / "model.safetensors"
+    run_one(inputs, tmp_path / "out", work=None, finished=kept)
+    first = model.read_bytes()
+    # a second training would be a second release
+    run_one(inputs, tmp_path / "out", work=None, finished=kept)
+    assert model.read_bytes() == first
+    other = dataclasses.replace(inputs, hashes={"graph_sha256": "another"})
+    with pytest.raises(ValueError, match=r"be released once, got .* with epsilon 4 in .*kept"):
+        run_one(other, tmp_path / "out", work=None, finished=kept)
+    assert model.read_bytes() == first
+    # also where the process died before it could say of what configuration it was
+    (kept / "fingerprint.json").unlink()
+    with pytest.raises(ValueError, match="move the folder away to make it all the same"):
+        run_one(inputs, tmp_path / "out", work=None, finished=kept)
+    kept.rename(tmp_path / "earlier")
+    run_one(other, tmp_path / "out", work=None, finished=kept)
+    assert model.read_bytes() != first

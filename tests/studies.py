@@ -1,0 +1,48 @@
+"""A small study to be changed, and what the Snakefile sees of one."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpgnn.study.workflow import Workflow
+
+BASE: dict[str, Any] = {
+    "name": "toy",
+    "repeats": 2,
+    "epsilons": ["1", "8"],
+    "datasets": {"digits": {"settings": ["random"]}, "chains-s": {"settings": ["public"]}},
+    "settings": {"random": {}, "public": {"kind": "public"}},
+    "entries": {
+        "mlp": {"method": "mlp", "mode": "nonprivate"},
+        "dp": {
+            "method": "dp_mlp",
+            "mode": "sound",
+            "privacy_unit": "node",
+            "relation": "add-remove",
+            "options": {"width": 8, "training": {"num_steps": 10}},
+        },
+    },
+    "tiers": {"S": {}, "M": {"repeats": 5, "datasets": ["digits"]}},
+}
+
+
+def changed(**paths: Any) -> dict[str, Any]:
+    """BASE with values set by dotted path (dots written as two underscores)."""
+    mapping = copy.deepcopy(BASE)
+    for path, value in paths.items():
+        *folders, last = path.split("__")
+        part = mapping
+        for folder in folders:
+            part = part[folder]
+        part[last] = value
+    return mapping
+
+
+def workflow_of(folder: Path, mapping: dict[str, Any], name: str = "study.yaml") -> Workflow:
+    """A study seen by the Snakefile, from a file in a folder."""
+    (folder / name).write_text(yaml.safe_dump(mapping))
+    return Workflow(study_file=str(folder / name))

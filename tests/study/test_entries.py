@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from studies import changed
+
+from dpgnn.core.config import ConfigError
+from dpgnn.study.study import resolve
+
+
+def test_extends_and_sweep_make_entries() -> None:
+    mapping = changed()
+    mapping["entries"]["dp-wide"] = {
+        "extends": "dp",
+        "sweep": {"options.width": [16, 32], "options.training.lr_": []},
+    }
+    mapping["entries"]["dp-wide"]["sweep"] = {
+        "options.width": [16, 32],
+        "options.training.clipping_norm": [0.5, 1.0],
+    }
+    study = resolve(mapping)
+    made = [name for name in study.entries if name.startswith("dp~")]
+    assert made == [
+        "dp~width=16~clipping_norm=0.5",
+        "dp~width=16~clipping_norm=1",
+        "dp~width=32~clipping_norm=0.5",
+        "dp~width=32~clipping_norm=1",
+    ]
+    options = study.entries[made[2]].for_dataset("digits").options
+    assert (options.width, options.training.clipping_norm, options.training.num_steps) == (
+        32,
+        0.5,
+        10,
+    )
+
+
+def test_options_for_one_data_set_override_the_entry() -> None:
+    mapping = changed(entries__dp__options_for={"digits": {"training": {"num_steps": 99}}})
+    entry = resolve(mapping).entries["dp"]
+    assert entry.for_dataset("digits").options.training.num_steps == 99
+    assert entry.for_dataset("chains-s").options.training.num_steps == 10
+    assert entry.for_dataset("digits").options.width == 8
+
+
+def test_an_entry_may_be_kept_to_some_settings() -> None:
+    both = {"settings": ["random", "public"]}
+    mapping = changed(datasets={"digits": both}, entries__dp__settings=["public"])
+    found = {(key.entry, key.setting) for key in resolve(mapping).keys}
+    assert found == {("mlp", "random"), ("mlp", "public"), ("dp", "public")}
+
+
+def test_tuned_entries_have_points() -> None:
+    points = changed(entries__dp__sweep={"options.width": [4, 8]})
+    points["entries"]["fixed"] = {**changed()["entries"]["dp"]}
+    with pytest.raises(ConfigError, match="tuned: 'fixed' must be an entry with points"):
+        resolve({**points, "tuned": ["fixed"]})
