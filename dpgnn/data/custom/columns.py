@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.core.checks import fail
+from dpgnn.core.checks import fail, require
 from dpgnn.data.custom.check import Problems
+from dpgnn.data.custom.options import MAX_FEATURES
 from dpgnn.data.files.content import PART_CODES
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 PARTS = {**PART_CODES, "": -1}
 LABEL_COLUMN = re.compile(r"label(_\d+)?")
 ENDS = ("source", "target")
+RULE = f"be {MAX_FEATURES} or fewer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +51,11 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     """Refuse a table with two columns of one name: one of the two would be read, and nobody could say which.
 
     Raises:
-        ValueError: names the first of them.
+        ValueError: names the repeated ones; or there are more than `MAX_FEATURES` columns.
     """
-    twice = sorted({name for name in names if names.count(name) > 1})
+    remedy = "leave features out"
+    require(len(names) <= MAX_FEATURES, f"{path}: columns", RULE, len(names), remedy)
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         fail(f"{path}: columns", "have different names", f"{', '.join(twice)} twice")
 

@@ -10,7 +10,9 @@ from dpgnn.core.checks import at_least, fail, one_of, require
 from dpgnn.data.graph import Task
 
 FORMATS = ("nodes.csv", "nodes.parquet", "graph.npz", "graph.pt")
-MAX_CLASSES = 1_000_000  # a model has a column of weights for each
+# a model has weights for each
+MAX_CLASSES = 1_000_000
+MAX_FEATURES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +60,29 @@ def graph_file(folder: Path) -> Path:
     """The file that decides the format.
 
     Raises:
-        ValueError: none of the four, or more than one.
+        ValueError: none of the four, or more than one, or no regular file.
     """
     found = [name for name in FORMATS if (folder / name).exists()]
     if len(found) != 1:
         fail(str(folder), f"hold one of {', '.join(FORMATS)}", found or "none", "see docs/data.md")
-    return folder / found[0]
+    return regular(folder / found[0])
+
+
+def regular(path: Path) -> Path:
+    """The path, unless it is a named pipe, a device or a folder: reading one may never end.
+
+    Raises:
+        ValueError: something is there that is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        fail(str(path), "be a regular file", _kind(path), "put a copy of the file there")
+    return path
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        return "a folder"
+    return "a named pipe" if path.is_fifo() else "a device or a socket"
 
 
 def read_options(folder: Path) -> Options:
@@ -72,7 +91,7 @@ def read_options(folder: Path) -> Options:
     Raises:
         ConfigError: an unknown key, a wrong type or an impossible value.
     """
-    path = folder / "graph.yaml"
+    path = regular(folder / "graph.yaml")
     if not path.exists():
         return Options()
     try:

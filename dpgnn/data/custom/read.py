@@ -29,7 +29,7 @@ from dpgnn.data.custom.check import (
 )
 from dpgnn.data.custom.columns import Rows, check_names, check_schema, texts_of
 from dpgnn.data.custom.labels import label_columns, labels
-from dpgnn.data.custom.options import Options, graph_file, read_options
+from dpgnn.data.custom.options import MAX_FEATURES, Options, graph_file, read_options, regular
 from dpgnn.data.files.content import PART_CODES
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.graph import Graph, clean_edges
@@ -204,6 +204,8 @@ def _from_arrays(
     num_nodes, y, edges = x.shape[0], arrays["y"], arrays["edge_index"]
     require(num_nodes > 0, f"{path}: x", "have a row for each node", x.shape)
     require(x.shape[1] > 0, f"{path}: features", "be one column or more", "none")
+    rule = f"be {MAX_FEATURES} or fewer columns"
+    require(x.shape[1] <= MAX_FEATURES, f"{path}: features", rule, x.shape[1])
     require(y.dtype.kind in "biu", f"{path}: y", "hold whole numbers", str(y.dtype))
     if y.dtype.kind == "u" and y.size:
         require(int(y.max()) <= MAX_INT, f"{path}: y", f"be <= {MAX_INT}", int(y.max()))
@@ -255,7 +257,7 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
         options: graph.yaml.
         problems: gets everything that is wrong.
     """
-    edges_path = nodes_path.with_stem("edges")
+    edges_path = regular(nodes_path.with_stem("edges"))
     if not edges_path.exists():
         fail(
             str(edges_path),
@@ -314,16 +316,32 @@ def _read(path: Path) -> pl.DataFrame:
     rule = "be a CSV table with one header line"
     try:
         text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-        header = next(csv.reader(text), [])
+        reader = csv.reader(text)
+        header = next(reader, [])
     except csv.Error as error:
         fail(str(path), rule, str(error))
     if not any(header):
         fail(str(path), "begin with a line of column names", "an empty file")
     check_names(path, header)
+    _check_lengths(path, reader, len(header))
     try:
         return pl.read_csv(content, infer_schema=False)
     except pl.exceptions.PolarsError as error:
         fail(str(path), rule, str(error).split("\n")[0])
+
+
+def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
+    """Refuse a row with fewer cells than the header: they would be read as empty ones.
+
+    What the reader of the whole table refuses itself, too many cells or damaged quotes, is left to it.
+    """
+    try:
+        for row in reader:
+            if 0 < len(row) < num_columns:
+                rule, remedy = f"have {num_columns} cells", "write every comma, also of empty cells"
+                fail(f"{path}, line {reader.line_num}", rule, f"{len(row)} cells", remedy)
+    except csv.Error:
+        return
 
 
 def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | None:

@@ -27,7 +27,7 @@ def is_large(folder: Path) -> bool:
 
     tables = [folder / name for name in ("nodes.parquet", "edges.parquet")]
     formats = [name for name in FORMATS if (folder / name).exists()]
-    if formats != ["nodes.parquet"] or not tables[1].exists():
+    if formats != ["nodes.parquet"] or not all(path.is_file() for path in tables):
         return False
     try:
         found = [pq.read_metadata(path) for path in tables]

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from dpgnn.core.checks import require
 
 NUMERIC_KINDS = "biuf"
+MAX_SIZE = 2**31  # graph files keep column numbers as int32
 
 
 class UnsafePickleError(ValueError):
@@ -191,8 +192,9 @@ def checked_csr(
         ValueError: lengths disagree, indptr falls, or an index lies outside the shape.
     """
     sizes = np.asarray(shape)
-    right = sizes.shape == (2,) and sizes.dtype.kind in "iuf" and bool((sizes >= 0).all())
-    require(right, f"{where}: shape", "be two sizes", shape)
+    right = sizes.shape == (2,) and sizes.dtype.kind in "iuf"
+    right = right and bool(((sizes >= 0) & (sizes < MAX_SIZE)).all())
+    require(right, f"{where}: shape", f"be two sizes < {MAX_SIZE}", shape)
     num_rows, num_columns = (int(size) for size in sizes)
     for part, array in (("data", data), ("indices", indices), ("indptr", indptr)):
         ok = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in NUMERIC_KINDS

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import polars as pl
@@ -229,3 +230,50 @@ def test_all_problems_are_told_at_once(tmp_path):
     ):
         assert sum(part in problem for problem in problems) == 1, part
     assert len(problems) == 5
+
+
+def test_a_row_with_fewer_cells_than_the_header_is_named_with_its_line(tmp_path):
+    write_csv(tmp_path)
+    text = (tmp_path / "nodes.csv").read_text().replace("n2,3.0,1.5,,", "n2,3.0,1.5")
+    (tmp_path / "nodes.csv").write_text(text)
+    (problem,) = problems_of(tmp_path)
+    assert problem.startswith(f"{tmp_path}/nodes.csv, line 4 must have 5 cells, got '3 cells'")
+
+
+def test_the_line_of_a_short_row_counts_line_breaks_inside_cells(tmp_path):
+    (tmp_path / "nodes.csv").write_text('id,h,label\n"a\nb",1,0\nc,2\n')
+    (tmp_path / "edges.csv").write_text("source,target\n")
+    (problem,) = problems_of(tmp_path)
+    assert problem.startswith(f"{tmp_path}/nodes.csv, line 4 must have 3 cells, got '2 cells'")
+
+
+@pytest.mark.parametrize("columns", [2**60, 2**31, 1_000_001])
+def test_a_sparse_matrix_with_more_columns_than_a_model_can_have_is_refused(tmp_path, columns):
+    write_sparse_npz(tmp_path)
+    arrays = dict(np.load(tmp_path / "graph.npz"))
+    np.savez(tmp_path / "graph.npz", **arrays | {"x_shape": np.array([4, columns])})
+    (problem,) = problems_of(tmp_path)
+    assert str(columns) in problem
+    assert ("1000000 or fewer" in problem) == (columns < 2**31)
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv", "graph.yaml"])
+def test_a_named_pipe_is_refused_and_not_read(tmp_path, name):
+    write_csv(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    (problem,) = problems_of(tmp_path)
+    assert problem.startswith(f"{tmp_path}/{name} must be a regular file, got 'a named pipe'")
+
+
+def test_a_device_is_refused_and_not_read(tmp_path):
+    (tmp_path / "graph.npz").symlink_to("/dev/zero")
+    (problem,) = problems_of(tmp_path)
+    assert "graph.npz must be a regular file, got 'a device or a socket'" in problem
+
+
+def test_pipes_instead_of_parquet_tables_are_refused(tmp_path):
+    for name in ("nodes.parquet", "edges.parquet"):
+        os.mkfifo(tmp_path / name)
+    (problem,) = problems_of(tmp_path)
+    assert "nodes.parquet must be a regular file" in problem
