@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 
 from dpgnn.data.graph import Graph
@@ -48,6 +51,19 @@ def copy_repository(target: Path) -> Path:
             shutil.copy2(ROOT / name, target / name)
     bring_compiled(ROOT, target)
     return target
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` fills once a session, also where several processes share the tests."""
+    own = factory.getbasetemp()
+    made = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
+    with open(made.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            part = made.with_suffix(".part")
+            make(part)
+            part.rename(made)  # only what came to its end has the name
+    return made
 
 
 def bring_compiled(source: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers import once
 
 from dpgnn.accountants.claims import Claim, in_words
 from dpgnn.core.storage import write_json, write_parquet
@@ -218,9 +219,12 @@ def with_score() -> Callable[[Run, float], Run]:
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of the synthetic study with its report, and the page that joins it with a small one."""
+    return once(tmp_path_factory, "written", _write_results)
+
+
+def _write_results(results: Path) -> None:
     from dpgnn.report.pages.report import write_joined, write_study
 
-    results = tmp_path_factory.mktemp("results")
     runs = make_runs()
     for name in ("toy", "toy2"):
         chosen = runs if name == "toy" else few(runs)
@@ -232,7 +236,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_runs(folder, renamed)
         write_study(make_info(renamed, name=name), results, folder)
     write_joined(results, results / "report.html")
-    return results
 
 
 @pytest.fixture(scope="session")
