@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -56,12 +57,19 @@ def _studies(repository: Path) -> list[Path]:
     return sorted(path.parent for path in (repository / "docs" / "reference").glob("*/runs*"))
 
 
+@functools.cache
 def _records(folder: Path) -> list[dict[str, Any]]:
-    """The records of one study as JSON values, from files or from its archive."""
+    """Key, status and metrics of the records of one study, from files or from its archive."""
     archive = folder / "runs.parquet"
     if archive.exists():
-        return [json.loads(record) for record, _ in read_archive(archive).values()]
-    return [json.loads(path.read_text()) for path in sorted((folder / "runs").rglob("record.json"))]
+        texts = [record for record, _ in read_archive(archive).values()]
+    else:
+        texts = [path.read_text() for path in sorted((folder / "runs").rglob("record.json"))]
+    found = []
+    for text in texts:
+        record = json.loads(text)
+        found.append({name: record[name] for name in ("key", "status", "metrics")})
+    return found
 
 
 def _place(record: dict[str, Any]) -> tuple[str, ...]:
