@@ -48,7 +48,7 @@ def inputs_of(
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
     prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
-    provenance, setting = meta["provenance"], study.config.settings[key.setting]
+    provenance = meta["provenance"]
     return dataclasses.replace(
         stated,
         graph=graph,
@@ -59,7 +59,7 @@ def inputs_of(
             "split_sha256": sha256_file(split_path),
             "prepared_sha256": prepared_sha256,
         },
-        caveats=(*provenance.get("caveats", ()), *setting.caveats),
+        caveats=(*provenance.get("caveats", ()), *study.config.settings[key.setting].caveats),
         edge_caveats=tuple(provenance.get("edge_caveats", ())),
     )
 

@@ -123,20 +123,20 @@ def share(
             _dvc(root, "push", "-q", *targets)
         if git:
             _run(root, "git", "push", "-q")
-    words = [
-        f"study {study.name}, tier {study.tier}: {len(study.keys)} records",
-        "versions committed" if committed else "nothing new to commit",
-        "files pushed" if push else "files not pushed",
-        *(["commits pushed"] if git else []),
-    ]
+    done = ["versions committed" if committed else "nothing new to commit"]
+    done.append("files pushed" if push else "files not pushed")
+    done += ["commits pushed"] if git else []
+    said = f"study {study.name}, tier {study.tier}: {len(study.keys)} records"
+    return ", ".join([said, *done, *_stays_here(study, reasons)])
+
+
+def _stays_here(study: Study, reasons: list[str]) -> Iterator[str]:
+    """What was not sent."""
     kept_back = sorted({key.dataset for key in study.keys if not may_leave(key.dataset)})
     if kept_back:
-        words.append(f"graphs, splits and samples of {', '.join(kept_back)} stay here")
+        yield f"graphs, splits and samples of {', '.join(kept_back)} stay here"
     if reasons:
-        words.append(
-            f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
-        )
-    return ", ".join(words)
+        yield f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
 
 
 def _version(study: Study, path: Path, root: Path, *, memory: bool) -> list[str]:
