@@ -27,6 +27,11 @@ CIRCLES = (
 )  # fmt: skip
 
 
+# parts of report/, and the pairs that still run back: (part, what it imports)
+REPORT = ("statistics", "tables", "figures", "paper", "pages")
+BACK = {("figures", "pages"), ("statistics", "tables"), ("tables", "figures"), ("tables", "paper")}
+
+
 def imports_of(path: Path) -> list[str]:
     """First part below dpgnn of each import at run time; imports for type checkers count too."""
     found = []
@@ -85,6 +90,17 @@ def test_no_modules_import_one_another_in_a_circle(repository: Path) -> None:
     assert not new, f"move what both need to a module that imports neither: {new}"
     gone = [sorted(known) for known in CIRCLES if not any(part <= known for part in found)]
     assert not gone, f"drop these from CIRCLES, they are no circles any more: {gone}"
+
+
+def test_parts_of_the_report_import_only_from_parts_before_them(repository: Path) -> None:
+    """The order inside data/ has a test of its own, tests/data/test_direction.py."""
+    found = set()
+    for own in REPORT:
+        for path in (repository / "dpgnn" / "report" / own).rglob("*.py"):
+            parts = {name.split(".")[2] for name in imports_of(path) if "dpgnn.report." in name}
+            found |= {(own, part) for part in parts & set(REPORT[REPORT.index(own) + 1 :])}
+    assert found - BACK == set(), "move what both need to the earlier part"
+    assert BACK - found == set(), "drop these from BACK, they run back no more"
 
 
 def _private_or_named(path: Path) -> set[str]:
