@@ -1,4 +1,7 @@
-"""Memory that a training frees stays with its process, so that the next epoch need not ask for it again."""
+"""Memory that a training frees stays with its process, so that the next epoch need not ask for it again.
+
+A result of 42 MB is written 6.0 times faster into memory that is kept (`benchmarks/full_batch.json`).
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def louvain(edge_index: np.ndarray, num_nodes: int, *, rng: np.random.Generator)
         rng: the order in which nodes are visited.
 
     Returns:
-        int64, shape (num_nodes,). A node without edges is a community of its own.
+        int64, shape (num_nodes,). A node without edges is a community of its own; sensitive.
     """
     if not edge_index.shape[1]:
         return np.arange(num_nodes)  # modularity divides by the number of edges
@@ -52,7 +52,14 @@ def louvain(edge_index: np.ndarray, num_nodes: int, *, rng: np.random.Generator)
 
 
 def modularity(edge_index: np.ndarray, community: np.ndarray) -> float:
-    """Share of edges inside communities, less what random edges of the same degrees would give."""
+    """Share of edges inside communities, less what random edges of the same degrees would give.
+
+    Args:
+        edge_index: int64, shape (2, num_edges).
+        community: int64, shape (num_nodes,), from 0.
+
+    Source: Newman and Girvan (2004), equation 5.
+    """
     source, target = edge_index
     inside = float((community[source] == community[target]).mean())
     ends = np.bincount(community[source]) / len(source)

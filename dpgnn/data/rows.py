@@ -27,6 +27,9 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
 
     Returns:
         float32, same shape and kind as x.
+
+    Raises:
+        ValueError: `kind` is unknown.
     """
     one_of("row normalisation", kind, ("none", "l1", "l2"))
     if kind == "none":

@@ -196,6 +196,9 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
         rng: used by "random", "per_class" and "membership"; "public", "clustered" and "caribou" draw
             nothing from it, so their repeats share one split.
 
+    Returns:
+        the parts, ascending; membership is public in every claim.
+
     Raises:
         ValueError: the graph has no public split, a class has too few labelled nodes, or a directed graph
             shall be cut to a largest degree.

@@ -49,12 +49,17 @@ def evaluate(
     inputs: Tensor,
     linear: LinearRule | None = None,
 ) -> Tensor:
-    """Run the tape and return the last value (logits).
+    """Run the network's operations in order and return the last value, the logits.
 
     Args:
+        network: its operations.
         parameters: named tensors as given by `Network.views`.
         inputs: shape (rows of level 0, num_features); dense, or sparse CSR where a Linear reads it.
+        layout: how rows relate at each hop.
         linear: replaces a W + b; the clipping engine records inputs and outputs with it.
+
+    Returns:
+        shape (rows of the last level, num_outputs), in the dtype of the inputs.
     """
     if linear is None:
 
@@ -186,7 +191,12 @@ class GraphLayout:
 def graph_layout(
     edge_index: np.ndarray, num_nodes: int, conv: Conv, device: str | torch.device = "cpu"
 ) -> GraphLayout:
-    """The layout of a whole graph for `conv` (see `trees.graph_lists`)."""
+    """The layout of a whole graph, every level of which is all nodes.
+
+    Args:
+        edge_index: int64, shape (2, num_edges); messages go from row 0 to row 1; no self-loops.
+        conv: decides entries and weights (see `trees.graph_lists`).
+    """
     ptr, row, weight = graph_lists(edge_index, num_nodes, conv)
     return GraphLayout(
         entry_ptr=torch.from_numpy(ptr).to(device),
@@ -210,6 +220,9 @@ def full_graph(
     Returns:
         a function to float32, shape (num_nodes, num_outputs), on the CPU. Its values read every node's
         features, so a claim about the weights does not cover them.
+
+    Raises:
+        ValueError: the network has a hop and no edge_index is given, or its conv is "weighted".
     """
     config = network.config
     require(config.conv != "weighted" or config.num_hops == 0, "conv",
@@ -242,7 +255,7 @@ def full_graph_logits(
     *,
     device: str | torch.device = "cpu",
 ) -> Tensor:
-    """Logits of every node for one set of weights (see `full_graph`)."""
+    """Logits of every node for one set of weights; arguments, result and errors as `full_graph`."""
     return full_graph(network, x, edge_index, device=device)(parameters)
 
 

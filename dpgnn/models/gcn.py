@@ -30,6 +30,9 @@ def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Operator:
         edge_index: int64, shape (2, num_edges), sources then targets; its self-loops count once.
         num_nodes: number of nodes.
 
+    Returns:
+        the operator and its transpose, float32, shape (num_nodes, num_nodes).
+
     Source: Kipf and Welling (2017), arXiv:1609.02907, equation 8; bit for bit as torch_geometric's
     gcn_norm, whose import takes longer than a small run.
     """
@@ -75,6 +78,8 @@ class GCN(nn.Module):
             x: features of all nodes.
             adjacency: operator of `normalized_adjacency`.
             masks: for dropout; None at inference.
+
+        Source: Kipf and Welling (2017), arXiv:1609.02907, equation 2.
         """
         hidden: Tensor | SparseRows = x
         for depth, layer in enumerate(cast("Iterable[nn.Linear]", self.layers)):
@@ -87,7 +92,7 @@ class GCN(nn.Module):
 
 
 def propagate(adjacency: Operator, h: Tensor) -> Tensor:
-    """adjacency.matrix @ h with a gradient for h, shape (num_nodes, width)."""
+    """adjacency.matrix @ h with a gradient for h; h and the result are float32, (num_nodes, width)."""
     result: Tensor = _Propagate.apply(*adjacency, h)
     return result
 

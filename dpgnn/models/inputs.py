@@ -77,6 +77,8 @@ def linear_stack(widths: tuple[int, ...], generator: torch.Generator) -> list[nn
     Args:
         widths: input, hidden and output widths.
         generator: the weights' stream.
+
+    Source: Glorot and Bengio (2010), equation 16.
     """
     layers = [nn.Linear(before, after) for before, after in itertools.pairwise(widths)]
     for layer in layers:
@@ -101,6 +103,9 @@ def input_linear(
         bias: shape (width,), or None.
         dropout: rate in [0, 1).
         masks: from the dropout stream; None at inference.
+
+    Returns:
+        shape (num_rows, width).
     """
     active = masks if dropout > 0 else None
     if isinstance(x, SparseRows):

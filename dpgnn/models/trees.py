@@ -67,6 +67,8 @@ class Trees:
 def lone_roots(node: np.ndarray, y: np.ndarray) -> Trees:
     """Trees of depth 0: each root is its own only row (a plain MLP).
 
+    Guarantee: a root's tree depends on its own record alone.
+
     Args:
         node: int64, shape (num_roots,): positions in x.
         y: int64, shape (num_roots,), or 0/1, shape (num_roots, num_labels).
@@ -170,6 +172,8 @@ def graph_lists(
 
     Args:
         edge_index: int64, shape (2, num_edges); messages go from row 0 to row 1; no self-loops.
+        num_nodes: number of nodes.
+        conv: one of `CONVS` but "weighted".
 
     Returns:
         entry_ptr int64 (num_nodes + 1,), entry_row int64, entry_weight float32: CSR by target.
@@ -188,6 +192,12 @@ def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: 
         graph_y: labels of all nodes.
         num_hops: depth r; 0 ignores everything but the roots.
         conv: as for `build_trees`.
+
+    Returns:
+        one tree per subgraph, in their order; sensitive.
+
+    Raises:
+        ValueError: as `build_trees`.
     """
     y = graph_y[subgraphs.roots]
     if num_hops == 0:

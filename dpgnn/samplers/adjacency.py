@@ -41,6 +41,12 @@ def induced_adjacency(
         num_nodes: size of the id universe.
         node_idx: ids of the nodes.
         present: bool, shape (num_nodes,): nodes with a record; None means all.
+
+    Returns:
+        neighbour lists of the induced graph; sensitive.
+
+    Raises:
+        ValueError: an id is outside 0..num_nodes-1, or `node_idx` repeats one.
     """
     allowed = node_mask(num_nodes, node_idx, "node_idx") & present_mask(num_nodes, present)
     pointer = np.zeros(num_nodes + 1, np.int64)

@@ -43,18 +43,23 @@ def approximate_pagerank(
     max_iterations: int = 1_000_000,
     num_workers: int = 1,
 ) -> Rows:
-    """The row of every root; exact rows are as sensitive as the edges.
+    """The personalised PageRank row of every root, without privacy.
+
+    Guarantee: none; the rows are as sensitive as the edges. Each row is >= 0 and sums to at most 1.
 
     Args:
         graph: undirected neighbour lists.
         roots: ids of members of the graph, in the order of the rows.
         alpha: teleport of the lazy walk, in (0, 1).
-        rho: weight of the l1 term; rows have at most 1 / rho units of degree.
+        rho: weight of the l1 term, > 0; the degrees of a row's nodes sum to at most 1 / rho.
         gamma: relative tolerance of the stop rule (ista, coordinate).
         solver: see the module's text.
         self_loops: add one self-loop to every node (DPAR's code does).
         max_iterations: steps (ista) or pushes of one row.
         num_workers: threads; rows are independent, so the bytes are the same for any number.
+
+    Returns:
+        one row per root, columns ascending, float64 weights.
 
     Raises:
         ValueError: a root has no edge and self_loops is False, or the tolerance was not reached.

@@ -100,12 +100,32 @@ class FixedSizeBatches:
 
 
 def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:
-    """Independent coins with a public probability."""
+    """Poisson batches: each root is in the batch independently.
+
+    Args:
+        num_roots: number of roots present.
+        sampling_probability: q in [0, 1]; public.
+
+    Raises:
+        ValueError: q is not in [0, 1], or num_roots is negative.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Section 3.1.
+    """
     return PoissonBatches(num_roots=num_roots, sampling_probability=sampling_probability)
 
 
 def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
-    """A uniform subset of a public size."""
+    """A uniform subset of the roots without replacement.
+
+    Args:
+        num_roots: number of roots N; public.
+        batch_size: m, 1 <= m <= N; public.
+
+    Raises:
+        ValueError: batch_size is outside 1..num_roots.
+
+    Source: Wang, Balle, Kasiviswanathan (2019), arXiv:1808.00087, for its accounting.
+    """
     return FixedSizeBatches(num_roots=num_roots, batch_size=batch_size)
 
 

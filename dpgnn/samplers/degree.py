@@ -145,6 +145,11 @@ class OutDegree:
             rng: gives the key.
             present: bool, shape (num_nodes,): nodes with a record; an absent id keeps its slot.
             num_workers: threads; the bytes are the same for any number.
+
+        Raises:
+            ValueError: `arcs` has another shape or an id outside 0..num_nodes-1.
+
+        Source: Sajadmanesh et al. (2023), GAP, arXiv:2203.00949 (random bounded degrees).
         """
         senders = present_mask(num_nodes, present)
         if self.drop_last_sender:
@@ -217,6 +222,8 @@ class MutualDegree:
         """The kept edges in both directions; arguments and result as `OutDegree.sample`.
 
         Guarantee: the bounds of `promise`, for every key. Arcs hold both directions of every edge.
+
+        Source: Blocki, Blum, Datta, Sheffet (2013), restricted sensitivity.
         """
         has_record = present_mask(num_nodes, present)
         slots, counts = top_k_slots(

@@ -118,8 +118,13 @@ def top_k_slots(
             ("both").
         num_workers: threads; the result is the same for any number.
 
+        key: uint64, shape (2,), from `draw_key`.
+
     Returns:
-        slots (int32, shape (num_nodes, max_degree)) and counts (int32, shape (num_nodes,)).
+        slots (int32, shape (num_nodes, max_degree)) and counts (int32, shape (num_nodes,)); sensitive.
+
+    Raises:
+        ValueError: `arcs` has another shape or an id outside 0..num_nodes-1.
     """
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
@@ -149,11 +154,16 @@ def thinned_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """SAMPLE-EDGELISTS in two passes; lists with more than `max_degree` survivors are emptied.
 
+    Memory: 4 * max_degree + 8 bytes a node, 12 more unless coins = "pair".
+
     Args:
+        source_ok, target_ok: uint8 masks of the ends that take part.
         coins: what a coin is keyed by: "pair", "position" in the list, or position and length ("list").
 
-    Memory: 4 * max_degree + 8 bytes a node, 12 more unless coins = "pair". Returns slots and counts as
-    `top_k_slots` by source.
+    Returns, Raises:
+        as `top_k_slots` by source.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithm 1.
     """
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
@@ -218,8 +228,16 @@ def trees(
     num_hops are present. Memory: the result plus 16 bytes a node of the graph for each worker.
 
     Args:
+        lists: which sources each node reads.
         roots: int64 node ids, ascending.
         num_hops: r >= 0.
+        max_occurrences: the sampler's bound on the subgraphs that one node is in.
+        num_workers: threads; the bytes are the same for any number.
+
+    Returns:
+        one subgraph per root, in the order of `roots`; sensitive.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 2 and 3.
     """
     roots = np.ascontiguousarray(roots, dtype=np.int64)
     node_count, edge_count = np.zeros(len(roots), np.int64), np.zeros(len(roots), np.int64)
@@ -273,7 +291,7 @@ def _each_chunk(
 
 
 def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:
-    """The kernels release the interpreter's lock, so threads run side by side."""
+    """Run `work` on every part, in threads; the kernels release the interpreter's lock."""
     if num_workers == 1 or len(parts) <= 1:
         for part in parts:
             work(part)

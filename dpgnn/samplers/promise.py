@@ -15,6 +15,10 @@ Owner = Literal["source", "target"]
 def occurrence_bound(max_degree: int, num_hops: int) -> int:
     """N(K, r) = 1 + K + ... + K^r: nodes within r arcs when each node has at most K arcs; N(K, -1) = 0.
 
+    Args:
+        max_degree: K >= 0.
+        num_hops: r >= -1.
+
     Source: Daigavane et al. (2021), arXiv:2111.15521, Lemma 1.
     """
     at_least("max_degree", max_degree, 0)

@@ -58,7 +58,7 @@ class Rows:
 
 
 def rows_from_table(table: pa.Table, *, num_nodes: int) -> Rows:
-    """Rows from a table of kind `rows`."""
+    """Rows from a table of kind `rows` (see `Rows.to_table`); `num_nodes` is the number of columns."""
     pointer, columns = list_column(table.column("column"), np.int32)
     _, values = list_column(table.column("value"), np.float64)
     roots = table.column("root").to_numpy().astype(np.int64)
@@ -84,7 +84,11 @@ def top_k(rows: Rows, k: int) -> Rows:
     """The k largest values of every row; among equal values the smaller id (no privacy).
 
     Args:
+        rows: float64 weights.
         k: >= 0; a row with fewer entries keeps them all.
+
+    Raises:
+        ValueError: k is negative.
     """
     at_least("k", k, 0)
     keep = np.zeros(len(rows.values), np.bool_)
@@ -99,8 +103,11 @@ def cap_columns(rows: Rows, max_rows: int, *, rng: np.random.Generator) -> Rows:
     label). On rows that were released under a guarantee this is post-processing and costs nothing.
 
     Args:
-        max_rows: s >= 0, the column l0 cap.
+        max_rows: s >= 0, the most nonzero entries a column keeps (its L0 norm).
         rng: gives the key; the priorities may be published.
+
+    Raises:
+        ValueError: max_rows is negative.
     """
     at_least("max_rows", max_rows, 0)
     row = np.repeat(np.arange(len(rows)), np.diff(rows.pointer))
@@ -117,9 +124,15 @@ def cap_columns(rows: Rows, max_rows: int, *, rng: np.random.Generator) -> Rows:
 def clip_columns(rows: Rows, max_norm: float = 1.0, *, rescale: bool = False) -> Rows:
     """Divide every column by max(1, its L1 norm / max_norm).
 
+    Guarantee: afterwards a node's features enter the weighted sums of all roots with total weight at most
+    max_norm. On rows released under a guarantee this is post-processing.
+
     Args:
         max_norm: tau > 0; the paper gives no value.
         rescale: bring every nonzero column to norm max_norm, up as well as down (the authors' code).
+
+    Raises:
+        ValueError: max_norm is not > 0.
 
     Source: Zhang et al. (2024), DPAR, Algorithm 2.
     """

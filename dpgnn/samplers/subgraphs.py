@@ -182,6 +182,9 @@ def changed_roots(
 
     Returns:
         bool, shape (first.num_roots,): absent or different in `second`; and the same for `second`.
+
+    Raises:
+        ValueError: roots do not ascend.
     """
     for sample in (first, second):
         ascending = bool((np.diff(sample.roots) > 0).all())

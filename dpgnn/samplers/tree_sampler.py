@@ -36,7 +36,7 @@ class TreeSampler(ABC):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """The sampled lists; arguments as for `sample`."""
+        """The sampled lists that the trees follow; arguments as for `sample`; sensitive."""
 
     def sample(
         self,
@@ -65,6 +65,9 @@ class TreeSampler(ABC):
 
         Returns:
             subgraphs with ascending roots.
+
+        Raises:
+            ValueError: `arcs` or `train_idx` has an id outside 0..num_nodes-1, or an id is repeated.
         """
         lists = self.lists(
             arcs,

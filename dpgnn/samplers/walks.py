@@ -185,16 +185,16 @@ class Walks:
             public_facts=("node ids", "training ids", "edges"),
         )
 
-    def min_subgraphs(self, num_train: int) -> int:
-        """M_min = ceil(num_train / (1 + R L)): no partition has fewer subgraphs."""
-        return -(-at_least("num_train", num_train, 1) // (1 + self.num_walks * self.length))
-
     def draw(self, graph: Adjacency, *, rng: np.random.Generator) -> Partition:
         """A fresh partition of `graph`, the one that the training nodes induce.
 
         Roots are drawn uniformly from the nodes not yet used; a step goes to a uniform neighbour of the
         current node among those not yet used, and the walk ends when there is none. DRW-D calls this
         with a stream of its own before it draws new batches.
+
+        Guarantee: every member stands in exactly one walk; the result is as sensitive as the edges.
+
+        Source: Ayle et al. (2023), Algorithms 1 and 2.
         """
         order, key = rng.permutation(graph.members), draw_key(rng)
         used = np.zeros(graph.num_nodes, np.uint8)
@@ -216,9 +216,17 @@ class Walks:
         rng: np.random.Generator,
         present: np.ndarray | None = None,
     ) -> Subgraphs:
-        """One partition as subgraphs, roots ascending; arguments as `OwnList.sample`.
+        """One partition of the training nodes as subgraphs.
 
-        Guarantee: (1, 1) for `node-features`; the edges are public. Arcs: both directions of each edge.
+        Guarantee: at most one root changes when a node's features and label are replaced, on either side
+        (1, 1); ids, training ids and edges are public. Nothing is promised for units that protect edges.
+
+        Args:
+            arcs: both directions of each edge.
+            num_nodes, train_idx, rng, present: as `OwnList.sample`.
+
+        Returns:
+            subgraphs with ascending roots.
         """
         graph = induced_adjacency(arcs, num_nodes=num_nodes, node_idx=train_idx, present=present)
         subgraphs = self.draw(graph, rng=rng).subgraphs(graph, inside=self.inside)
@@ -228,6 +236,10 @@ class Walks:
 def record_chains(length: int) -> OwnList:
     """DRW's node-record variant: every node sends its features to one node of its own list, L arcs deep.
 
-    All training nodes are roots, walks may overlap, and at most L + 1 roots change with a record.
+    Guarantee: at most L + 1 roots change when a record is removed, emptied or has its features replaced
+    (`OwnList` with K = 1); all training nodes are roots and walks may overlap.
+
+    Args:
+        length: L >= 0, in arcs.
     """
     return OwnList(max_degree=1, num_hops=length)

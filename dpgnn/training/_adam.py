@@ -1,7 +1,8 @@
 """Adam's two passes over flat arrays, with the roundings of torch's own operations on a CPU with AVX.
 
-Between them stands torch's square root, which is not always the nearest number. One pass instead of three
-or four matters where a network has a million weights, as one that reads rows of the adjacency matrix does.
+Between them stands torch's square root, which is not always the nearest number. A step on 1.3 M weights, as
+of a network that reads rows of the adjacency matrix, takes 1.7 times less processor time than torch's
+(`benchmarks/full_batch.json`).
 """
 
 # mypy: disable-error-code="no-untyped-def, call-arg"

@@ -104,7 +104,13 @@ class ChunkLayout:
 def chunk_layout(
     trees: Trees, roots: np.ndarray, device: str | torch.device = "cpu"
 ) -> ChunkLayout:
-    """Lay out the trees of `roots` (int64 positions among the roots, in any order)."""
+    """Lay out the trees of some roots, level by level.
+
+    Args:
+        trees: trees of all roots.
+        roots: int64 positions among the roots, in any order.
+        device: where the tensors go.
+    """
     ptr = level_ptr(trees, roots)
     node = np.empty(ptr[0, -1], dtype=np.int64)
     row_nodes(roots, ptr[0], trees.row_ptr, trees.node, node)

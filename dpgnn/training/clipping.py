@@ -72,12 +72,28 @@ class Clipping:
 
 
 def global_clipping(clipping_norm: float) -> Clipping:
-    """One bound C on the norm of the whole gradient."""
+    """One bound C on the norm of the whole gradient.
+
+    Args:
+        clipping_norm: C > 0, in units of the loss gradient; public.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
+    """
     return Clipping(per="global", norms={"all": clipping_norm})
 
 
 def uniform_clipping(network: Network, per: Per, clipping_norm: float) -> Clipping:
-    """Equal bounds for every part whose `total_norm` is `clipping_norm`."""
+    """Equal bounds for every part, whose `total_norm` is `clipping_norm`.
+
+    Guarantee: a root's clipped gradient has norm <= clipping_norm, as under `global_clipping`.
+
+    Args:
+        network: names the parts.
+        per: "global", "group" or "tensor".
+        clipping_norm: C > 0; each of L parts gets C / sqrt(L).
+
+    Source: McMahan et al. (2018), arXiv:1710.06963, per-layer clipping.
+    """
     if per == "global":
         return global_clipping(clipping_norm)
     names = sorted(set(network.groups.values())) if per == "group" else list(network.shapes)
@@ -111,6 +127,8 @@ def clip_factors(
     Returns:
         factors: float64, shape (num_tensors, num_roots).
         bad: bool, shape (num_roots,); sensitive.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1, with rounding counted.
     """
     smallest = float(np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny)
     factors, bad = np.empty_like(squared), np.empty(squared.shape[1], dtype=bool)

@@ -69,6 +69,9 @@ def from_mechanism(
             is the planned one.
         noise: None is joint noise of the planned deviation; otherwise parts of the same multiplier.
 
+    Returns:
+        the mechanism that `train` runs; all of it is public.
+
     Raises:
         ValueError: clipping norm, noise over clipping norm, number of steps or roots is not the one the
             plan was calibrated for, or the event is not of DP-SGD.
@@ -137,8 +140,10 @@ def train(
     Guarantee: the released weights are post-processing of T releases, each
     (sum over the batch of clipped per-root gradients + noise) / divisor, with fresh batch coins and fresh
     noise; an empty batch takes a noisy step like any other. So they are as private as the mechanism's
-    event says. In a release, losses, norms and batch sizes are neither shown nor stored, and a step that
-    is lost in a crash is drawn again with new noise without its first result having left the process.
+    event says. Unit and relation are those of the plan; numbers of roots and steps, clipping norm, noise
+    and divisor are public. In a release, losses, norms and batch sizes are neither shown nor stored, and a
+    step that is lost in a crash is drawn again with new noise without its first result having left the
+    process.
 
     Args:
         spec: the mechanism.
@@ -163,6 +168,8 @@ def train(
 
     Raises:
         ValueError: `gradients` clips otherwise than `spec`.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
     """
     require(
         gradients.clipping == spec.clipping, "gradients", f"clip as planned, {spec.clipping}",

@@ -94,6 +94,8 @@ def add_clipped_sum(
 
     Roots of which something is not finite add nothing.
 
+    Guarantee: each root adds one term of norm at most the clipping's `total_norm`.
+
     Returns:
         the chunk's summed loss, a scalar; sensitive, for the progress of studies only.
     """
@@ -177,6 +179,8 @@ def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, T
 
     Returns:
         squared_w, spread_w, squared_b, spread_b: float64, shape (num_roots,); sensitive.
+
+    Source: Goodfellow (2015), arXiv:1510.01799; several rows: Li et al. (2022), arXiv:2110.05679.
     """
     counts = np.diff(ptr)
     if (counts == 1).all():

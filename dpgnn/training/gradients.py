@@ -148,7 +148,7 @@ class RootGradients:
         return self._sum
 
     def clip(self, clipping: Clipping | None) -> None:
-        """Use these bounds from now on; None sums plain gradients."""
+        """Use these bounds from now on; None sums plain gradients (no privacy)."""
         self.clipping = clipping
         self.parts = None if clipping is None else clipping.parts(self.network)
 
@@ -196,21 +196,6 @@ class RootGradients:
             return self._x.index_select(0, node).to(self._sum.dtype)
         rows = self._x[node.cpu().numpy()].toarray()
         return torch.from_numpy(rows).to(self.device, self._sum.dtype)
-
-
-def clipped_sum(
-    network: Network,
-    parameters: Tensor,
-    x: Any,
-    trees: Trees,
-    roots: np.ndarray,
-    *,
-    clipping: Clipping | None,
-    execution: Execution | None = None,
-) -> dict[str, Tensor]:
-    """One clipped sum as named tensors (see `RootGradients`, which is faster for many steps)."""
-    gradients = RootGradients(network, x, trees, clipping=clipping, execution=execution)
-    return network.views(gradients(parameters, roots))
 
 
 def _check(network: Network, x: Any, trees: Trees) -> None:

@@ -61,7 +61,13 @@ class Noise:
 
 
 def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
-    """The same deviation everywhere; its multiplier is noise_stddev / clipping.total_norm."""
+    """The same deviation on every coordinate; its multiplier is noise_stddev / clipping.total_norm.
+
+    Args:
+        noise_stddev: absolute standard deviation on the sum, >= 0.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
+    """
     return Noise(stddev=dict.fromkeys(clipping.norms, noise_stddev))
 
 
@@ -70,18 +76,21 @@ def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
 
     sigma_l = noise_stddev / C * sqrt(L) * C_l with C = `total_norm` and L parts. Usually less noise in
     total than joint noise when the C_l differ.
+
+    Args:
+        noise_stddev: absolute standard deviation on the sum of the joint noise it replaces, >= 0.
+
+    Source: McMahan et al. (2018), arXiv:1812.06210.
     """
     factor = noise_stddev / clipping.total_norm * math.sqrt(len(clipping.norms))
     return Noise(stddev={name: factor * norm for name, norm in clipping.norms.items()})
 
 
-def per_part_noise(clipping: Clipping, multiplier: float) -> Noise:
-    """sigma_l = multiplier * C_l, as a paper may state it: the real multiplier is sqrt(L) smaller."""
-    return Noise(stddev={name: multiplier * norm for name, norm in clipping.norms.items()})
-
-
 def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator) -> Tensor:
     """total + N(0, stddev^2), drawn once per coordinate in float64.
+
+    Guarantee: the Gaussian mechanism on `total`, as private as its L2 sensitivity over `stddev` says, with
+    the generator secret; sampling in floating point is covered by the caveat on arithmetic.
 
     Args:
         total: flat clipped sum, float32 or float64, on any device.
@@ -89,7 +98,9 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
         rng: the stream `noise`.
 
     Returns:
-        a new tensor like `total`.
+        a new tensor like `total`; what is released.
+
+    Source: Dwork and Roth (2014), Theorem A.1.
     """
     deviations = torch.as_tensor(stddev, dtype=torch.float64).reshape(-1).cpu().numpy()
     noisy = torch.empty_like(total, device="cpu")

@@ -95,7 +95,7 @@ def train_on_rows(
     """Train a model that reads each node's own row alone, and select on validation nodes.
 
     Args:
-        forward: rows and dropout masks (None at inference) -> the rows' logits.
+        forward: rows and dropout masks (None at inference) -> the rows' logits; reads no edges.
         train, val: rows and labels of training and validation nodes.
         model, config, task, generator, progress: as for `train_full_batch`.
 

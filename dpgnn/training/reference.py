@@ -52,7 +52,7 @@ def plain_sum(
     roots: np.ndarray,
     clipping: Clipping | None,
 ) -> Tensor:
-    """The clipped sum, one root after the other."""
+    """The clipped sum, one root after the other; flat, in the dtype of `parameters`; sensitive."""
     total = torch.zeros_like(parameters)
     for root in roots:
         gradient = root_gradient(network, parameters, x, trees, int(root))

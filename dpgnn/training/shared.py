@@ -44,7 +44,18 @@ def root_gradients(
     execution: Execution,
     num_processes: int = 1,
 ) -> Iterator[RootGradients]:
-    """Clipped sums of this process alone or of several, which end with the block."""
+    """Clipped sums of this process alone or of several, which end with the block.
+
+    Guarantee: as `RootGradients`, for any number of processes.
+
+    Args:
+        network, x, trees, clipping, execution: as `RootGradients`.
+        num_processes: >= 1, this one counted.
+
+    Raises:
+        ValueError: several processes on a GPU.
+        RuntimeError: a process ended.
+    """
     if num_processes == 1:
         yield RootGradients(network, x, trees, clipping=clipping, execution=execution)
         return

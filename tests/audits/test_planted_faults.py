@@ -227,7 +227,10 @@ def test_noise_per_group_counted_as_joint_is_refused_before_the_first_step(
 
     def per_group(clipping: Any, stddev: float) -> Any:
         called.append(1)
-        return noise.per_part_noise(clipping, stddev / clipping.total_norm)
+        multiplier = stddev / clipping.total_norm
+        return noise.Noise(
+            stddev={part: multiplier * norm for part, norm in clipping.norms.items()}
+        )
 
     monkeypatch.setattr(noise, "scaled_noise", per_group)
     with pytest.raises(ValueError, match="noise over clipping norm must be the planned"):

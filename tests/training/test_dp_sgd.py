@@ -18,7 +18,7 @@ from dpgnn.samplers.batches import poisson_batches
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.noise import joint_noise, per_part_noise, scaled_noise
+from dpgnn.training.noise import Noise, joint_noise, scaled_noise
 from dpgnn.training.options import OptimizerConfig
 
 RELEASE = Streams(root_seed=7, axes={}, randomness="release")
@@ -216,8 +216,9 @@ def test_what_was_not_planned_is_refused(make_problem):
     clipping = uniform_clipping(network, "group", 1.5)
     from_mechanism(planned, num_roots=5, clipping=clipping)
     from_mechanism(planned, num_roots=5, clipping=clipping, noise=scaled_noise(clipping, 3.0))
+    each = Noise(stddev={part: 2.0 * norm for part, norm in clipping.norms.items()})
     with pytest.raises(ValueError, match=r"noise over clipping norm must be the planned 2\.0"):
-        from_mechanism(planned, num_roots=5, clipping=clipping, noise=per_part_noise(clipping, 2.0))
+        from_mechanism(planned, num_roots=5, clipping=clipping, noise=each)
     with pytest.raises(ValueError, match="number of steps must be the planned"):
         from_mechanism(replace(planned, num_steps=6), num_roots=5)
     with pytest.raises(ValueError, match="clipping_norm and divisor must be given"):

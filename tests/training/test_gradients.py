@@ -12,7 +12,7 @@ from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import build_trees
 from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import Clipping, global_clipping, uniform_clipping
-from dpgnn.training.gradients import Execution, RootGradients, clipped_sum
+from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.padded import level_sizes, pad, vmap_sum
 from dpgnn.training.reference import plain_sum, root_gradient
 
@@ -300,16 +300,6 @@ def test_the_mean_loss_is_that_of_the_batch_and_kept_only_when_asked_for(make_pr
     y = torch.from_numpy(problem.trees.y)[problem.roots]
     expected = float(per_root_loss(problem.network, logits, y).mean())
     assert gradients.mean_loss == pytest.approx(expected, rel=1e-5)
-
-
-def test_named_sums_are_the_flat_sum(make_problem):
-    problem = make_problem(7)
-    named = clipped_sum(
-        problem.network, problem.parameters.float(), problem.x, problem.trees, problem.roots,
-        clipping=global_clipping(0.2),
-    )  # fmt: skip
-    flat = run(problem, global_clipping(0.2), dtype="float32")
-    torch.testing.assert_close(problem.network.flatten(named).double(), flat, rtol=1e-5, atol=1e-6)
 
 
 def test_inputs_that_do_not_fit_are_refused(make_problem):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.training.clipping import Clipping, global_clipping
-from dpgnn.training.noise import Noise, add_noise, joint_noise, per_part_noise, scaled_noise
+from dpgnn.training.noise import Noise, add_noise, joint_noise, scaled_noise
 
 NETWORK = Network(NetworkConfig(num_features=3, num_outputs=2, width=4))
 GROUPS = Clipping(per="group", norms={"encoder": 1.0, "aggregation": 2.0, "decoder": 3.0})
@@ -69,8 +69,7 @@ def test_joint_and_scaled_noise_have_the_same_multiplier():
 
 
 def test_noise_in_proportion_to_each_norm_alone_costs_the_root_of_the_number_of_parts():
-    noise = per_part_noise(GROUPS, 2.0)
-    assert noise.stddev == {"encoder": 2.0, "aggregation": 4.0, "decoder": 6.0}
+    noise = Noise(stddev={part: 2.0 * norm for part, norm in GROUPS.norms.items()})
     assert noise.multiplier(GROUPS) == pytest.approx(2.0 / math.sqrt(3))
 
 

@@ -48,6 +48,13 @@ MAX_INT = 2**63 - 1
 def load_folder(folder: Path, name: str) -> Graph:
     """Read a user's own graph.
 
+    Args:
+        folder: one of the formats of docs/data.md.
+        name: the graph's name.
+
+    Returns:
+        a validated graph.
+
     Raises:
         ValueError: anything wrong with it; the message lists up to 20 problems.
     """

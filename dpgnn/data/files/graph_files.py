@@ -119,6 +119,9 @@ def read_graph(
             memory.
         edges: False leaves edge_index empty.
 
+    Returns:
+        the graph, validated again.
+
     Raises:
         DamagedFileError: a file is missing, truncated or changed; names it and the remedy.
     """

@@ -34,7 +34,11 @@ class Pieces:
 
 
 def collect(pieces: Pieces) -> Graph:
-    """The graph in memory."""
+    """The graph in memory.
+
+    Raises:
+        ValueError: as `Graph`.
+    """
     header = pieces.header
     sources, targets = zip(*pieces.edges()) if header.expected_edges else ((), ())
     none = np.zeros(0, dtype=np.int64)
@@ -70,7 +74,20 @@ def write(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     scratch: Path = Path("work/streaming"),
 ) -> dict[str, Any]:
-    """Stream the graph to a folder in bounded memory; returns what graph.json holds."""
+    """Stream the graph to a folder in bounded memory.
+
+    Args:
+        provenance: as `save_graph`.
+        memory_bytes: budget of one range of edges, in bytes.
+        scratch: where edges are spilled; removed afterwards.
+
+    Returns:
+        what graph.json holds.
+
+    Raises:
+        ValueError: rows or edges disagree with the header.
+        OSError: the folder cannot be written, or the disk is full.
+    """
     with GraphWriter(folder, pieces.header, memory_bytes=memory_bytes, scratch=scratch) as writer:
         for source, target in pieces.edges():
             writer.add_edges(source, target)
