@@ -72,35 +72,24 @@ def approximate_pagerank(
     non_negative("gamma", gamma)
     one_of("solver", solver, SOLVERS)
     at_least("max_iterations", max_iterations, 1)
-    roots = np.ascontiguousarray(roots, dtype=np.int64)
-    require(
-        bool(np.isin(roots, graph.members).all()), "roots", "be nodes of the graph", "another id"
-    )
-    loop = int(self_loops)
-    degree = np.diff(graph.pointer)[roots] + loop
-    if len(degree) and degree.min() == 0:
-        node = int(roots[np.argmin(degree)])
-        require(False, "roots", "have an edge", f"node {node} without", "set self_loops")
-    bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
+    roots, loop = _checked_roots(graph, roots, self_loops), int(self_loops)
     counts = np.zeros(len(roots), np.int64)
+    bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
+    ranges = [
+        (low, high) for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist()) if low < high
+    ]
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def solve(ends: tuple[int, int]) -> None:
         part = slice(*ends)
+        common = (graph.pointer, graph.neighbours, loop, roots[part], alpha, rho, gamma)
         if solver == "ista":
-            found[ends[0]] = _appr_kernels.ista_rows(
-                graph.pointer, graph.neighbours, loop, roots[part], alpha, rho, gamma,
-                max_iterations, counts[part],
-            )  # fmt: skip
+            found[ends[0]] = _appr_kernels.ista_rows(*common, max_iterations, counts[part])
         else:
             found[ends[0]] = _appr_kernels.push_rows(
-                graph.pointer, graph.neighbours, loop, roots[part], alpha, rho, gamma,
-                solver == "coordinate", max_iterations, counts[part],
-            )  # fmt: skip
+                *common, solver == "coordinate", max_iterations, counts[part]
+            )
 
-    ranges = [
-        (low, high) for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist()) if low < high
-    ]
     in_threads(solve, ranges, num_workers)
     if len(counts) and counts.min() < 0:
         node = int(roots[np.argmin(counts)])
@@ -116,3 +105,15 @@ def approximate_pagerank(
         values=np.concatenate([values for _, values in parts]),
         num_nodes=graph.num_nodes,
     )
+
+
+def _checked_roots(graph: Adjacency, roots: np.ndarray, self_loops: bool) -> np.ndarray:
+    """The roots as int64, all of them members of the graph with an edge."""
+    roots = np.ascontiguousarray(roots, dtype=np.int64)
+    inside = bool(np.isin(roots, graph.members).all())
+    require(inside, "roots", "be nodes of the graph", "another id")
+    degree = np.diff(graph.pointer)[roots] + int(self_loops)
+    if len(degree) and degree.min() == 0:
+        node = int(roots[np.argmin(degree)])
+        require(False, "roots", "have an edge", f"node {node} without", "set self_loops")
+    return roots

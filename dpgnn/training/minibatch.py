@@ -102,13 +102,7 @@ def train(
         weights = state.result()
         values: Row = dict(evaluate(network.named(weights))) if evaluate is not None else {}
         if run.selection == "best_validation":
-            # without validation nodes there is nothing to select on: keep the last weights
-            score = values.get(metric)
-            if score is None:
-                state.extra["best"].copy_(weights)
-            elif score > state.extra["best_score"]:
-                state.extra["best"].copy_(weights)
-                state.extra["best_score"].fill_(score)
+            _select(state, weights, values.get(metric))
         return values
 
     shows = streams.randomness == "study" and hasattr(type(gradients), "mean_loss")
@@ -124,3 +118,12 @@ def train(
             shown=shown, num_rows=run.num_rows,
         )  # fmt: skip
     return network.named(state.extra.get("best", state.result())), history
+
+
+def _select(state: Optimizer, weights: Tensor, score: float | None) -> None:
+    """Keep the weights of the best score; without validation nodes there is none: keep the last."""
+    if score is None:
+        state.extra["best"].copy_(weights)
+    elif score > state.extra["best_score"]:
+        state.extra["best"].copy_(weights)
+        state.extra["best_score"].fill_(score)

@@ -68,43 +68,6 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         check.check_label_columns(str(nodes_path), len(label), options, problems)
     columns.check_edge_columns(edges_path, edges, problems)
     problems.stop()
-    has_split = "split" in nodes
-
-    def rows() -> Iterator[Rows]:
-        classes, parts = set[int](), set[int]()
-        for batch in _batches(nodes_path):
-            x = columns.features(batch, features, problems)
-            y = labels(batch, label, options, problems)
-            codes = columns.codes(batch, problems)
-            problems.stop()
-            assert x is not None
-            assert y is not None
-            raw = _raw(batch, num_nodes=len(y), codes=codes, columns=features, first=batch.first)
-            check.check_features(raw, x, problems)
-            check.check_unlabelled(raw, y, problems)
-            if options.task == "multiclass":
-                check.check_range(raw, y, num_classes, problems)
-                classes.update(np.unique(y[y >= 0]).tolist())
-            problems.stop()
-            parts.update([] if codes is None else np.unique(codes).tolist())
-            yield x, y, {} if codes is None else {"public": codes}
-        if options.task == "multiclass":
-            check.check_distinct(str(nodes_path), len(classes), problems)
-        if has_split:
-            check.check_parts(str(nodes_path), parts, problems)
-        problems.stop()
-
-    def ends() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for batch in _batches(edges_path):
-            source, target = columns.ends(batch, None, num_nodes, problems)
-            problems.stop()
-            assert source is not None
-            assert target is not None
-            raw = _raw(batch, num_nodes=num_nodes, first_edge=batch.first)
-            check.check_edges(raw, source, target, options, problems)
-            problems.stop()
-            yield source, target
-
     return Pieces(
         header=Header(
             name=name,
@@ -114,11 +77,55 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
             expected_edges=(1 if options.directed else 2) * pq.read_metadata(edges_path).num_rows,
             task=options.task,
             directed=options.directed,
-            splits=("public",) if has_split else (),
+            splits=("public",) if "split" in nodes else (),
         ),
-        nodes=rows,
-        edges=ends,
+        nodes=lambda: _rows(nodes_path, features, label, options, problems),
+        edges=lambda: _edges(edges_path, num_nodes, options, problems),
     )
+
+
+def _rows(
+    path: Path, features: list[str], label: list[str], options: Options, problems: Problems
+) -> Iterator[Rows]:
+    """Features, labels and parts of the nodes, batch by batch; what only all nodes can tell comes last."""
+    classes, parts = set[int](), set[int]()
+    codes: np.ndarray | None = None
+    for batch in _batches(path):
+        x = columns.features(batch, features, problems)
+        y = labels(batch, label, options, problems)
+        codes = columns.codes(batch, problems)
+        problems.stop()
+        assert x is not None
+        assert y is not None
+        raw = _raw(batch, num_nodes=len(y), codes=codes, columns=features, first=batch.first)
+        check.check_features(raw, x, problems)
+        check.check_unlabelled(raw, y, problems)
+        if options.task == "multiclass":
+            check.check_range(raw, y, options.stated_classes or 0, problems)
+            classes.update(np.unique(y[y >= 0]).tolist())
+        problems.stop()
+        parts.update([] if codes is None else np.unique(codes).tolist())
+        yield x, y, {} if codes is None else {"public": codes}
+    if options.task == "multiclass":
+        check.check_distinct(str(path), len(classes), problems)
+    if codes is not None:
+        check.check_parts(str(path), parts, problems)
+    problems.stop()
+
+
+def _edges(
+    path: Path, num_nodes: int, options: Options, problems: Problems
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The two ends of the edges, batch by batch."""
+    for batch in _batches(path):
+        source, target = columns.ends(batch, None, num_nodes, problems)
+        problems.stop()
+        assert source is not None
+        assert target is not None
+        raw = _raw(batch, num_nodes=num_nodes, first_edge=batch.first)
+        check.check_edges(raw, source, target, options, problems)
+        problems.stop()
+        yield source, target
 
 
 def problems_of(folder: Path) -> list[str]:

@@ -1,0 +1,74 @@
+"""graph.yaml and the file of a folder that holds the graph."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dpgnn.data.custom.options import (
+    FORMATS,
+    Options,
+    caveats_of,
+    graph_file,
+    read_options,
+    regular,
+)
+from dpgnn.data.custom.read import READERS
+
+
+def test_a_folder_without_a_file_of_options_has_the_defaults(tmp_path: Path) -> None:
+    assert read_options(tmp_path) == Options()
+    assert Options().stated_classes is None
+
+
+def test_options_are_read_and_classes_are_counted_from_their_names(tmp_path: Path) -> None:
+    (tmp_path / "graph.yaml").write_text("classes: [a, b, c]\ndirected: true\n")
+    found = read_options(tmp_path)
+    assert found == Options(classes=("a", "b", "c"), directed=True)
+    assert found.stated_classes == 3
+    assert caveats_of(tmp_path) == ()
+
+
+def test_classes_that_are_counted_from_labels_carry_a_caveat(tmp_path: Path) -> None:
+    assert caveats_of(tmp_path) == ("preprocessing",)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"num_classes": 1},
+        {"num_classes": 1_000_001},
+        {"classes": ("a", "a")},
+        {"classes": ("a", "b"), "num_classes": 3},
+        {"task": "regression"},
+    ],
+)
+def test_impossible_options_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"({next(iter(wrong))}|num_classes).*got|unknown task"):
+        Options(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_format_is_the_one_file_that_is_there(tmp_path: Path) -> None:
+    assert tuple(READERS) == FORMATS
+    with pytest.raises(ValueError, match=r"must hold one of .*, got 'none'"):
+        graph_file(tmp_path)
+    for name in FORMATS:
+        (tmp_path / name).touch()
+        assert graph_file(tmp_path) == tmp_path / name
+        (tmp_path / name).unlink()
+    (tmp_path / "graph.npz").touch()
+    (tmp_path / "graph.pt").touch()
+    with pytest.raises(ValueError, match=r"graph\.npz"):
+        graph_file(tmp_path)
+
+
+def test_only_files_are_regular(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    assert regular(tmp_path / "file") == tmp_path / "file"
+    assert regular(tmp_path / "missing") == tmp_path / "missing"
+    for path, kind in ((tmp_path, "folder"), (tmp_path / "pipe", "named pipe")):
+        with pytest.raises(ValueError, match=f"be a regular file, got 'a {kind}'"):
+            regular(path)
