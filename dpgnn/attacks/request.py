@@ -129,28 +129,21 @@ class AttackRequest:
     @cached_property
     def held_out(self) -> tuple[FittedRun, linkteller.Pairs]:
         """The entry fitted without some edges, with the edges that the coins decided on."""
-        graph, pairs = self._held_out_graph()
-        return self.refitted(graph), pairs
+        return self.without_edges()
 
-    @property
-    def held_out_unfitted(self) -> tuple[FittedRun, linkteller.Pairs]:
-        """The same without weights, for attacks on what is released before anything is fitted."""
-        graph, pairs = self._held_out_graph()
-        return self.refitted(graph, fit=False), pairs
-
-    def _held_out_graph(self) -> tuple[Graph, linkteller.Pairs]:
-        return linkteller.hold_out(self.graph, self.sizes.num_pairs, rng=self.rng("held-out"))
+    def without_edges(self, *, fit: bool = True) -> tuple[FittedRun, linkteller.Pairs]:
+        """The same made anew; without a fit for attacks on what is released before anything is fitted."""
+        graph, pairs = linkteller.hold_out(
+            self.graph, self.sizes.num_pairs, rng=self.rng("held-out")
+        )
+        streams = dataclasses.replace(self.streams, axes={**self.axes, "attack": "held-out"})
+        prepared = prepared_for(self.entry, graph, self.split, streams)
+        return self._target(graph, prepared, None if fit else {}, streams), pairs
 
     @property
     def unfitted(self) -> FittedRun:
         """The run's plan and draws without a model, for attacks that read none."""
         return self._target(self.graph, self.prepared, {}, self.streams)
-
-    def refitted(self, graph: Graph, *, fit: bool = True) -> FittedRun:
-        """The entry fitted on another graph of the same nodes, with draws of its own."""
-        streams = dataclasses.replace(self.streams, axes={**self.axes, "attack": "held-out"})
-        prepared = prepared_for(self.entry, graph, self.split, streams)
-        return self._target(graph, prepared, None if fit else {}, streams)
 
     def _target(
         self, graph: Graph, prepared: Prepared | None, state: Any, streams: Streams
@@ -251,7 +244,7 @@ def _noise_free_layer(request: AttackRequest) -> Results:
 def _released_state(request: AttackRequest) -> Results:
     # a perturbed graph is released before anything is fitted
     rows = methods.get(request.entry.method).leaks.noisy_rows
-    target, pairs = request.held_out_unfitted if rows is None else request.held_out
+    target, pairs = request.without_edges(fit=False) if rows is None else request.held_out
     result = released_state.attack(
         target, pairs, level=request.sizes.level, rng=request.rng("released-state", paired=False)
     )

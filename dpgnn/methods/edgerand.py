@@ -27,15 +27,12 @@ from dpgnn.methods.shared.noisy_graph_plan import (
     response_mechanism,
     truthful,
 )
-from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES
+from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES, symmetric_edges
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.releases import Release
 
 MECHANISM = "edges"
@@ -104,13 +101,6 @@ def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
     )
 
 
-def noisy_edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:
-    """The perturbed adjacency of a run's plan on given streams."""
-    from dpgnn.methods.shared.undirected import symmetric_adjacency
-
-    return symmetric_adjacency(_noisy_pairs(graph, run.plan, streams), graph.num_nodes)
-
-
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, on the perturbed graph."""
     from dpgnn.methods.shared.aggregate_answers import answer
@@ -136,7 +126,7 @@ METHOD = Method(
     fit=fit,
     predict=predict,
     queries=GCN_QUERIES,
-    leaks=Leaks(noisy_edges=noisy_edges),
+    leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,
     example={"gcn": {"training": {"num_epochs": 5}}},
     citation="wu2022linkteller",

@@ -10,7 +10,7 @@ import numpy as np
 from dpgnn.methods.caribou.options import CaribouConfig, is_released_code
 from dpgnn.methods.queries import Leaks, Queries, at_node_level
 from dpgnn.methods.shared import aggregate, aggregate_queries
-from dpgnn.methods.shared.layers import Features, Joined, Layers, RowWise, Spread, Step, Sum
+from dpgnn.methods.shared.layers import Features, Layers, RowWise, Spread, Step, Sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,10 +60,10 @@ def layers(run: FittedRun) -> Layers:
         if released and config.noise_free_layer:
             value = mixed(value)
     channels: tuple[Step, ...] = (value,) if released else (first, value)
-    head = aggregate_queries.head_layer(
-        run, graph, [first.rows.shape[1]] * len(channels), private_head=_private_head(entry)
+    logits = aggregate_queries.head_on(
+        run, graph, channels, first.rows.shape[1], private_head=_private_head(entry)
     )
-    return Layers(logits=RowWise(source=Joined(sources=channels), layer=head), operator=operator)
+    return Layers(logits=logits, operator=operator)
 
 
 def _end_of_hop(

@@ -9,7 +9,7 @@ import numpy as np
 from dpgnn.methods.queries import Leaks, Queries, at_node_level
 from dpgnn.methods.shared import aggregate_queries
 from dpgnn.methods.shared.aggregate import unit_rows
-from dpgnn.methods.shared.layers import Joined, Layers, RowMap, RowWise, Spread, Step
+from dpgnn.methods.shared.layers import Layers, RowMap, RowWise, Spread, Step
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -52,13 +52,10 @@ def layers(run: FittedRun) -> Layers:
         noise = aggregate_queries.run_noise(run, hop, first.rows.shape)
         hop_layer = _end_of_hop(noise)
         states.append(RowWise(source=Spread(source=states[-1]), layer=hop_layer, exact=True))
-    head = aggregate_queries.head_layer(
-        run, graph, [first.rows.shape[1]] * len(states), private_head=at_node_level(run.entry)
+    logits = aggregate_queries.head_on(
+        run, graph, tuple(states), first.rows.shape[1], private_head=at_node_level(run.entry)
     )
-    return Layers(
-        logits=RowWise(source=Joined(sources=tuple(states)), layer=head),
-        operator=_read_edges(run, graph, run.prepared),
-    )
+    return Layers(logits=logits, operator=_read_edges(run, graph, run.prepared))
 
 
 def _end_of_hop(noise: np.ndarray | None) -> RowMap:

@@ -140,7 +140,7 @@ def fit(
 
     Guarantee: edges enter through the planned mechanisms alone.
     """
-    from dpgnn.methods.pertgraph.network import network_of
+    from dpgnn.methods.pertgraph.network import SumSage
     from dpgnn.methods.shared.graph_training import as_operator, train_on
     from dpgnn.models.inputs import as_input
 
@@ -150,7 +150,7 @@ def fit(
     adjacency = _perturbed(entry, graph, plan, context)
     operator, x = as_operator(adjacency), as_input(graph.x)
     generator = context.streams.torch("weights")
-    model = network_of(config, graph, dropout=config.head.dropout, generator=generator)
+    model = SumSage(config, graph, dropout=config.head.dropout, generator=generator)
     return train_on(
         model,
         lambda masks: model(x, operator, masks),

@@ -26,31 +26,21 @@ class SumSage(nn.Module):
     """Base stack, sums over neighbours with a root weight and normalised rows, head stack.
 
     Args:
-        num_features: columns of x.
-        hidden: width of all hidden layers.
-        base_layers, num_hops, head_layers: layers of the three parts.
-        num_classes: outputs.
-        batch_norm, dropout, generator: as for `head_model.Stack`.
+        config: a `PertGraphConfig`: widths and layers of the three parts.
+        graph: gives the numbers of features and classes.
+        dropout, generator: as for `head_model.Stack`.
 
     Source: Hamilton et al. (2017), arXiv:1706.02216; as SAGE-EDP in Sajadmanesh et al. (2023).
     """
 
     def __init__(
-        self,
-        num_features: int,
-        hidden: int,
-        *,
-        base_layers: int,
-        num_hops: int,
-        head_layers: int,
-        num_classes: int,
-        batch_norm: bool,
-        dropout: float,
-        generator: torch.Generator,
+        self, config: Any, graph: Graph, *, dropout: float, generator: torch.Generator
     ) -> None:
         super().__init__()
+        head, hidden, num_hops = config.head, config.head.hidden, config.num_hops
+        batch_norm = head.batch_norm
         self.base = Stack(
-            [num_features, *[hidden] * base_layers],
+            [graph.num_features, *[hidden] * head.encoder_layers],
             batch_norm=batch_norm, dropout=dropout, generator=generator,
         )  # fmt: skip
         self.own = nn.ModuleList(uniform_linear(hidden, hidden, generator) for _ in range(num_hops))
@@ -61,7 +51,7 @@ class SumSage(nn.Module):
             batch_norm_or_nothing(hidden, batch_norm) for _ in range(num_hops + 1)
         )
         self.head = Stack(
-            [hidden] * head_layers + [num_classes],
+            [hidden] * head.head_layers + [graph.num_classes],
             batch_norm=batch_norm, dropout=dropout, generator=generator,
         )  # fmt: skip
         self.dropout = Dropout(dropout)
@@ -78,24 +68,3 @@ class SumSage(nn.Module):
     def between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
         """What stands before hop `index` + 1: normalisation, dropout, SELU."""
         return F.selu(self.dropout(self.norms[index](h), masks))
-
-
-def network_of(config: Any, graph: Graph, *, dropout: float, generator: torch.Generator) -> SumSage:
-    """PertGraph's network for a graph.
-
-    Args:
-        config: a `PertGraphConfig`.
-        graph: gives the sizes.
-        dropout, generator: as for `SumSage`.
-    """
-    return SumSage(
-        graph.num_features,
-        config.head.hidden,
-        base_layers=config.head.encoder_layers,
-        num_hops=config.num_hops,
-        head_layers=config.head.head_layers,
-        num_classes=graph.num_classes,
-        batch_norm=config.head.batch_norm,
-        dropout=dropout,
-        generator=generator,
-    )

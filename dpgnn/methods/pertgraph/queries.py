@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def _model(run: FittedRun, graph: Graph) -> Any:
     import torch
 
-    from dpgnn.methods.pertgraph.network import network_of
+    from dpgnn.methods.pertgraph.network import SumSage
 
-    model = network_of(run.entry.options, graph, dropout=0.0, generator=torch.Generator())
+    model = SumSage(run.entry.options, graph, dropout=0.0, generator=torch.Generator())
     model.load_state_dict(noisy_graph_queries.weights_of(run))
     return model.eval()
 

@@ -15,7 +15,7 @@ from dpgnn.methods.queries import AGGREGATE, FittedRun, NoiseIn, at_node_level
 from dpgnn.methods.shared.aggregate import Draw, unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.layers import Features, RowMap
+from dpgnn.methods.shared.layers import Features, Joined, RowMap, RowWise, Step
 from dpgnn.methods.shared.undirected import adjacency_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,14 @@ def head_logits(
     widths = [channel.shape[1] for channel in channels]
     head = head_layer(run, graph, widths, private_head=private_head)
     return torch.from_numpy(head(np.arange(graph.num_nodes), np.concatenate(channels, axis=1)))
+
+
+def head_on(
+    run: FittedRun, graph: Graph, channels: tuple[Step, ...], width: int, *, private_head: bool
+) -> RowWise:
+    """The head in float64 on channels of one width."""
+    head = head_layer(run, graph, [width] * len(channels), private_head=private_head)
+    return RowWise(source=Joined(sources=channels), layer=head)
 
 
 def _encoder(run: FittedRun, graph: Graph) -> RowMap:

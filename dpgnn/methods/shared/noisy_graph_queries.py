@@ -10,8 +10,13 @@ from dpgnn.methods.shared.aggregate_queries import noise_in_answers
 from dpgnn.methods.shared.layers import Layers, normalized_features, relu_convolutions
 
 if TYPE_CHECKING:
+    import numpy as np
     import scipy.sparse as sp
     from torch import Tensor
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.core.randomness import Streams
+    from dpgnn.data.graph import Graph
 
 
 def queries(
@@ -19,6 +24,19 @@ def queries(
 ) -> Queries:
     """Queries of any model on a perturbed graph."""
     return Queries(noise=noise_in_answers, answer=answer, covered=True, layers=layers)
+
+
+def symmetric_edges(
+    noisy_pairs: Callable[[Graph, Plan, Streams], np.ndarray],
+) -> Callable[[FittedRun, Graph, Streams], sp.csr_array]:
+    """`Leaks.noisy_edges` of a method that perturbs undirected pairs."""
+
+    def edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:
+        from dpgnn.methods.shared.undirected import symmetric_adjacency
+
+        return symmetric_adjacency(noisy_pairs(graph, run.plan, streams), graph.num_nodes)
+
+    return edges
 
 
 def edges_of(run: FittedRun, query: Query) -> sp.csr_array:
