@@ -80,7 +80,7 @@ def max_steps(
 
     Args:
         event: one step.
-        target_epsilon: > 0.
+        target_epsilon: > 0; math.inf allows `limit`.
         delta: in (0, 1).
         relation: the relation of the guarantee.
         accountant: which accountant decides.
@@ -93,8 +93,10 @@ def max_steps(
     Raises:
         ValueError: one step is too much already; says what it costs.
     """
-    _require_target(target_epsilon, delta)
     checks.at_least("limit", limit, 1)
+    if target_epsilon == math.inf:
+        return limit
+    _require_target(target_epsilon, delta)
 
     def spent(count: int) -> float:
         steps: Event[R] = compose(event, count)

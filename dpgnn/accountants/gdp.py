@@ -22,6 +22,9 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.core import checks
 
+# a value that changes by so many times its noise is told for certain: its mu counts as infinite
+HOPELESS = 1e8
+
 
 def delta(epsilon: float, mu: float) -> float:
     """The exact delta of a mu-GDP mechanism: Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2).
@@ -120,12 +123,12 @@ def event_mu(event: Event[Any]) -> float | None:
         shift = (event.d_plus + event.d_minus) * event.clipping_norm
         if shift == 0 or event.sampling_probability == 0:
             return 0.0
-        if event.sampling_probability == 1 or event.noise_stddev == 0:
+        if event.sampling_probability == 1 or shift > HOPELESS * event.noise_stddev:
             return _ratio(shift, event.noise_stddev)
     if isinstance(event, FixedSizeRoots):
         shift = 2 * event.changed_roots * event.clipping_norm
         full = event.batch_size == event.population
-        if shift == 0 or full or event.noise_stddev == 0:
+        if shift == 0 or full or shift > HOPELESS * event.noise_stddev:
             return _ratio(shift, event.noise_stddev)
     return None
 
@@ -142,10 +145,10 @@ def total_mu(event: Event[Any]) -> float | None:
 
 
 def _ratio(sensitivity: float, noise_stddev: float) -> float:
-    """sensitivity / noise_stddev, where no noise on a changing value is infinite."""
+    """sensitivity / noise_stddev; infinite where hardly any noise is on a changing value."""
     if sensitivity == 0:
         return 0.0
-    return sensitivity / noise_stddev if noise_stddev > 0 else math.inf
+    return sensitivity / noise_stddev if sensitivity <= HOPELESS * noise_stddev else math.inf
 
 
 def _log_delta(epsilon: float, mu: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.core.checks import at_least, non_negative, open_probability, require
+from dpgnn.core.checks import at_least, non_negative, open_probability, positive, require
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
@@ -27,12 +27,15 @@ class Budget:
     """What a run may spend.
 
     Attributes:
-        epsilon: target, > 0; math.inf for a non-private run.
+        epsilon: target, > 0; math.inf for a non-private run, and where the noise is given.
         delta: in (0, 1); at most 1 / (10 * number of protected units) in a sound run.
+        noise_multiplier: None finds the noise for epsilon; a number is the noise of every stage, relative to
+            its sensitivity, and the plan's claim says what it costs.
     """
 
     epsilon: float
     delta: float
+    noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -40,11 +43,24 @@ class Budget:
             self.epsilon, "use inf for a non-private run",
         )  # fmt: skip
         open_probability("delta", self.delta)
+        if self.noise_multiplier is not None:
+            positive("noise_multiplier", self.noise_multiplier)
 
     @property
     def is_private(self) -> bool:
-        """Whether the budget is finite."""
-        return math.isfinite(self.epsilon)
+        """Whether the budget is finite, or the noise is given."""
+        return math.isfinite(self.epsilon) or self.noise_multiplier is not None
+
+    def require_target(self, method: str) -> None:
+        """Refuse given noise, for a plan whose stages share epsilon by a rule of their own.
+
+        Raises:
+            ValueError: the noise is given; names the method.
+        """
+        require(
+            self.noise_multiplier is None, f"{method}: noise_multiplier", "not be given",
+            self.noise_multiplier, "give target_epsilon; its stages share it",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

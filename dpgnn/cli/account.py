@@ -1,4 +1,4 @@
-"""`dpgnn account METHOD`: noise, steps or epsilon of a method, as published and as proved; needs no data."""
+"""`dpgnn account METHOD`: noise, steps or epsilon of a method by its own plan; needs no data."""
 
 from __future__ import annotations
 
@@ -8,32 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.answers import Answer, ComparisonRow
-    from dpgnn.accountants.cases import Case
+    from dpgnn.methods.base import Method
+    from dpgnn.run.account import Answer, ComparisonRow, Question
 
-METHODS = {
-    "dp_gnn": "subgraphs of bounded degree, noisy gradient descent",
-    "dp_mlp": "plain noisy gradient descent on nodes without edges",
-    "drw": "disjoint random walks, noisy gradient descent",
-    "dpar": "private personalised page-rank, then noisy gradient descent",
-    "caribou": "contractive noisy message passing",
-    "gap": "noisy aggregation over several hops",
-    "dpdgc": "one noisy release of the embedded adjacency",
-    "gaussian": "Gaussian releases of one sensitivity",
-}
-UNITS = ("node-features", "node-record", "node-bounded", "node", "edge")
-RELATIONS = ("add-remove", "replace-one", "null-one")
-_ROOT_METHODS = ("dp_gnn", "dp_mlp", "drw", "dpar")
+GAUSSIAN = "gaussian"
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add `account` to the command line."""
+    """Add `account` to the command line; flags that only one method has are read when it is known."""
     parser = subparsers.add_parser(
-        "account", help="noise, steps or epsilon of a method; needs no data"
-    )
-    methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
-    for method, help_text in METHODS.items():
-        _add_method(methods.add_parser(method, help=help_text), method)
+        "account", help="noise, steps or epsilon of a method; needs no data",
+        description="METHOD is a name of the table of methods, or gaussian; another name lists them all. "
+        "`dpgnn account METHOD --help` lists its flags.",
+    )  # fmt: skip
+    parser.add_argument("method", metavar="METHOD")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
     parser.set_defaults(func=main)
 
 
@@ -43,83 +32,112 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: too little or too much is given, or the target cannot be met.
     """
-    from dpgnn.accountants.answers import Question, answer, compare
-    from dpgnn.core import storage
+    from dpgnn import methods
+    from dpgnn.core.checks import one_of
+
+    if args.method == GAUSSIAN:
+        return _gaussian(args.words)
+    one_of("method", args.method, (*methods.TABLE, GAUSSIAN))
+    method = methods.get(args.method)
+    if not method.supports:
+        print(f"{method.title} reads its data without noise: it spends nothing and claims nothing")
+        return 0
+    return _answer(method, _parser(method).parse_args(args.words))
+
+
+def _parser(method: Method) -> argparse.ArgumentParser:
+    """The flags of one method: what every plan takes, and its own names for options."""
+    units = {pair.privacy_unit: None for pair in method.supports}
+    relations = {pair.relation: None for pair in method.supports}
+    parser = argparse.ArgumentParser(prog=f"dpgnn account {method.name}", description=method.title)
+    add = parser.add_argument
+    add("--mode", choices=[m for m in method.modes if m != "nonprivate"], default="sound")
+    add("--privacy-unit", choices=list(units), help=f"default {method.supports[0].privacy_unit}")
+    add("--relation", choices=list(relations), help=f"default {method.supports[0].relation}")
+    _add_numbers(parser)
+    if method.asked.steps:
+        add("--num-steps", type=int, help=f"number of {method.asked.counted}")
+    add("--num-train-nodes", type=int, help="training nodes; public")
+    add("--num-nodes", type=int, help="nodes; public (default: the training nodes)")
+    for flag, option in method.asked.flags.items():
+        add(f"--{flag}", metavar="VALUE", help=f"the option {option}")
+    add("--set", action="append", default=[], metavar="OPTION=VALUE", help="any other option")
+    add("--compare", action="store_true", help="paper, RDP and PLD side by side")
+    add("--out", type=Path, help="with --compare: draw epsilon against steps here (.png or .svg)")
+    return parser
+
+
+def _add_numbers(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--delta", type=float, required=True, help="failure probability of the guarantee")
+    add("--noise-multiplier", type=float, help="noise over the sensitivity, of every stage")
+    add("--target-epsilon", type=float, help="budget")
+    add("--json", action="store_true", help="JSON in place of the table")
+
+
+def _answer(method: Method, args: argparse.Namespace) -> int:
+    from dpgnn.core.storage import canonical_json
+    from dpgnn.run.account import answer, compare
 
     if args.out is not None and not args.compare:
         raise ValueError("--out must come with --compare, got --out alone")
-    case = case_of(args)
-    question = Question(
-        mode=args.mode,
-        delta=args.delta,
-        noise_multiplier=args.noise_multiplier,
-        num_steps=args.num_steps,
-        target_epsilon=args.target_epsilon,
-    )
-    found = answer(case, question)
+    question = question_of(method, args)
+    found = answer(question)
     rows: Sequence[ComparisonRow] = ()
     if args.compare:
-        rows = compare(case, found.noise_stddev, step_counts(found.num_steps), args.delta)
+        rows = compare(question, found, step_counts(found.num_steps))
         if args.out is not None:
-            draw(case, rows, args.out)
+            draw(method.title, method.asked.counted, rows, args.out)
+    values = as_dict(question, found, rows)
     if args.json:
-        print(storage.canonical_json(as_dict(case, args, found, rows)))
+        print(canonical_json(values))
     else:
-        print(as_text(case, args, found, rows))
+        print(as_text(question, values, rows, args.out))
     return 0
 
 
-def case_of(args: argparse.Namespace) -> Case:
-    """The case that the flags describe."""
-    from dpgnn.accountants import cases, cases_dpar
+def question_of(method: Method, args: argparse.Namespace) -> Question:
+    """The question that the flags ask.
 
-    method = args.method
-    if method == "dp_gnn":
-        return cases.dp_gnn(
-            num_train_nodes=args.num_train_nodes,
-            batch_size=args.batch_size,
-            max_degree=args.max_degree,
-            num_hops=args.num_hops,
-            unit=args.privacy_unit,
-            relation=args.relation,
-            degree_bound=args.degree_bound,
-            conversion=args.conversion,
-            wide_orders=args.wide_orders,
-        )
-    if method == "dp_mlp":
-        return cases.dp_mlp(
-            num_train_nodes=args.num_train_nodes,
-            batch_size=args.batch_size,
-            relation=args.relation,
-        )
-    if method == "drw":
-        return cases.drw(
-            num_train_nodes=args.num_train_nodes,
-            batch_size=args.batch_size,
-            walk_length=args.walk_length,
-            restarts=args.restarts,
-            num_walks=args.num_walks,
-            variant=args.variant,
-        )
-    if method == "dpar":
-        return cases_dpar.dpar(
-            num_train_nodes=args.num_train_nodes,
-            batch_size=args.batch_size,
-            subsample_rate=args.subsample_rate,
-            num_vectors=args.num_vectors,
-            num_selected=args.num_selected,
-            delta=args.delta,
-            selection=args.selection,
-            ranking_share=args.ranking_share,
-            column_cap=args.column_cap,
-        )
-    if method == "gaussian":
-        return cases.gaussian(
-            sensitivity=args.sensitivity, unit=args.privacy_unit, relation=args.relation
-        )
-    from dpgnn.cli.account_perturb import perturb_case
+    Raises:
+        ValueError: no number of nodes, a number that is none, or an option without a value.
+    """
+    from dpgnn.core.checks import at_least, require
+    from dpgnn.core.config import parse_yaml
+    from dpgnn.methods.base import Facts
+    from dpgnn.run.account import Question
 
-    return perturb_case(args)
+    options: dict[str, Any] = {}
+    for flag, option in method.asked.flags.items():
+        value = getattr(args, flag.replace("-", "_"))
+        if value is not None:
+            options[option] = parse_yaml(value, f"--{flag}")
+    for text in args.set:
+        option, equals, value = text.partition("=")
+        require(bool(equals), "--set", "have the form OPTION=VALUE", text)
+        options[option] = parse_yaml(value, f"--set {option}")
+    sizes = (args.num_train_nodes, args.num_nodes)
+    stated = sizes != (None, None)
+    require(stated, "--num-train-nodes or --num-nodes", "be given", "neither", "they are public")
+    num_train = args.num_train_nodes if args.num_train_nodes is not None else args.num_nodes
+    num_nodes = args.num_nodes if args.num_nodes is not None else num_train
+    at_least("--num-train-nodes", num_train, 1)
+    at_least("--num-nodes", num_nodes, num_train)
+    return Question(
+        method=method.name,
+        mode=args.mode,
+        privacy_unit=args.privacy_unit,
+        relation=args.relation,
+        options=options,
+        facts=Facts(
+            num_nodes=num_nodes, num_train=num_train, num_features=1, num_classes=2,
+            task="multiclass",
+        ),
+        delta=args.delta,
+        noise_multiplier=args.noise_multiplier,
+        num_steps=getattr(args, "num_steps", None),
+        target_epsilon=args.target_epsilon,
+    )  # fmt: skip
 
 
 def step_counts(num_steps: int, points: int = 12) -> list[int]:
@@ -127,38 +145,34 @@ def step_counts(num_steps: int, points: int = 12) -> list[int]:
     return sorted({max(1, round(num_steps * i / points)) for i in range(1, points + 1)})
 
 
-def units_words(case: Case) -> str:
-    """Which units delta is compared with; more of them would allow less."""
-    if case.method == "dpar":
-        return f"{case.num_units} (nodes before the subsample)"
-    if case.method in _ROOT_METHODS:
-        return (
-            f"{case.num_units} (only training nodes were counted; a graph with more asks for less)"
-        )
-    return "not counted (no number of nodes was asked); delta should be below 1/(10 units)"
-
-
-def as_dict(
-    case: Case, args: argparse.Namespace, found: Answer, rows: Sequence[ComparisonRow]
-) -> dict[str, Any]:
+def as_dict(question: Question, found: Answer, rows: Sequence[ComparisonRow]) -> dict[str, Any]:
     """The answer as JSON-ready values."""
     from dataclasses import asdict
 
     from dpgnn.accountants.claims import in_words
 
+    shown = found.shown
     values: dict[str, Any] = {
-        "method": case.method,
-        "mode": args.mode,
-        "noise_multiplier": found.noise_multiplier,
-        "noise_stddev": found.noise_stddev,
-        "clipping_norm": 1.0 if case.method in _ROOT_METHODS else None,
-        "reference_sensitivity": case.reference_sensitivity,
+        "method": question.method,
+        "mode": question.mode,
+        "noise_multiplier": shown.details.get("noise_multiplier"),
+        "noise_stddev": shown.noise_stddev,
+        "clipping_norm": shown.clipping_norm,
         "num_steps": found.num_steps,
-        "epsilon": found.epsilon,
-        "delta": args.delta,
-        "target_epsilon": args.target_epsilon,
-        "delta_units": units_words(case),
-        "details": dict(case.details),
+        "epsilon": found.claims[0].epsilon,
+        "delta": question.delta,
+        "target_epsilon": question.target_epsilon,
+        "delta_units": f"{question.facts.num_nodes} nodes",
+        "mechanisms": [
+            {
+                "name": mechanism.name,
+                "noise_stddev": mechanism.noise_stddev,
+                "sensitivity": mechanism.sensitivity,
+                "num_steps": mechanism.num_steps,
+                "details": dict(mechanism.details),
+            }
+            for mechanism in found.plan.mechanisms
+        ],
         "claims": [claim.to_dict() for claim in found.claims],
         "in_words": [in_words(claim) for claim in found.claims],
     }
@@ -170,43 +184,44 @@ def as_dict(
 
 
 def as_text(
-    case: Case, args: argparse.Namespace, found: Answer, rows: Sequence[ComparisonRow]
+    question: Question, values: dict[str, Any], rows: Sequence[ComparisonRow], out: Path | None
 ) -> str:
-    """The answer as a table for a reader."""
-    from dpgnn.accountants.claims import in_words
+    """The answer as a table for a reader; its first line names the mode."""
+    from dpgnn import methods
 
-    unit = " (in clipping norms)" if case.method in _ROOT_METHODS else ""
-    table = [
-        ("method", f"{case.method}, {args.mode}"),
-        ("noise multiplier", f"{found.noise_multiplier:.6g}"),
-        ("noise stddev", f"{found.noise_stddev:.6g}{unit}"),
-        (case.counted, str(found.num_steps)),
-        ("epsilon", f"{found.epsilon:.6g}"),
-        ("delta", f"{args.delta:.6g}"),
-        ("delta's units", units_words(case)),
-        *((name.replace("_", " "), f"{value}") for name, value in case.details.items()),
+    counted = methods.get(question.method).asked.counted
+    table = [("method", f"{question.method}, {question.mode}")]
+    for mechanism in values["mechanisms"]:
+        words = f"noise stddev {mechanism['noise_stddev']:.6g}"
+        multiplier = mechanism["details"].get("noise_multiplier")
+        if multiplier is not None:
+            words += f", {multiplier:.6g} times the sensitivity"
+        steps = mechanism["num_steps"]
+        table.append((mechanism["name"], words + (f", {steps} steps" if steps > 1 else "")))
+    table += [
+        (counted, str(values["num_steps"])),
+        ("epsilon", f"{values['epsilon']:.6g}"),
+        ("delta", f"{question.delta:.6g} (compared with {values['delta_units']})"),
     ]
-    if found.steps_within_target is not None:
-        name = f"{case.counted} within epsilon {args.target_epsilon:g}"
-        table.append((name, str(found.steps_within_target)))
+    if "steps_within_target" in values:
+        name = f"sound {counted} within epsilon {question.target_epsilon:g}"
+        table.append((name, str(values["steps_within_target"])))
     width = max(len(name) for name, _ in table)
     lines = [f"{name:<{width}}  {value}" for name, value in table]
-    for claim in found.claims:
-        lines += ["", in_words(claim)]
+    for words in values["in_words"]:
+        lines += ["", words]
     if rows:
-        lines += ["", f"{case.counted:>9} {'paper':>10} {'RDP':>10} {'PLD':>10}   (epsilon)"]
+        lines += ["", f"{counted:>9} {'paper':>10} {'RDP':>10} {'PLD':>10}   (epsilon)"]
         lines += [
             f"{row.num_steps:>9} {row.paper:>10.4f} {row.rdp:>10.4f} {row.pld:>10.4f}"
             for row in rows
         ]
-    if rows and args.out is None:
-        lines.append("(--out FILE.png or FILE.svg draws these curves)")
-    elif rows:
-        lines.append(f"drawn in {args.out}")
+        drawn = f"drawn in {out}"
+        lines.append("(--out FILE.png or FILE.svg draws these curves)" if out is None else drawn)
     return "\n".join(lines)
 
 
-def draw(case: Case, rows: Sequence[ComparisonRow], path: Path) -> None:
+def draw(title: str, counted: str, rows: Sequence[ComparisonRow], path: Path) -> None:
     """Draw epsilon against steps, one line per accountant, as PNG or SVG; written atomically.
 
     Raises:
@@ -231,9 +246,9 @@ def draw(case: Case, rows: Sequence[ComparisonRow], path: Path) -> None:
     )
     for name, values, style in series:
         axes.plot(steps, values, style, label=name, markersize=4)
-    axes.set_xlabel(case.counted)
+    axes.set_xlabel(counted)
     axes.set_ylabel("epsilon")
-    axes.set_title(case.method)
+    axes.set_title(title)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
@@ -245,71 +260,40 @@ def draw(case: Case, rows: Sequence[ComparisonRow], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _add_method(parser: argparse.ArgumentParser, method: str) -> None:
-    """The flags of one method."""
-    add = parser.add_argument
-    add("--mode", choices=("published", "sound"), default="published")
-    add("--delta", type=float, required=True, help="failure probability of the guarantee")
-    add("--noise-multiplier", type=float, help="noise over the reference sensitivity")
-    steps = "hops or releases" if method not in _ROOT_METHODS else "optimiser steps"
-    add("--num-steps", type=int, help=f"number of {steps}; two of noise, steps, target are given")
-    add("--target-epsilon", type=float, help="budget")
-    add("--compare", action="store_true", help="paper, RDP and PLD side by side")
-    add("--out", type=Path, help="with --compare: draw epsilon against steps here (.png or .svg)")
-    add("--json", action="store_true", help="JSON in place of the table")
-    if method in _ROOT_METHODS:
-        add("--num-train-nodes", type=int, required=True, help="roots; public")
-        add("--batch-size", type=int, required=True, help="roots per step (mean, in sound mode)")
-    if method == "dp_gnn":
-        add("--max-degree", type=int, required=True, help="K, degree bound of the sampler")
-        add("--num-hops", type=int, required=True, help="r, depth of a subgraph")
-        add("--conversion", choices=("improved", "mironov"), default="improved")
-        add("--wide-orders", action="store_true", help="orders 1.01..512 in place of 1.1..9.9")
-        _add_notion(parser, ("node-features", "node-record", "node-bounded"), "node-record")
-    elif method == "dp_mlp":
-        add("--relation", choices=RELATIONS, default="add-remove")
-    elif method == "drw":
-        add("--walk-length", type=int, required=True, help="L, edges of a walk")
-        add("--restarts", type=int, default=1, help="R, walks per subgraph")
-        add("--num-walks", type=int, help="M of the drawn partition (default: M_min)")
-        add("--variant", choices=("basic", "forward-difference"), default="basic")
-    elif method == "dpar":
-        add("--subsample-rate", type=float, default=1.0, help="q' of the outer subsample")
-        add("--num-vectors", type=int, default=70, help="M, personalised vectors")
-        add("--num-selected", type=int, default=2, help="K, entries kept per vector")
-        add("--selection", choices=("em", "gm"), default="em", help="Gumbel or Gaussian noise")
-        add("--ranking-share", type=float, default=0.5, help="share of the budget for the vectors")
-        add("--column-cap", type=int, default=2, help="s, entries kept per column (sound)")
+def _gaussian(words: Sequence[str]) -> int:
+    """Gaussian releases of one sensitivity: exact, in closed form."""
+    import math
+
+    from dpgnn.accountants import gdp
+    from dpgnn.core.checks import at_least, positive, require
+    from dpgnn.core.storage import canonical_json
+
+    parser = argparse.ArgumentParser(prog=f"dpgnn account {GAUSSIAN}")
+    _add_numbers(parser)
+    parser.add_argument("--num-steps", type=int, default=1, help="releases")
+    parser.add_argument("--sensitivity", type=float, default=1.0, help="L2 change of one release")
+    args = parser.parse_args(words)
+    at_least("--num-steps", args.num_steps, 1)
+    positive("--sensitivity", args.sensitivity)
+    noise, target = args.noise_multiplier, args.target_epsilon
+    one = (noise is None) != (target is None)
+    require(
+        one, "--noise-multiplier, --target-epsilon", "be given, one of the two", (noise, target)
+    )
+    if noise is None:
+        positive("--target-epsilon", target)
+        noise = math.sqrt(args.num_steps) / gdp.mu(target, args.delta)
+    positive("--noise-multiplier", noise)
+    values = {
+        "method": GAUSSIAN,
+        "noise_multiplier": noise,
+        "noise_stddev": noise * args.sensitivity,
+        "num_steps": args.num_steps,
+        "epsilon": gdp.epsilon(math.sqrt(args.num_steps) / noise, args.delta),
+        "delta": args.delta,
+    }
+    if args.json:
+        print(canonical_json(values))
     else:
-        default = 1.0 if method == "gaussian" else None
-        told = "" if method == "gaussian" else "; 1 in published mode, to be given in sound mode"
-        add("--sensitivity", type=float, default=default, help=f"L2 change of one release{told}")
-        unit, relation = ("node", "replace-one") if method == "gaussian" else ("edge", "add-remove")
-        _add_notion(parser, UNITS, unit, relation)
-        if method != "gaussian":
-            what = "the embedding" if method == "dpdgc" else "encoder and head"
-            _add_training(parser, "training", what)
-    if method == "dpdgc":
-        _add_training(parser, "head", "the head, at node level")
-    if method == "caribou":
-        add("--contraction", type=float, required=True, help="c in [0, 1]")
-
-
-def _add_training(parser: argparse.ArgumentParser, name: str, what: str) -> None:
-    """The flags of one private training that is composed with the releases."""
-    noise = f"noise of {what} over its sensitivity C (d+ + d-), as a plan's noise_multiplier"
-    parser.add_argument(f"--{name}-noise", type=float, help=noise)
-    parser.add_argument(f"--{name}-steps", type=int, help="its steps")
-    parser.add_argument(f"--{name}-rate", type=float, help="its Poisson rate")
-
-
-def _add_notion(
-    parser: argparse.ArgumentParser,
-    units: Sequence[str],
-    unit: str,
-    relation: str = "add-remove",
-) -> None:
-    """Unit, relation and degree bound of the guarantee."""
-    parser.add_argument("--privacy-unit", choices=units, default=unit)
-    parser.add_argument("--relation", choices=RELATIONS, default=relation)
-    parser.add_argument("--degree-bound", type=int, help="D, for node-bounded")
+        print("\n".join(f"{name.replace('_', ' '):<17} {value}" for name, value in values.items()))
+    return 0

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from dpgnn.methods.releases import Release
 
 __all__ = [
-    "MODES", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance", "Prediction",
-    "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan",
+    "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
+    "Prediction", "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan",
 ]  # fmt: skip
 
 
@@ -151,6 +151,25 @@ class Degrees:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How `dpgnn account` asks a method; without it every option is given by `--set`.
+
+    Attributes:
+        steps: option that holds the number of steps, hops or releases; "" where there is none.
+        counted: what it counts, in the plural.
+        flags: flag of the command line -> option.
+        published: options of the paper's own accounting, where the default is another.
+        structure: facts that a published plan measures on a graph -> value where no graph is at hand.
+    """
+
+    steps: str = ""
+    counted: str = "releases"
+    flags: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, Any] = field(default_factory=dict)
+    structure: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """One method of the table; see `docs/add_a_method.md`.
 
@@ -179,6 +198,7 @@ class Method:
             (of an audit) is made from that graph's facts.
         state: what a claim releases -> names (patterns) of tensors that a fit may leave beside weights, noisy
             states and logits, see `run.method_checks.STATE`.
+        asked: how `dpgnn account` asks it.
         queries: how a fitted model answers about other features or graphs; None refuses every query.
         leaks: what attacks made for one kind of release need; what is not stated is not attacked.
         citation: BibTeX key in data/papers/methods.bib; None for textbook baselines.
@@ -203,6 +223,7 @@ class Method:
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: Asked = Asked()
     queries: Queries | None = None
     leaks: Leaks = Leaks()
     citation: str | None = None

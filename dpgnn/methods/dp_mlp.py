@@ -15,6 +15,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least
 from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Entry,
     Facts,
@@ -192,6 +193,11 @@ METHOD = Method(
     ),
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="training.num_steps",
+        counted="steps",
+        flags={"batch-size": "training.expected_batch_size"},
+    ),
     predict=predict,
     queries=Queries(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},

@@ -18,6 +18,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of
 from dpgnn.methods import dp_mlp
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Entry,
     Facts,
@@ -124,6 +125,11 @@ METHOD = Method(
     supports=dp_mlp.METHOD.supports,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="mlp.training.num_steps",
+        counted="steps",
+        flags={"batch-size": "mlp.training.expected_batch_size"},
+    ),
     predict=predict,
     queries=Queries(disjoint=True),
     example={"mlp": dp_mlp.METHOD.example},

@@ -10,6 +10,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import open_probability
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Entry,
     Facts,
@@ -124,6 +125,7 @@ METHOD = Method(
     supports=(Support(privacy_unit="edge", relation="add-remove"),),
     plan=plan,
     fit=fit,
+    asked=Asked(flags={"count-share": "count_share"}),
     predict=predict,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),

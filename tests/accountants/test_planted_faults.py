@@ -92,7 +92,8 @@ FAULTS = {
     "r off by one": Fault(
         target=own_list, attribute="occurrence_bound",
         plant=lambda real: lambda max_degree, num_hops: real(max_degree, num_hops - 1),
-        module="test_answers", test="test_the_published_steps_of_the_first_row_are_668",
+        module="../run/test_account",
+        test="test_the_sound_claim_is_about_the_same_noise_and_the_same_steps",
     ),
 }  # fmt: skip
 

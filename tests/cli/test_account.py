@@ -1,10 +1,11 @@
-"""`dpgnn account`: the issue's example, sound mode, comparison and figure, errors in one line."""
+"""`dpgnn account`: what it prints, comparison and figure, errors in one line."""
 
 import json
 import re
 
 import pytest
 
+from dpgnn import methods
 from dpgnn.__main__ import main
 
 EXAMPLE = [
@@ -37,7 +38,7 @@ def test_sound_mode_claims_the_same_noise_and_steps(capsys):
 
 
 def test_a_table_for_readers_is_the_default(capsys):
-    text = run(capsys, *EXAMPLE)
+    text = run(capsys, *EXAMPLE, "--mode", "published")
     assert re.search(r"^steps +668$", text, flags=re.MULTILINE)
     assert re.search(r"^epsilon +11\.99$", text, flags=re.MULTILINE)
     assert "not proved here" in text
@@ -60,28 +61,65 @@ def test_comparison_prints_three_columns_and_draws(capsys, tmp_path):
 
 OTHERS = {
     "dp_mlp": "--num-train-nodes 90941 --batch-size 10000 --noise-multiplier 1 --target-epsilon 12",
+    "dp_mlp_smooth": "--num-train-nodes 9094 --batch-size 1000 --num-steps 30 --target-epsilon 12",
     "drw": "--num-train-nodes 90941 --batch-size 20000 --walk-length 1 --noise-multiplier 4 "
     "--num-steps 20",
+    "caribou": "--num-nodes 2708 --contraction 0.9 --num-steps 4 --target-epsilon 4",
+    "gap": "--num-nodes 2708 --num-train-nodes 1895 --num-steps 2 --target-epsilon 4 --max-degree 20 "
+    "--privacy-unit node-bounded --relation null-one --encoder-epochs 10 --head-epochs 10",
+}
+WITHOUT_COMPARISON = {
     "dpar": "--num-train-nodes 2000 --batch-size 60 --subsample-rate 0.09 --num-steps 100 "
     "--target-epsilon 2",
-    "caribou": "--contraction 0.9 --num-steps 4 --target-epsilon 4 --sensitivity 1.2728",
-    "gap": "--sensitivity 4.4722 --num-steps 2 --target-epsilon 4 --privacy-unit node-bounded "
-    "--relation null-one --degree-bound 20 --training-noise 3 --training-steps 40 --training-rate 0.1",
-    "dpdgc": "--sensitivity 1.4143 --num-steps 1 --target-epsilon 4 --training-noise 2 "
-    "--training-steps 40 --training-rate 0.1",
-    "gaussian": "--num-steps 3 --noise-multiplier 2",
+    "dpdgc": "--num-train-nodes 1895 --target-epsilon 4 --encoder-epochs 10",
+    "edgerand": "--num-nodes 2708 --target-epsilon 8",
+    "lapgraph": "--num-nodes 2708 --target-epsilon 8",
+    "pertgraph": "--num-nodes 2708 --target-epsilon 8",
 }
 
 
-@pytest.mark.parametrize("method", OTHERS)
+@pytest.mark.parametrize("method", [*OTHERS, *WITHOUT_COMPARISON])
 @pytest.mark.parametrize("mode", ["published", "sound"])
 def test_every_method_answers_in_both_modes(capsys, method, mode):
-    arguments = ["account", method, *OTHERS[method].split(), "--delta", "1e-6", "--mode", mode]
-    values = json.loads(run(capsys, *arguments, "--json", "--compare"))
-    assert values["method"] == method
+    words = (OTHERS | WITHOUT_COMPARISON)[method].split()
+    arguments = ["account", method, *words, "--delta", "1e-6", "--mode", mode]
+    compared = ["--compare"] if method in OTHERS else []
+    values = json.loads(run(capsys, *arguments, "--json", *compared))
+    assert (values["method"], values["mode"]) == (method, mode)
     assert values["epsilon"] > 0
     assert len(values["in_words"]) == len(values["claims"])
-    assert values["compare"][-1]["num_steps"] == values["num_steps"]
+    if compared:
+        assert values["compare"][-1]["num_steps"] == values["num_steps"]
+    assert run(capsys, *arguments).splitlines()[0].split() == ["method", f"{method},", mode]
+
+
+def test_every_method_of_the_table_can_be_asked(capsys):
+    asked = {"dp_gnn", *OTHERS, *WITHOUT_COMPARISON}
+    for method in set(methods.TABLE) - asked:
+        assert "spends nothing" in run(capsys, "account", method)
+    for method in ("gap", "gaussian"):
+        with pytest.raises(SystemExit) as stopped:
+            main(["account", method, "--help"])
+        assert stopped.value.code == 0
+        assert "--noise-multiplier" in capsys.readouterr().out
+
+
+def test_gaussian_releases_are_exact(capsys):
+    words = ["account", "gaussian", "--num-steps", "3", "--delta", "1e-6", "--json"]
+    values = json.loads(run(capsys, *words, "--target-epsilon", "2", "--sensitivity", "5"))
+    assert values["epsilon"] == pytest.approx(2.0)
+    assert values["noise_stddev"] == pytest.approx(5 * values["noise_multiplier"])
+    again = json.loads(run(capsys, *words, "--noise-multiplier", repr(values["noise_multiplier"])))
+    assert again["epsilon"] == pytest.approx(2.0)
+
+
+def test_sound_is_the_default_and_any_option_can_be_set(capsys):
+    values = json.loads(run(capsys, *EXAMPLE, "--json"))
+    assert values["mode"] == "sound"
+    words = ["account", "gap", "--num-nodes", "100", "--target-epsilon", "1", "--delta", "1e-5"]
+    two = json.loads(run(capsys, *words, "--num-steps", "2", "--json"))
+    same = json.loads(run(capsys, *words, "--num-steps", "2", "--set", "head.hidden=8", "--json"))
+    assert two["noise_stddev"] == same["noise_stddev"]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +128,14 @@ def test_every_method_answers_in_both_modes(capsys, method, mode):
         (EXAMPLE[:-2], "two of the three"),
         ([*EXAMPLE, "--out", "x.png"], "--out must come with --compare"),
         ([*EXAMPLE, "--compare", "--out", "x.gif"], "out must end in .png or .svg"),
-        ([*EXAMPLE, "--privacy-unit", "node-bounded"], "promises nothing for node-bounded"),
-        (["account", "gap", "--num-steps", "2", "--noise-multiplier", "1", "--delta", "1e-5",
-          "--training-noise", "1"], "add --training-steps, --training-rate"),
+        ([*EXAMPLE, "--privacy-unit", "node-bounded"], "degree_bound must be declared"),
+        (["account", "gap", "--num-steps", "2", "--noise-multiplier", "1", "--delta", "1e-5"],
+         "--num-train-nodes or --num-nodes must be given"),
+        (["account", "gapp", "--delta", "1e-5"], "unknown method 'gapp'"),
+        ([*EXAMPLE[:-2], "--target-epsilon", "-1"], "target_epsilon must be > 0"),
+        ([*EXAMPLE, "--set", "max_degree"], "--set must have the form OPTION=VALUE"),
+        ([*EXAMPLE, "--set", "max_degre=3"], "did you mean"),
+        (["account", "gaussian", "--delta", "1e-5"], "must be given, one of the two"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line_with_the_remedy(capsys, arguments, message):
@@ -120,20 +163,4 @@ def test_a_delta_that_is_too_large_is_said_of_the_claims(capsys):
         for mode in ("sound", "published"):
             values = json.loads(run(capsys, *words, "--delta", delta, "--mode", mode))
             assert all(("delta-too-large" in c["caveats"]) == said for c in values["claims"])
-    words = ["account", "gaussian", "--num-steps", "1", "--noise-multiplier", "2", "--json"]
-    assert "delta-too-large" in run(capsys, *words, "--delta", "0.5", "--mode", "sound")
-
-
-def test_the_output_says_which_units_delta_is_compared_with(capsys):
-    words = ["--num-train-nodes", "2000", "--batch-size", "60", "--num-steps", "10"]
-    words += ["--noise-multiplier", "20"]
-    for rate, units in (("0.09", 22222), ("1.0", 2000)):
-        dpar = ["account", "dpar", *words, "--subsample-rate", rate, "--json"]
-        for delta, said in ((0.9 / (10 * units), False), (1.1 / (10 * units), True)):
-            values = json.loads(run(capsys, *dpar, "--delta", repr(delta)))
-            assert ("delta-too-large" in values["claims"][0]["caveats"]) == said
-        assert values["delta_units"] == f"{units} (nodes before the subsample)"
-    text = run(capsys, "account", "dp_mlp", *words, "--delta", "1e-5")
-    assert "2000 (only training nodes were counted" in text
-    text = run(capsys, "account", "gaussian", *words[4:], "--delta", "1e-5")
-    assert "not counted (no number of nodes was asked)" in text
+            assert values["delta_units"] == "1000 nodes"

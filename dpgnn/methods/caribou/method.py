@@ -13,6 +13,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Degrees,
     Entry,
@@ -128,6 +129,19 @@ METHOD = Method(
     check=check_node_level,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="num_hops",
+        counted="hops",
+        structure={"minimum_degree": 1},
+        flags={
+            "contraction": "contraction",
+            "max-degree": "node.max_degree",
+            "encoder-batch-size": "node.encoder.batch_size",
+            "encoder-epochs": "node.encoder.num_epochs",
+            "head-batch-size": "node.head.batch_size",
+            "head-epochs": "node.head.num_epochs",
+        },
+    ),
     predict=predict,
     releases=releases,
     degrees=degrees,

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Degrees,
     Entry,
@@ -227,6 +228,17 @@ METHOD = Method(
     prepare=prepare,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="training.num_steps",
+        counted="steps",
+        flags={
+            "batch-size": "training.expected_batch_size",
+            "max-degree": "max_degree",
+            "num-hops": "num_hops",
+            "degree-bound": "degree_bound",
+        },
+        published={"reference_code": True},
+    ),
     predict=predict,
     queries=Queries(layers=_layers, why_not_layers=_why_not_layers, disjoint=True),
     leaks=Leaks(without_other_leaks=_public_thresholds, why_not_sampler=_why_not_hub),

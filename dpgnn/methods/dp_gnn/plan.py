@@ -156,14 +156,15 @@ def _fixed_size(
         whole = compose(batch_event(entry, facts, noise, changed), count)
         return also(whole) if also is not None else whole
 
-    if training.noise_multiplier is None:
+    given = budget.noise_multiplier or training.noise_multiplier
+    if given is None:
         count = training.num_steps
         noise = calibrate_noise(
             lambda value: steps(value, count), target_epsilon=budget.epsilon, delta=budget.delta,
             relation=relation, accountant="rdp", start=reference,
         )  # fmt: skip
     else:
-        noise = training.noise_multiplier * reference
+        noise = given * reference
         count = max_steps(
             batch_event(entry, facts, noise, changed), target_epsilon=budget.epsilon,
             delta=budget.delta, relation=relation, accountant="rdp", also=also,

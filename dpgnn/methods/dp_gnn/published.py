@@ -78,14 +78,17 @@ def _stated(
     def spent(noise: float, count: int) -> float:
         return dpgnn_epsilon(step(noise), count, budget.delta, orders=orders)
 
-    if training.noise_multiplier is None:
+    given = budget.noise_multiplier or training.noise_multiplier
+    if given is None:
         count = training.num_steps
         noise = smallest_meeting(
             lambda value: spent(value, count), budget.epsilon, start=reference, tolerance=1e-4,
             name="target_epsilon",
         )  # fmt: skip
     else:
-        noise = training.noise_multiplier * reference
+        noise = given * reference
+        if math.isinf(budget.epsilon):
+            return step(noise), training.num_steps, spent(noise, training.num_steps)
         allowed = dpgnn_num_steps(step(noise), budget.epsilon, budget.delta, orders=orders)
         if allowed == 0:
             fail(

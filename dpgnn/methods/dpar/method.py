@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgnn.methods.base import Method, Support
+from dpgnn.methods.base import Asked, Method, Support
 from dpgnn.methods.dpar.fit import fit, network_of, predict, propagation
 from dpgnn.methods.dpar.options import DPARConfig, check, resolved
 from dpgnn.methods.dpar.plan import plan
@@ -43,6 +43,19 @@ METHOD = Method(
     prepare=prepare,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="num_steps",
+        counted="steps",
+        flags={
+            "batch-size": "batch_size",
+            "subsample-rate": "subsample_rate",
+            "num-vectors": "num_vectors",
+            "num-selected": "top_k",
+            "rows": "rows",
+            "rows-share": "rows_share",
+            "column-cap": "column_cap",
+        },
+    ),
     predict=predict,
     queries=Queries(layers=_layers),
     releases=lambda: (vectors,),

@@ -29,6 +29,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     Source: Zhang et al. (2024), DPAR, sections 4 and 5.
     """
     config = resolved(entry)
+    budget.require_target("dpar")
     sizes = sizes_of(config, facts.num_train)
     if entry.mode == "nonprivate":
         return Plan(facts=facts.recorded(), num_steps=sizes.num_steps)

@@ -16,6 +16,7 @@ from dpgnn.accountants.events import Event, GaussianRelease
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import positive, require
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Degrees,
     Entry,
@@ -211,6 +212,16 @@ METHOD = Method(
     check=check_node_level,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        flags={
+            "norm-scale": "norm_scale",
+            "max-degree": "node.max_degree",
+            "encoder-batch-size": "node.encoder.batch_size",
+            "encoder-epochs": "node.encoder.num_epochs",
+            "head-batch-size": "node.head.batch_size",
+            "head-epochs": "node.head.num_epochs",
+        },
+    ),
     predict=predict,
     queries=QUERIES,
     leaks=LEAKS,

@@ -62,8 +62,7 @@ def _sound(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> P
             (AGGREGATE, _release(size, size), shares[1]),
         ),
         config.node.rule,
-        budget.epsilon,
-        budget.delta,
+        budget,
     )
     z = allocation.noise_multipliers
     mechanisms = (encoder(z[ENCODER]), _mechanism(z[AGGREGATE] * size, size, size, config))
@@ -76,7 +75,7 @@ def _published(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) 
 
     stage, size = config.node.encoder, config.norm_scale
     counted = (counted_steps(stage, facts.num_train), _release(size, size))
-    z, stated = published_multiplier(counted, budget.epsilon, budget.delta)
+    z, stated = published_multiplier(counted, budget)
     # one changed root is counted with noise 2 z C; two roots change, in batches that are Poisson here
     training = poisson_stage(entry, ENCODER, stage, EDGE_ROWS, facts.num_train, z / 2)
     release = _mechanism(z * size, size, SQRT2 * size, config)

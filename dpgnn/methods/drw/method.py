@@ -7,7 +7,7 @@ walks by own-list chains, because one edge can change every later walk.
 
 from __future__ import annotations
 
-from dpgnn.methods.base import Method, Support
+from dpgnn.methods.base import Asked, Method, Support
 from dpgnn.methods.drw.data import undirected
 from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check, resolved
@@ -42,6 +42,16 @@ METHOD = Method(
     prepare=prepare,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="num_steps",
+        counted="steps",
+        flags={
+            "batch-size": "batch_size",
+            "walk-length": "num_layers",
+            "restarts": "num_restarts",
+            "accountant": "accountant",
+        },
+    ),
     predict=predict,
     queries=Queries(layers=_layers),
     check=check,

@@ -119,6 +119,8 @@ def num_steps_for(
     Raises:
         ValueError: a single step is too much.
     """
+    if math.isinf(target_epsilon):
+        return limit
     if accountant == "pld":
         return calibration.max_steps(
             event, target_epsilon=target_epsilon, delta=delta, relation="replace-one", limit=limit
@@ -166,11 +168,12 @@ def noise_and_steps(
     accountant: Accountant,
 ) -> tuple[float, int]:
     """(lambda, T): one of them from the options, the other from the budget."""
-    if config.noise_multiplier is not None:
-        event = with_multiplier(step, config.noise_multiplier)
+    given = budget.noise_multiplier or config.noise_multiplier
+    if given is not None:
+        event = with_multiplier(step, given)
         limit = config.num_steps or LARGEST_NUM_STEPS
         steps = num_steps_for(event, budget.epsilon, budget.delta, accountant, limit=limit)
-        return config.noise_multiplier, steps
+        return given, steps
     num_steps = config.num_steps
     assert num_steps is not None  # `check` refused it
 

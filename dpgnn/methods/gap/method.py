@@ -16,6 +16,7 @@ from dpgnn.accountants.events import Event, GaussianRelease, compose
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Degrees,
     Entry,
@@ -258,6 +259,17 @@ METHOD = Method(
     check=check_node_level,
     plan=plan,
     fit=fit,
+    asked=Asked(
+        steps="num_hops",
+        counted="hops",
+        flags={
+            "max-degree": "node.max_degree",
+            "encoder-batch-size": "node.encoder.batch_size",
+            "encoder-epochs": "node.encoder.num_epochs",
+            "head-batch-size": "node.head.batch_size",
+            "head-epochs": "node.head.num_epochs",
+        },
+    ),
     predict=predict,
     queries=QUERIES,
     leaks=LEAKS,

@@ -14,6 +14,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import at_least, open_probability
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Entry,
     Facts,
@@ -241,6 +242,7 @@ METHOD = Method(
     supports=(Support(privacy_unit="edge", relation="add-remove"),),
     plan=plan,
     fit=fit,
+    asked=Asked(flags={"density-share": "density_share"}),
     predict=predict,
     queries=QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),

@@ -42,7 +42,9 @@ def gaussian_mechanism(
     from dpgnn.accountants import gdp
 
     noise = 0.0
-    if budget.is_private:
+    if budget.noise_multiplier is not None:
+        noise = budget.noise_multiplier * sensitivity
+    elif budget.is_private:
         one = gdp.total_mu(build(1.0))
         assert one is not None
         noise = one / gdp.mu(budget.epsilon, budget.delta)

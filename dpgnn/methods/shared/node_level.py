@@ -111,8 +111,7 @@ def sound_plan(
     allocation = allocated(
         tuple((name, makers[name](1.0).event, weights[name]) for name in order),
         config.rule,
-        budget.epsilon,
-        budget.delta,
+        budget,
     )
     mechanisms = tuple(makers[name](allocation.noise_multipliers[name]) for name in order)
     claim = _claim(entry, budget, config, aggregation, epsilon=allocation.epsilon, accountant="pld")
@@ -153,7 +152,7 @@ def published_plan(
         del stages[ENCODER]
     counted = [aggregation.build(aggregation.sensitivity, aggregation.sensitivity)]
     counted += [counted_steps(stage, facts.num_train) for stage in stages.values()]
-    z, stated = published_multiplier(tuple(counted), budget.epsilon, budget.delta)
+    z, stated = published_multiplier(tuple(counted), budget)
     mechanisms = []
     for name, stage in stages.items():
         factor, changed = (encoder_factor, encoder_changed) if name == ENCODER else (1.0, 1)
@@ -177,20 +176,27 @@ def published_plan(
 
 @lru_cache(maxsize=256)
 def allocated(
-    shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, epsilon: float, delta: float
+    shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, budget: Budget
 ) -> Allocation:
-    """Multipliers for events given at multiplier 1; kept, so that repeats of a run cost nothing."""
-    from dpgnn.accountants.allocation import Share, allocate
+    """Multipliers for events given at multiplier 1, or the budget's own for all; kept, so that repeats of
+    a run cost nothing."""
+    from dpgnn.accountants.allocation import Allocation, Share, allocate
+    from dpgnn.accountants.calibration import epsilon
 
+    given, relation = budget.noise_multiplier, shares[0][1].relation
+    if given is not None:
+        whole = compose_all(*(_scaled(event, given) for _, event, _ in shares))
+        spent = epsilon(whole, delta=budget.delta, relation=relation)
+        return Allocation(noise_multipliers={name: given for name, *_ in shares}, epsilon=spent)
     return allocate(
         [
             Share(name=name, build=partial(_scaled, event), weight=weight)
             for name, event, weight in shares
         ],
         rule=rule,
-        target_epsilon=epsilon,
-        delta=delta,
-        relation=shares[0][1].relation,
+        target_epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation,
     )
 
 
@@ -302,17 +308,17 @@ def counted_steps(stage: StageConfig, num_train: int) -> Event[Any]:
 
 
 @lru_cache(maxsize=256)
-def published_multiplier(
-    events: tuple[Event[Any], ...], epsilon: float, delta: float
-) -> tuple[float, float]:
-    """The shared multiplier of events given at multiplier 1, and the epsilon it states."""
+def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tuple[float, float]:
+    """The shared multiplier of events given at multiplier 1 (or the budget's own), and what it states."""
     from dpgnn.accountants import calibration
 
     def spent(z: float) -> float:
-        return _summed_rdp([_scaled(event, z) for event in events], delta)
+        return _summed_rdp([_scaled(event, z) for event in events], budget.delta)
 
+    if budget.noise_multiplier is not None:
+        return budget.noise_multiplier, spent(budget.noise_multiplier)
     z = calibration.smallest_meeting(
-        spent, epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
+        spent, budget.epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
     )
     return z, spent(z)
 

@@ -93,4 +93,5 @@ def check_size(facts: Facts, one_if_zero: float) -> None:
 
 def require_private(budget: Budget) -> None:
     """These methods without noise are the plain GCN."""
+    budget.require_target("a perturbed graph")
     require(budget.is_private, "epsilon", "be finite", budget.epsilon, "use the method gcn")

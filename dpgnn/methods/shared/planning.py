@@ -143,7 +143,8 @@ def poisson_dp_sgd(
         steps = compose(step(noise_stddev), num_steps)
         return also(steps) if also is not None else steps
 
-    if config.noise_multiplier is None:
+    given = budget.noise_multiplier or config.noise_multiplier
+    if given is None:
         num_steps = config.num_steps
         noise_stddev = calibrate_noise(
             lambda noise: whole(noise, num_steps),
@@ -154,7 +155,7 @@ def poisson_dp_sgd(
             start=config.clipping_norm * max(d_plus, 1),
         )
     else:
-        noise_stddev = config.noise_multiplier * reference_sensitivity
+        noise_stddev = given * reference_sensitivity
         num_steps = max_steps(
             step(noise_stddev),
             target_epsilon=budget.epsilon,

@@ -64,7 +64,7 @@ def test_the_shared_multiplier_reproduces_the_logged_dp_mlp_noise(num_train: int
     """Logged 13.0238 = 2z for Cora's DP-MLP: batch 64, 100 epochs, delta 1e-4, epsilon 1."""
     stage = StageConfig(batch_size=64, num_epochs=100)
     counted = counted_steps(stage, num_train)
-    z, stated = published_multiplier((counted,), 1.0, 1e-4)
+    z, stated = published_multiplier((counted,), Budget(epsilon=1.0, delta=1e-4))
     assert 2 * z == pytest.approx(13.0238, rel=1e-3)
     assert stated <= 1.0
 

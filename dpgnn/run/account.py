@@ -1,0 +1,249 @@
+"""What a method's plan says without any data: two of noise, steps and epsilon are given, the third is found.
+
+The plan is the method's own, made from an entry, public facts and a budget, so that an answer is what a run
+would claim. Nothing is counted here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dpgnn import methods
+from dpgnn.accountants import calibration, composition
+from dpgnn.accountants.claims import Claim, mark_large_delta
+from dpgnn.accountants.events import compose_all
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.core import config as strict
+from dpgnn.core.checks import at_least, one_of, open_probability, require
+from dpgnn.methods.base import Entry, Facts, Mode
+
+# names of the mechanism whose noise and steps an answer shows, by precedence; any other's stand in the plan
+SHOWN = ("train", "aggregate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A method, its options and public facts, and what is known of noise, steps and epsilon.
+
+    Attributes:
+        method: name in the table.
+        mode: published or sound.
+        privacy_unit, relation: of the guarantee; None takes the method's first pair.
+        options: option (dotted) -> value.
+        facts: public sizes.
+        delta: in (0, 1).
+        noise_multiplier: relative to the sensitivity, for every stage; None is found.
+        num_steps: of the option that the method counts by (`Asked.steps`); None is found.
+        target_epsilon: None is found.
+    """
+
+    method: str
+    facts: Facts
+    delta: float
+    mode: Mode = "sound"
+    privacy_unit: str | None = None
+    relation: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    noise_multiplier: float | None = None
+    num_steps: int | None = None
+    target_epsilon: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A plan and what it says.
+
+    Attributes:
+        plan: the method's own.
+        claims: its claims, with `delta-too-large` where delta is no smaller than 1/(10 nodes).
+        num_steps: of `Asked.counted`.
+        steps_within_target: sound steps that the target allows, where noise and target were given.
+    """
+
+    plan: Plan
+    claims: tuple[Claim, ...]
+    num_steps: int
+    steps_within_target: int | None = None
+
+    @property
+    def shown(self) -> Mechanism:
+        """The mechanism whose noise and steps are shown first."""
+        named = {mechanism.name: mechanism for mechanism in self.plan.mechanisms}
+        return next((named[name] for name in SHOWN if name in named), self.plan.mechanisms[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow:
+    """epsilon after `num_steps` by the paper's formula, and by RDP and PLD of the sound plan's events."""
+
+    num_steps: int
+    paper: float
+    rdp: float
+    pld: float
+
+
+def answer(question: Question) -> Answer:
+    """The plan that the question describes.
+
+    In sound mode with noise and target but no steps, the steps are those that the paper's accounting allows
+    (where the method has a published mode), so that the answer is about the same noise and steps.
+
+    Raises:
+        ValueError: the method has no such mode, unit or relation, an option is wrong, or nothing meets the
+            target.
+    """
+    _check(question)
+    noise, steps, target = question.noise_multiplier, question.num_steps, question.target_epsilon
+    if not methods.get(question.method).asked.steps or steps is not None:
+        plan = _plan(question, Budget(epsilon=target or math.inf, delta=question.delta,
+                                      noise_multiplier=noise), steps)  # fmt: skip
+        return _answer(question, plan, steps)
+    assert target is not None
+    published = replace(question, mode="published")
+    counted = published if _has(published) else question
+    steps = _largest(counted, target)
+    within = _largest(question, target) if counted.mode != question.mode else None
+    return replace(_answer(question, _given(question, steps), steps), steps_within_target=within)
+
+
+def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[ComparisonRow, ...]:
+    """Paper, RDP and PLD side by side at each number of steps, for the noise of an answer.
+
+    Raises:
+        ValueError: the method has no published accounting of the entry, or no steps.
+    """
+    sound, published = (replace(question, mode=mode) for mode in ("sound", "published"))
+    require(
+        bool(methods.get(question.method).asked.steps) and _has(published), "--compare",
+        "be asked of a method with steps and a published accounting", question.method,
+    )  # fmt: skip
+    noise = float(found.shown.details["noise_multiplier"])
+    rows = []
+    for count in counts:
+        plans = [_given(replace(q, noise_multiplier=noise), count) for q in (published, sound)]
+        event = compose_all(*(mechanism.event for mechanism in plans[1].mechanisms))
+        spent = [
+            composition.epsilon(
+                event, delta=question.delta, relation=event.relation, accountant=accountant
+            )
+            for accountant in ("rdp", "pld")
+        ]
+        rows.append(
+            ComparisonRow(
+                num_steps=count, paper=plans[0].claims[0].epsilon, rdp=spent[0], pld=spent[1]
+            )
+        )
+    return tuple(rows)
+
+
+def entry_of(question: Question) -> Entry:
+    """The entry that the question describes.
+
+    Raises:
+        ValueError: an option, or the mode, unit and relation; as for an entry of a study.
+    """
+    method = methods.get(question.method)
+    require(
+        bool(method.supports), f"method {method.name}", "be private",
+        "one without noise, which spends nothing",
+    )  # fmt: skip
+    first = method.supports[0]
+    stated = {
+        **(method.asked.published if question.mode == "published" else {}),
+        **question.options,
+    }
+    entry = Entry(
+        name=question.method,
+        method=question.method,
+        mode=question.mode,
+        privacy_unit=question.privacy_unit or first.privacy_unit,
+        relation=question.relation or first.relation,
+        options=strict.read(method.config, _nested(stated)),
+    )
+    method.check_entry(entry, question.method)
+    return entry
+
+
+def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names as nested mappings."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        *outer, last = name.split(".")
+        place = found
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return found
+
+
+def _plan(question: Question, budget: Budget, steps: int | None) -> Plan:
+    method = methods.get(question.method)
+    if steps is not None:
+        question = replace(question, options={**question.options, method.asked.steps: steps})
+    structure = {**method.asked.structure, **question.facts.structure}
+    return method.plan(entry_of(question), replace(question.facts, structure=structure), budget)
+
+
+def _given(question: Question, steps: int) -> Plan:
+    """The plan at the question's noise and a number of steps."""
+    budget = Budget(
+        epsilon=math.inf, delta=question.delta, noise_multiplier=question.noise_multiplier
+    )
+    return _plan(question, budget, steps)
+
+
+def _spent(question: Question) -> Callable[[int], float]:
+    return lambda steps: _given(question, steps).claims[0].epsilon
+
+
+def _largest(question: Question, target: float) -> int:
+    return calibration.largest_count(_spent(question), target, name="target_epsilon")
+
+
+def _has(question: Question) -> bool:
+    """Whether the method has the question's mode for its unit and relation."""
+    if question.mode not in methods.get(question.method).modes:
+        return False
+    try:
+        entry_of(question)
+    except ValueError:
+        return False
+    return True
+
+
+def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
+    claims = mark_large_delta(plan.claims, question.delta, question.facts.num_nodes)
+    found = Answer(plan=plan, claims=claims, num_steps=0)
+    return replace(found, num_steps=steps or found.shown.num_steps)
+
+
+def _check(question: Question) -> None:
+    """Refuse numbers that are none, and too little or too much of them."""
+    one_of("method", question.method, methods.TABLE)
+    one_of("mode", question.mode, ("published", "sound"))
+    open_probability("delta", question.delta)
+    for name, value in (
+        ("noise_multiplier", question.noise_multiplier),
+        ("target_epsilon", question.target_epsilon),
+    ):
+        usable = value is None or (math.isfinite(value) and value > 0)
+        require(usable, name, "be > 0 and finite", value)
+    if question.num_steps is not None:
+        at_least("num_steps", question.num_steps, 1)
+    steps = methods.get(question.method).asked.steps
+    if not steps:
+        require(
+            question.num_steps is None, "num_steps", "not be given", question.num_steps,
+            f"{question.method} has none",
+        )  # fmt: skip
+    known = (question.noise_multiplier, question.num_steps, question.target_epsilon)
+    given = sum(value is not None for value in known)
+    if steps:
+        names = "noise_multiplier, num_steps, target_epsilon"
+        require(given == 2, names, "be given, two of the three", known)
+    else:
+        names = "noise_multiplier, target_epsilon"
+        require(given == 1, names, "be given, one of the two", known[::2])
