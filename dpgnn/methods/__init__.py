@@ -24,6 +24,7 @@ TABLE: dict[str, str] = {
     "pertgraph": "dpgnn.methods.pertgraph.method",
     "dpar": "dpgnn.methods.dpar.method",
     "drw": "dpgnn.methods.drw.method",
+    "votes": "dpgnn.methods.votes.method",
 }
 
 

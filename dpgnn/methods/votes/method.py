@@ -1,0 +1,109 @@
+"""Votes: each training node pushes one vote along its own list onto a noisy public board.
+
+Node level (`node-record`): a push is divided by the square root of the voter's own degree, so one record
+moves the board by 1 whatever the degree. A node reads the rows of its own list, and a linear model trained
+by DP-SGD uses them. Edge level: two boards and heads trained without noise. See docs/methods/votes.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.methods import dp_mlp
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.votes.options import VotesConfig
+from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, node_plan
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+OWN_RECORD = (
+    "own-record: an answer reads the released weights and board and the asked node's own record; it is for "
+    "that node alone"
+)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Noise from the budget; see `node_plan`.
+
+    Guarantee: of `node_plan`.
+
+    Source: docs/accounting.md, theorem 12.
+    """
+    return node_plan(entry, facts, budget)
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Release the board and train; DP-MLP's fit where the plan falls back to it.
+
+    Guarantee: records enter through planned mechanisms alone.
+    """
+    from dpgnn.methods.votes import fit as votes_fit
+
+    if not _has_board(plan):
+        made = dp_mlp.fit(as_dp_mlp(entry), _without_edges(graph), split, prepared, plan, context)
+        return Fitted(state=made.state, history=made.history, details={"board": False})
+    return votes_fit.fit_node(entry, graph, split, plan, context)
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, each from its own record and what was released.
+
+    The claim covers the answers to all nodes but the one whose record changes, which is `own-record`.
+    """
+    from dpgnn.methods.votes import fit as votes_fit
+
+    if "board" not in fitted.state:
+        return dp_mlp.predict(as_dp_mlp(entry), fitted, graph, node_idx)
+    logits = votes_fit.answers(entry, fitted, graph, node_idx)
+    return Prediction(logits=logits, covered=False, note=OWN_RECORD)
+
+
+def _has_board(plan: Plan) -> bool:
+    return any(mechanism.name == BOARD for mechanism in plan.mechanisms)
+
+
+def _without_edges(graph: Graph) -> Graph:
+    return dp_mlp.METHOD.sees(graph)
+
+
+METHOD = Method(
+    name="votes",
+    title="Votes",
+    config=VotesConfig,
+    source="this project; docs/accounting.md, theorem 12",
+    modes=("sound",),
+    supports=(
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="null-one"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+    ),
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    example={
+        "mean_degree": 50.0,
+        "training": {"num_steps": 10},
+        "edge": {"hidden": 8, "base": {"num_epochs": 5}, "head": {"num_epochs": 5}},
+    },
+)

@@ -1,0 +1,77 @@
+"""Options of votes; every value is public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpgnn.core.checks import at_least, positive, probability, require
+from dpgnn.methods.dp_mlp import DPMLPConfig
+from dpgnn.methods.shared.planning import DPSGDConfig
+from dpgnn.training.options import AdamConfig, OptimizerConfig
+
+LINEAR = DPSGDConfig(
+    expected_batch_size="full",
+    num_steps=100,
+    clipping_norm=0.3,
+    optimizer=OptimizerConfig(lr=0.1, average_last=0.5),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeConfig:
+    """Base scores and heads at edge level, trained without noise on what is public or released.
+
+    Attributes:
+        hidden: width of the base and of the heads.
+        num_folds: folds of the base; a training node's score comes from the fold that did not see it.
+        dropout: rate, of both.
+        base: optimiser of each fold's base; the last weights are kept.
+        head: optimiser of both heads; the last weights are kept. Its weight_decay is divided by the number
+            of training nodes.
+    """
+
+    hidden: int = 64
+    num_folds: int = 4
+    dropout: float = 0.5
+    base: AdamConfig = AdamConfig(lr=0.01, weight_decay=1e-4, num_epochs=80, selection="last")
+    head: AdamConfig = AdamConfig(lr=0.01, weight_decay=50.0, num_epochs=120, selection="last")
+
+    def __post_init__(self) -> None:
+        at_least("hidden", self.hidden, 1)
+        at_least("num_folds", self.num_folds, 2)
+        probability("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotesConfig:
+    """Options of votes.
+
+    Attributes:
+        mean_degree: declared mean length of a node's list, a public fact; never measured on the graph.
+        agreement: assumed fraction of neighbours of the same class, for the budget rule alone.
+        least_signal: a run whose board would carry less signal in units of its noise is DP-MLP
+            (`plan.signal`).
+        share: of the squared budget that the board gets; training gets the rest.
+        clip: the inputs made of the board are clipped at this many norms of the board's noise.
+        bias: the constant input of the linear model.
+        training: noisy gradient descent of the linear model.
+        mlp: DP-MLP, where the board carries too little.
+        edge: base and heads at edge level; no effect at node level.
+    """
+
+    mean_degree: float = 5.0
+    agreement: float = 0.8
+    least_signal: float = 0.6
+    share: float = 0.4
+    clip: float = 4.0
+    bias: float = 0.3
+    training: DPSGDConfig = LINEAR
+    mlp: DPMLPConfig = DPMLPConfig()
+    edge: EdgeConfig = EdgeConfig()
+
+    def __post_init__(self) -> None:
+        for name in ("mean_degree", "agreement", "clip", "bias"):
+            positive(name, getattr(self, name))
+        require(self.agreement <= 1, "agreement", "be <= 1", self.agreement)
+        require(self.least_signal >= 0, "least_signal", "be >= 0", self.least_signal)
+        require(0 < self.share < 1, "share", "be in (0, 1)", self.share)

@@ -1,0 +1,136 @@
+"""Plans of votes: the budget rule, the board's noise, and one curve over board and training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants import gdp
+from dpgnn.accountants.events import GaussianRelease, compose, compose_all
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.core.checks import require
+from dpgnn.methods import dp_mlp
+from dpgnn.methods.shared.edge_level import gaussian_mechanism, gdp_claim
+from dpgnn.methods.shared.planning import claim_for, poisson_dp_sgd
+
+if TYPE_CHECKING:
+    from dpgnn.methods.base import Entry, Facts
+    from dpgnn.methods.votes.options import VotesConfig
+
+BOARD = "board"
+EDGE_ROUNDS = 2
+ASSUMED_PUBLIC = (
+    "node ids", "membership of the split", "number of classes", "declared mean degree", "all options",
+)  # fmt: skip
+
+
+def sensitivity(relation: str, num_classes: int) -> float:
+    """L2 change of the board when one record changes: 1, or sqrt(2C/(C-1)) when it is replaced.
+
+    Proof. A push has norm 1. Replaced: |V/sqrt(d) on L - V'/sqrt(d') on L'|^2 = 2 - 2 <V, V'> |L n L'| /
+    sqrt(d d'), and <V, V'> >= -1/(C-1), |L n L'| <= sqrt(d d'); attained by the same list and another label. []
+    """
+    if relation != "replace-one":
+        return 1.0
+    return math.sqrt(2 * num_classes / (num_classes - 1)) if num_classes > 1 else 0.0
+
+
+def signal(config: VotesConfig, facts: Facts, mu: float) -> float:
+    """Expected signal of what a node reads with its list, in units of the board's noise.
+
+    A row sums about f d votes of size 1/sqrt(d) of which the class stands out by h = (C a - 1)/(C - 1), and a
+    node adds d such rows, again by h, over sqrt(d): f d h^2. The noise is 1/(mu sqrt(share)). f is the
+    fraction of training nodes, d the declared mean degree, a the assumed agreement: public facts all.
+    """
+    classes, fraction = facts.num_classes, facts.num_train / facts.num_nodes
+    stands_out = max(0.0, (classes * config.agreement - 1) / max(classes - 1, 1))
+    return fraction * config.mean_degree * stands_out**2 * mu * math.sqrt(config.share)
+
+
+def falls_back(entry: Entry, facts: Facts, budget: Budget) -> bool:
+    """Whether the board would carry too little, so that the run is DP-MLP."""
+    config: VotesConfig = entry.options
+    mu = gdp.mu(budget.epsilon, budget.delta) / sensitivity(str(entry.relation), facts.num_classes)
+    return signal(config, facts, mu) < config.least_signal
+
+
+def as_dp_mlp(entry: Entry) -> Entry:
+    """The DP-MLP that the entry falls back to."""
+    return replace(entry, method="dp_mlp", options=entry.options.mlp)
+
+
+def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Board and training under `node-record`, or DP-MLP's plan.
+
+    Guarantee: unit `node-record`, relation of the entry, (epsilon, delta) for the released weights and board
+    together with the answers to all nodes but the one whose record changes.
+
+    Source: docs/accounting.md, theorem 12.
+    """
+    config: VotesConfig = entry.options
+    assert entry.relation is not None
+    require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
+    if falls_back(entry, facts, budget):
+        made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
+        return replace(made, details={**made.details, "board": False})
+    board = _board(entry, facts, budget)
+    d_plus, d_minus = dp_mlp.CHANGED_ROOTS[entry.relation]
+    counted = poisson_dp_sgd(
+        entry, config.training, budget, num_roots=facts.num_train, d_plus=d_plus, d_minus=d_minus,
+        reference_sensitivity=config.training.clipping_norm,
+        also=lambda steps: compose_all(steps, board.event),
+    )  # fmt: skip
+    claim = claim_for(
+        entry, budget, epsilon=counted.epsilon, accountant=counted.accountant,
+        assumed_public=ASSUMED_PUBLIC, released="noisy-state",
+    )  # fmt: skip
+    return Plan(
+        mechanisms=(board, counted.mechanism),
+        claims=(claim,),
+        num_steps=counted.mechanism.num_steps,
+        facts=facts.recorded(),
+        details={"board": True},
+    )
+
+
+def _board(entry: Entry, facts: Facts, budget: Budget) -> Mechanism:
+    """The board's release, with its share of the squared budget."""
+    config: VotesConfig = entry.options
+    size = sensitivity(str(entry.relation), facts.num_classes)
+    share_mu = gdp.mu(budget.epsilon, budget.delta) * math.sqrt(config.share)
+    relation: Any = entry.relation
+    noise = size / share_mu
+    return Mechanism(
+        name=BOARD,
+        event=GaussianRelease(relation=relation, noise_stddev=noise, sensitivity=size),
+        noise_stddev=noise,
+        sensitivity=size,
+        details={"share": config.share, "mean_degree": config.mean_degree},
+    )
+
+
+def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Two boards of equal noise at edge level.
+
+    Guarantee: unit `edge`, add-remove: both boards, the heads and the answers to everybody are exactly
+    mu-GDP with mu = 2/noise_stddev; features, labels and the split are public.
+
+    Source: docs/accounting.md, theorem 12.
+    """
+    require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
+    size = math.sqrt(2)
+    mechanism = gaussian_mechanism(
+        BOARD,
+        lambda noise: compose(
+            GaussianRelease(relation="add-remove", noise_stddev=noise, sensitivity=size),
+            EDGE_ROUNDS,
+        ),
+        budget, sensitivity=size, num_hops=EDGE_ROUNDS, details={},
+    )  # fmt: skip
+    return Plan(
+        mechanisms=(mechanism,),
+        claims=(gdp_claim(entry, budget, mechanism.event),),
+        num_steps=EDGE_ROUNDS,
+        facts=facts.recorded(),
+    )

@@ -1,0 +1,97 @@
+"""The plan of votes: the spec's numbers, one curve, the budget rule, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dpgnn import methods
+from dpgnn.accountants import gdp
+from dpgnn.accountants.calibration import epsilon
+from dpgnn.accountants.events import compose_all
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.core import config as strict
+from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.votes.plan import sensitivity
+
+FACTS = Facts(num_nodes=5000, num_train=3000, num_features=50, num_classes=2, task="multiclass")
+
+
+def entry_of(relation: str = "add-remove", unit: str = "node-record", **options: Any) -> Entry:
+    method = methods.get("votes")
+    return Entry(
+        name="votes", method="votes", mode="sound", privacy_unit=unit, relation=relation,
+        options=strict.read(method.config, {"mean_degree": 50.0, **options}),
+    )  # fmt: skip
+
+
+def plan_of(entry: Entry, budget: Budget, facts: Facts = FACTS) -> Plan:
+    return methods.get("votes").plan(entry, facts, budget)
+
+
+@pytest.mark.parametrize(
+    ("target", "delta", "mu"), [(1, 1e-5, 0.268051), (4, 1e-5, 0.924931), (8, 1e-7, 1.424272)]
+)
+def test_mu_of_a_budget(target: float, delta: float, mu: float) -> None:
+    assert gdp.mu(target, delta) == pytest.approx(mu, abs=1e-6)
+
+
+def test_board_and_training_share_the_squared_budget() -> None:
+    plan = plan_of(entry_of(), Budget(epsilon=4.0, delta=1e-5))
+    board, train = plan.mechanisms
+    assert gdp.total_mu(board.event) == pytest.approx(0.584978, abs=1e-6)
+    assert board.noise_stddev == pytest.approx(1.709467, abs=1e-5)
+    # calibrated to a relative 1e-4, never below
+    assert gdp.total_mu(train.event) == pytest.approx(0.716448, rel=2e-4)
+    exact = 13.957739 * 0.3
+    assert exact * (1 - 1e-9) <= train.noise_stddev <= exact * (1 + 2e-4)
+    whole = compose_all(board.event, train.event)
+    spent = epsilon(whole, delta=1e-5, relation="add-remove")
+    assert spent == plan.claims[0].epsilon <= 4.0
+    assert spent > 3.99
+
+
+@pytest.mark.parametrize(("relation", "roots"), [("null-one", 2.0), ("replace-one", 2.0)])
+def test_other_relations_cost_what_their_sensitivity_says(relation: str, roots: float) -> None:
+    budget = Budget(epsilon=4.0, delta=1e-5)
+    base, other = (plan_of(entry_of(name), budget) for name in ("add-remove", relation))
+    ratios = [o.noise_stddev / b.noise_stddev for b, o in zip(base.mechanisms, other.mechanisms)]
+    board = 2.0 if relation == "replace-one" else 1.0
+    assert ratios == pytest.approx([board, roots], rel=3e-4)
+    assert sensitivity("replace-one", 3) == pytest.approx(math.sqrt(3))
+
+
+def test_votes_cast_twice_are_not_what_was_counted() -> None:
+    """Training nodes that pushed on a second board too would spend more than the claim."""
+    plan = plan_of(entry_of(), Budget(epsilon=4.0, delta=1e-5))
+    board, train = plan.mechanisms
+    twice = compose_all(board.event, board.event, train.event)
+    assert epsilon(twice, delta=1e-5, relation="add-remove") > 4.5
+
+
+def test_a_board_that_carries_too_little_is_left_out() -> None:
+    poor = entry_of(mean_degree=1.0)
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    plan = plan_of(poor, budget)
+    assert [mechanism.name for mechanism in plan.mechanisms] == ["train"]
+    assert plan.details == {"board": False}
+    # the signal grows with degree, budget, and fraction of training nodes
+    few = Facts(num_nodes=100000, num_train=3000, num_features=50, num_classes=2, task="multiclass")
+    budget = Budget(epsilon=4.0, delta=1e-5)
+    assert len(plan_of(entry_of(), budget).mechanisms) == 2
+    assert len(plan_of(entry_of(), budget, few).mechanisms) == 1
+
+
+@pytest.mark.parametrize("unit", ["node", "node-bounded"])
+def test_units_that_take_others_mentions_away_are_refused(unit: str) -> None:
+    method = methods.get("votes")
+    with pytest.raises(ValueError, match="privacy_unit / relation must be one of"):
+        method.check_entry(entry_of(unit=unit), "votes")
+
+
+def test_several_labels_a_node_are_refused() -> None:
+    facts = Facts(num_nodes=100, num_train=60, num_features=5, num_classes=4, task="multilabel")
+    with pytest.raises(ValueError, match=r"task must be multiclass.*multilabel"):
+        plan_of(entry_of(), Budget(epsilon=4.0, delta=1e-5), facts)
