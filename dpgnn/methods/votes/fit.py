@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.votes.options import VotesConfig
 
 # sparse features with more columns are not centred: a row's mean is next to nothing there
-CENTRED_COLUMNS = 2048
+CENTRED_COLUMNS = 10_000
 
 
 def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:

@@ -7,6 +7,7 @@ by DP-SGD uses them. Edge level: two boards and heads trained without noise. See
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +62,9 @@ def fit(
     from dpgnn.methods.votes import fit as votes_fit
 
     if not _has_board(plan):
-        made = dp_mlp.fit(as_dp_mlp(entry), _without_edges(graph), split, prepared, plan, context)
+        made = dp_mlp.fit(
+            as_dp_mlp(entry), dp_mlp.METHOD.sees(graph), split, prepared, plan, _as_dp_mlp(context)
+        )
         return Fitted(state=made.state, history=made.history, details={"board": False})
     return votes_fit.fit_node(entry, graph, split, plan, context)
 
@@ -83,8 +86,10 @@ def _has_board(plan: Plan) -> bool:
     return any(mechanism.name == BOARD for mechanism in plan.mechanisms)
 
 
-def _without_edges(graph: Graph) -> Graph:
-    return dp_mlp.METHOD.sees(graph)
+def _as_dp_mlp(context: Context) -> Context:
+    """The context of the entry `dp_mlp`: a seeded run draws what that entry's run draws, byte for byte."""
+    axes = {**context.streams.axes, "entry": "dp_mlp"}
+    return replace(context, streams=replace(context.streams, axes=axes))
 
 
 METHOD = Method(

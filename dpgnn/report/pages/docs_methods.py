@@ -12,6 +12,7 @@ PAGES = {
     "dpar": ("dpar",),
     "caribou": ("caribou",),
     "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
+    "votes": ("votes",),
 }
 
 
