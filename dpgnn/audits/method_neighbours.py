@@ -164,7 +164,8 @@ class _Runner:
                     f"no release that {self.entry.method} states executed this mechanism; declare the "
                     "function that does with `releases.release` and list it in `Method.releases`",
                 )
-        if self.entry.privacy_unit == "node-record" and not self.base.samplers:
+        has_lists = self.method.reads_own_lists or self.base.samplers
+        if self.entry.privacy_unit == "node-record" and not has_lists:
             empty = self.world.changed(arcs=self.world.arcs[:, :0])
             bare = self.observe(empty)
             for name, training in self.base.trainings.items():

@@ -191,6 +191,8 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
+        reads_own_lists: a node reads with its own record's list, from the arcs it is the source of, without
+            a sampler; neighbours still show whether another record enters.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
             mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
         degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.
@@ -219,6 +221,7 @@ class Method:
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
+    reads_own_lists: bool = False
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False

@@ -7,8 +7,27 @@ no other record changes it.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import scipy.sparse as sp
+
+from dpgnn.methods.releases import (
+    Arguments,
+    Draw,
+    Move,
+    Release,
+    Where,
+    allowed_by,
+    distance,
+    noised,
+    release,
+)
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Mechanism
 
 
 def own_lists(edge_index: np.ndarray, num_nodes: int) -> sp.csr_array:
@@ -52,13 +71,27 @@ def pushed(lists: sp.csr_array, voters: np.ndarray, votes: np.ndarray) -> np.nda
     return np.asarray(own.T @ (votes * _inverse_root(own)[:, None]))
 
 
-def noisy_board(sums: np.ndarray, *, noise_stddev: float, rng: np.random.Generator) -> np.ndarray:
+def _moved(
+    release: Release[..., Any],
+    first: Sequence[Arguments],
+    second: Sequence[Arguments],
+    mechanism: Mechanism,
+    where: Where,
+) -> Move:
+    """All rows of the boards without noise; the round that moves most."""
+    if len(first) != len(second):
+        return Move(moved=math.inf, allowed=allowed_by(mechanism))
+    moved = max(distance(a["sums"], b["sums"], where) for a, b in zip(first, second))
+    return Move(moved=moved, allowed=allowed_by(mechanism))
+
+
+@release({"board": _moved})
+def noisy_board(sums: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
     """What is released: every row of the sums, of every public id, with Gaussian noise; float32.
 
     Guarantee: one Gaussian release of the sums; rounding to float32 is post-processing.
     """
-    noise = noise_stddev * rng.standard_normal(sums.shape)
-    return np.asarray(sums + noise, dtype=np.float32)
+    return np.asarray(noised(sums, noise_stddev, draw, step), dtype=np.float32)
 
 
 def read(

@@ -10,6 +10,7 @@ import torch
 
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
+from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
 from dpgnn.methods.votes.board import clipped, noisy_board, own_lists, pushed, read, vote_vectors
 from dpgnn.methods.votes.plan import BOARD
@@ -46,9 +47,7 @@ def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
         own_lists(graph.edge_index, graph.num_nodes), split.train_idx,
         vote_vectors(graph.y[split.train_idx], graph.num_classes),
     )  # fmt: skip
-    board = noisy_board(
-        sums, noise_stddev=board_plan.noise_stddev, rng=context.streams.numpy("noise", stage=BOARD)
-    )
+    board = noisy_board(sums, board_plan.noise_stddev, normal_draw(context, BOARD))
     state = {
         "board": torch.from_numpy(board.copy()),
         "voters": torch.from_numpy(voters),
@@ -83,7 +82,7 @@ def inputs(
     Row v is a function of v's record (features, list, and the label of a voter) and of released values.
 
     Returns:
-        shape (len(nodes), num_features + 2 num_classes + 1), dense, or CSR where features are wide and sparse.
+        shape (len(nodes), num_features + 2 num_classes + 1), dense; CSR where wide features are CSR.
     """
     lists = own_lists(graph.edge_index, graph.num_nodes)
     votes = np.zeros((len(nodes), graph.num_classes))

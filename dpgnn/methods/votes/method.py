@@ -8,7 +8,7 @@ by DP-SGD uses them. Edge level: two boards and heads trained without noise. See
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +24,14 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
+from dpgnn.methods.queries import Queries
 from dpgnn.methods.votes.options import VotesConfig
 from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, node_plan
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
 
 OWN_RECORD = (
     "own-record: an answer reads the released weights and board and the asked node's own record; it is for "
@@ -92,6 +94,20 @@ def _as_dp_mlp(context: Context) -> Context:
     return replace(context, streams=replace(context.streams, axes=axes))
 
 
+def releases() -> tuple[Release[..., Any], ...]:
+    """The board."""
+    from dpgnn.methods.votes.board import noisy_board
+
+    return (noisy_board,)
+
+
+# the board is released once; only the asked node's own record enters its answer beside it
+QUERIES = Queries(
+    why_not_other_graph=lambda entry: (
+        "the board has a row for each node of the graph it was fitted on"
+    )
+)
+
 METHOD = Method(
     name="votes",
     title="Votes",
@@ -106,6 +122,9 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    releases=releases,
+    queries=QUERIES,
+    reads_own_lists=True,
     example={
         "mean_degree": 50.0,
         "training": {"num_steps": 10},

@@ -29,7 +29,7 @@ def sensitivity(relation: str, num_classes: int) -> float:
     """L2 change of the board when one record changes: 1, or sqrt(2C/(C-1)) when it is replaced.
 
     Proof. A push has norm 1. Replaced: |V/sqrt(d) on L - V'/sqrt(d') on L'|^2 = 2 - 2 <V, V'> |L n L'| /
-    sqrt(d d'), and <V, V'> >= -1/(C-1), |L n L'| <= sqrt(d d'); attained by the same list and another label. []
+    sqrt(d d'), <V, V'> >= -1/(C-1), |L n L'| <= sqrt(d d'); attained by the same list and another label. []
     """
     if relation != "replace-one":
         return 1.0

@@ -31,7 +31,9 @@ def labels(seed: int) -> np.ndarray:
 TRAIN = np.arange(9)
 
 
-def board_of(arcs: np.ndarray, train: np.ndarray, y: np.ndarray, classes: int = CLASSES) -> np.ndarray:
+def board_of(
+    arcs: np.ndarray, train: np.ndarray, y: np.ndarray, classes: int = CLASSES
+) -> np.ndarray:
     return pushed(own_lists(arcs, SIZE), train, vote_vectors(y[train], classes))
 
 
@@ -40,7 +42,7 @@ def test_a_record_moves_the_board_by_one_whatever_its_degree(seed: int) -> None:
     arcs, y = directed(seed), labels(seed)
     whole, lists = board_of(arcs, TRAIN, y), own_lists(arcs, SIZE)
     for node in range(SIZE):
-        without = board_of(arcs[:, arcs[0] != node], TRAIN[TRAIN != node], y)
+        without = board_of(arcs[:, arcs[0] != node], TRAIN[node != TRAIN], y)
         emptied = board_of(arcs[:, arcs[0] != node], TRAIN, y)
         pushes = node in TRAIN and lists[[node]].sum() > 0
         for other in (without, emptied):
@@ -97,9 +99,7 @@ def test_no_node_reads_its_own_vote_with_one_sided_mentions() -> None:
 # ---- each refused variant of docs/methods/votes.md moves the board, or another node's read, too far -------
 
 
-def _scaled(
-    arcs: np.ndarray, train: np.ndarray, y: np.ndarray, weight: sp.csr_array
-) -> np.ndarray:
+def _scaled(arcs: np.ndarray, train: np.ndarray, y: np.ndarray, weight: sp.csr_array) -> np.ndarray:
     return np.asarray(sp.csr_array(weight[train]).T @ vote_vectors(y[train], CLASSES))
 
 
@@ -150,7 +150,7 @@ def largest_change(board, relation: str = "add-remove") -> float:  # type: ignor
         arcs, y = directed(seed), labels(seed)
         whole = board(arcs, TRAIN, y)
         for node in range(SIZE):
-            other = board(arcs[:, arcs[0] != node], TRAIN[TRAIN != node], y)
+            other = board(arcs[:, arcs[0] != node], TRAIN[node != TRAIN], y)
             worst = max(worst, float(np.linalg.norm(whole - other)))
     return worst
 
