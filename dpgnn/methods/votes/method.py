@@ -124,6 +124,8 @@ METHOD = Method(
     predict=predict,
     releases=releases,
     queries=QUERIES,
+    # theorem 12: the board is noised; who may vote and the clipping scale are public facts of the plan
+    state={"noisy-state": ("board", "voters", "scale")},
     reads_own_lists=True,
     example={
         "mean_degree": 50.0,
