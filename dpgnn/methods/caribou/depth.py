@@ -31,7 +31,7 @@ def noise_per_sensitivity(
 
 
 def far_signal(num_hops: int, contraction: float) -> float:
-    """What comes through from K hops away, per noise, relative to no contraction; at most 1.
+    """Signal-to-noise ratio of a feature K hops away, relative to no contraction; at most 1.
 
     A feature K hops away enters X_K with weight c^K at most, under last-hop noise proportional to c
     sqrt(K_eff) (the sensitivity is c a1 S). Relative to c = 1: r = c^(K-1) sqrt(K / K_eff).

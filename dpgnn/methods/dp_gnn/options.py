@@ -216,7 +216,7 @@ def sampler_spec(entry: Entry) -> SamplerSpec | None:
 
 
 def sampler_from_spec(name: str, params: Mapping[str, Any]) -> Sampler:
-    """The sampler of a spec; `symmetrize` is not its business."""
+    """The sampler of a spec; the arcs are mirrored elsewhere where `symmetrize` asks for it."""
     from dpgnn.samplers.own_list import OwnList
     from dpgnn.samplers.published import Published
     from dpgnn.samplers.stable import Stable
@@ -229,7 +229,7 @@ def sampler_from_spec(name: str, params: Mapping[str, Any]) -> Sampler:
 
 
 def clipped_parts(entry: Entry) -> Literal["global", "group", "tensor"]:
-    """What is clipped apart, with auto resolved."""
+    """Which parts of the gradient are clipped separately, with auto resolved."""
     config: DPGNNConfig = entry.options
     if config.clipping != "auto":
         return config.clipping

@@ -1,4 +1,4 @@
-"""DPAR's first stage: the subsample, exact page-rank rows, and what a mechanism makes of them."""
+"""DPAR's first stage: the subsample, its exact PageRank rows, and their private versions."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
     """Draw the subsample and solve for its first rows; no noise, spends nothing.
 
-    The sizes are functions of the number of training nodes; which nodes are in is public for a plan
-    without amplification.
+    Sizes depend on the number of training nodes alone. Which nodes are in the subsample is public in a
+    plan without amplification.
     """
     config = DPARConfig(**spec.params)
     members = draw_members(graph, split, config, rng=rng)
@@ -119,8 +119,8 @@ def vectors(config: DPARConfig, exact: sp.csr_array, context: Context) -> sp.csr
     """The M rows that training sees: private, or those of a control.
 
     Guarantee: em0, em1 and gm run the planned mechanisms `select`, `weigh` and `perturb`, one draw for
-    each vector; what they return is their output and post-processing of it. Neighbours: one node
-    with all its edges and features has another value; N, M and who has a vector are public.
+    each vector; what they return is their output and post-processing of it. Neighbouring
+    graphs differ in one node's edges and features; N, M and which nodes have a vector are public.
 
     Args:
         config: resolved options.

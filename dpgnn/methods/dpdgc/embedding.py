@@ -132,7 +132,7 @@ def train_embedding(
     delta: float,
     mechanism_name: str,
 ) -> Tensor:
-    """Weights (num_nodes, hidden) of the embedding, trained by the planned mechanism.
+    """Train the embedding by the planned mechanism; weights of shape (num_nodes, hidden).
 
     Guarantee: they are post-processing of the releases that the plan's event counts (`NormalizedGradients`
     bounds each root's term by the clipping norm); batches, clipping and noise are checked against it.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def training_graph(graph: Graph, split: Split) -> Adjacency:
-    """What walks run on: the induced graph of the training nodes."""
+    """The graph that the training nodes induce, on which walks run."""
     return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
 
 
@@ -149,7 +149,7 @@ class RunWalks:
 
 
 class BatchesOfWalks:
-    """m of the walks of the step (or each with a fixed rate), whatever their number."""
+    """Batches of a step's walks: m of them without replacement, or each with a fixed rate."""
 
     def __init__(self, walks: RunWalks, *, size: int | None, rate: float | None) -> None:
         self.walks, self.size, self.rate = walks, size, rate
