@@ -2,7 +2,7 @@
 
 Node level (`node-record`): a push is divided by the square root of the voter's own degree, so one record
 moves the board by 1 whatever the degree. A node reads the rows of its own list, and a linear model trained
-by DP-SGD uses them. Edge level: two boards and heads trained without noise. See docs/methods/votes.md.
+by DP-SGD uses them. See docs/methods/votes.md.
 """
 
 from __future__ import annotations
@@ -130,6 +130,5 @@ METHOD = Method(
     example={
         "mean_degree": 50.0,
         "training": {"num_steps": 10},
-        "edge": {"hidden": 8, "base": {"num_epochs": 5}, "head": {"num_epochs": 5}},
     },
 )

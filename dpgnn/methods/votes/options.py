@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpgnn.core.checks import at_least, positive, probability, require
+from dpgnn.core.checks import positive, require
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.shared.planning import DPSGDConfig
-from dpgnn.training.options import AdamConfig, OptimizerConfig
+from dpgnn.training.options import OptimizerConfig
 
 LINEAR = DPSGDConfig(
     expected_batch_size="full",
@@ -15,31 +15,6 @@ LINEAR = DPSGDConfig(
     clipping_norm=0.3,
     optimizer=OptimizerConfig(lr=0.1, average_last=0.5),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EdgeConfig:
-    """Base scores and heads at edge level, trained without noise on what is public or released.
-
-    Attributes:
-        hidden: width of the base and of the heads.
-        num_folds: folds of the base; a training node's score comes from the fold that did not see it.
-        dropout: rate, of both.
-        base: optimiser of each fold's base; the last weights are kept.
-        head: optimiser of both heads; the last weights are kept. Its weight_decay is divided by the number
-            of training nodes.
-    """
-
-    hidden: int = 64
-    num_folds: int = 4
-    dropout: float = 0.5
-    base: AdamConfig = AdamConfig(lr=0.01, weight_decay=1e-4, num_epochs=80, selection="last")
-    head: AdamConfig = AdamConfig(lr=0.01, weight_decay=50.0, num_epochs=120, selection="last")
-
-    def __post_init__(self) -> None:
-        at_least("hidden", self.hidden, 1)
-        at_least("num_folds", self.num_folds, 2)
-        probability("dropout", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +31,6 @@ class VotesConfig:
         bias: the constant input of the linear model.
         training: noisy gradient descent of the linear model.
         mlp: DP-MLP, where the board carries too little.
-        edge: base and heads at edge level; no effect at node level.
     """
 
     mean_degree: float = 5.0
@@ -67,7 +41,6 @@ class VotesConfig:
     bias: float = 0.3
     training: DPSGDConfig = LINEAR
     mlp: DPMLPConfig = DPMLPConfig()
-    edge: EdgeConfig = EdgeConfig()
 
     def __post_init__(self) -> None:
         for name in ("mean_degree", "agreement", "clip", "bias"):

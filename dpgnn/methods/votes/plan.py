@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants import gdp
-from dpgnn.accountants.events import GaussianRelease, compose, compose_all
+from dpgnn.accountants.events import GaussianRelease, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import require
 from dpgnn.methods import dp_mlp
-from dpgnn.methods.shared.edge_level import gaussian_mechanism, gdp_claim
 from dpgnn.methods.shared.planning import claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from dpgnn.methods.votes.options import VotesConfig
 
 BOARD = "board"
-EDGE_ROUNDS = 2
 ASSUMED_PUBLIC = (
     "node ids", "membership of the split", "number of classes", "declared mean degree", "all options",
 )  # fmt: skip
@@ -107,30 +105,4 @@ def _board(entry: Entry, facts: Facts, budget: Budget) -> Mechanism:
         noise_stddev=noise,
         sensitivity=size,
         details={"share": config.share, "mean_degree": config.mean_degree},
-    )
-
-
-def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Two boards of equal noise at edge level.
-
-    Guarantee: unit `edge`, add-remove: both boards, the heads and the answers to everybody are exactly
-    mu-GDP with mu = 2/noise_stddev; features, labels and the split are public.
-
-    Source: docs/accounting.md, theorem 12.
-    """
-    require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
-    size = math.sqrt(2)
-    mechanism = gaussian_mechanism(
-        BOARD,
-        lambda noise: compose(
-            GaussianRelease(relation="add-remove", noise_stddev=noise, sensitivity=size),
-            EDGE_ROUNDS,
-        ),
-        budget, sensitivity=size, num_hops=EDGE_ROUNDS, details={},
-    )  # fmt: skip
-    return Plan(
-        mechanisms=(mechanism,),
-        claims=(gdp_claim(entry, budget, mechanism.event),),
-        num_steps=EDGE_ROUNDS,
-        facts=facts.recorded(),
     )
