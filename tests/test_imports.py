@@ -21,9 +21,6 @@ ORDER = (
 # circles that still exist, to be removed; imports inside functions and for type checkers count too
 CIRCLES = (
     {"report.statistics.comparisons", "report.statistics.differences", "report.tables.tables"},
-    {"methods.gap.fit", "methods.gap.method", "methods.gap.queries"},
-    {"methods.dpdgc.fit", "methods.dpdgc.method", "methods.dpdgc.plan",
-     "methods.dpdgc.queries"},
 )  # fmt: skip
 
 

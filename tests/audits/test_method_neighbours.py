@@ -145,7 +145,7 @@ def test_a_gradient_that_mixes_roots_is_seen(monkeypatch):
 
 
 def test_too_small_a_sensitivity_of_a_release_is_seen(monkeypatch):
-    monkeypatch.setattr("dpgnn.methods.gap.method.SQRT2", 1.0)
+    monkeypatch.setattr("dpgnn.methods.gap.plan.SQRT2", 1.0)
     faults = faults_of(entry("gap", "edge"))["aggregate"]
     assert "moves 1.41421 of 1" in faults[0]
 

@@ -18,7 +18,7 @@ from dpgnn.core.storage import Store
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import SplitConfig, make_split
 from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.methods.gap import method as gap
+from dpgnn.methods.gap import plan as gap
 from dpgnn.methods.shared.aggregate_bounds import sampled_edges
 from dpgnn.methods.shared.noisy_graph import block_response, keep_density
 

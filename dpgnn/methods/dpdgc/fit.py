@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry, Prepared
-    from dpgnn.methods.dpdgc.method import DPDGCConfig
+    from dpgnn.methods.dpdgc.options import DPDGCConfig
 
 
 def fit_private(

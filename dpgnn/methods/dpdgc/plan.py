@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.accountants.events import Event, GaussianRelease, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import require
-from dpgnn.methods.gap.method import SQRT2
+from dpgnn.methods.gap.plan import SQRT2
 from dpgnn.methods.shared.edge_level import EDGE_PUBLIC
 from dpgnn.methods.shared.node_level import (
     AGGREGATE,
@@ -22,7 +22,7 @@ from dpgnn.methods.shared.planning import claim_for
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Entry, Facts
-    from dpgnn.methods.dpdgc.method import DPDGCConfig
+    from dpgnn.methods.dpdgc.options import DPDGCConfig
 
 # an undirected edge stands in two adjacency rows, which are there in both worlds
 EDGE_ROWS = (2, 2)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry, Prepared
-    from dpgnn.methods.gap.method import GapConfig
+    from dpgnn.methods.gap.options import GapConfig
 
 NORMALIZE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "l2": unit_rows,

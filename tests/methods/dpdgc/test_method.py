@@ -22,11 +22,11 @@ from dpgnn.core.storage import Store
 from dpgnn.data.splits import SplitConfig, make_split
 from dpgnn.methods.base import Context, Entry, Facts, facts_of
 from dpgnn.methods.dpdgc import embedding as dpdgc_embedding
-from dpgnn.methods.dpdgc import method as dpdgc
+from dpgnn.methods.dpdgc import node_plan as dpdgc
 from dpgnn.methods.dpdgc import plan as dpdgc_plan
 from dpgnn.methods.dpdgc.embedding import NormalizedGradients
 from dpgnn.methods.dpdgc.fit import embedding_sums
-from dpgnn.methods.gap.method import node_sensitivity
+from dpgnn.methods.gap.plan import node_sensitivity
 from dpgnn.methods.shared.undirected import adjacency_of
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dpgnn.accountants import gdp
 from dpgnn.data.graph import Graph
 from dpgnn.methods.base import SamplerSpec
-from dpgnn.methods.gap import method as gap
+from dpgnn.methods.gap import plan as gap
 from dpgnn.methods.shared.aggregate import (
     ContractiveLayer,
     column_scaled_rows,
