@@ -30,6 +30,32 @@ def add_parser(subparsers: Any) -> None:
     unpack.set_defaults(func=unpack_main)
 
 
+    attacks = what.add_parser("pack-attacks", help="put a folder's attacks into attacks.parquet")
+    attacks.add_argument("folder", type=Path, help="docs/reference/attacks, for example")
+    attacks.set_defaults(func=pack_attacks_main)
+    files = what.add_parser("unpack-attacks", help="write the attacks of attacks.parquet as files")
+    files.add_argument("folder", type=Path, help="where attacks.parquet lies")
+    files.add_argument("out", type=Path, help="where the files go")
+    files.set_defaults(func=unpack_attacks_main)
+
+
+def pack_attacks_main(args: argparse.Namespace) -> int:
+    """Put the files of a folder into its archive."""
+    from dpgnn.records.attack_archive import NAME, pack_attacks
+
+    total, new = pack_attacks(args.folder)
+    print(f"{args.folder / NAME}: {total} attacks, {new} from files", file=sys.stderr)
+    return 0
+
+
+def unpack_attacks_main(args: argparse.Namespace) -> int:
+    """Write the attacks of an archive as files."""
+    from dpgnn.records.attack_archive import unpack_attacks
+
+    print(f"{args.out}: {unpack_attacks(args.folder, args.out)} attacks", file=sys.stderr)
+    return 0
+
+
 def pack_main(args: argparse.Namespace) -> int:
     """Keep the records of a study's planned runs, what their graphs are, and what figures need of them."""
     from dpgnn.cli.report import describe

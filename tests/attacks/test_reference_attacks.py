@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpgnn.records.attack_archive import read_attack_texts
 from dpgnn.report.pages import attack_pages
 from dpgnn.report.tables import attack_grid, attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
@@ -119,7 +120,7 @@ def test_a_page_lacks_no_block_and_names_no_other(found: Found) -> None:
 
 def test_tier_m_is_what_was_run(repository: Path, folder: Path) -> None:
     study = load_study(repository / "workflow" / "studies" / "attacks.yaml", "M")
-    made = {path.name.rsplit(".", 2)[0] for path in folder.glob("*.json")}
+    made = {name.rsplit(".", 2)[0] for name in read_attack_texts(folder)}
     for key in study.keys:
         assert f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}" in made
 

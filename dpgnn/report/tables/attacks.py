@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,8 @@ import numpy as np
 
 from dpgnn.attacks.statistics import allowed_rate
 from dpgnn.core.checks import require
-from dpgnn.core.storage import read_json
+from dpgnn.core.storage import DamagedFileError
+from dpgnn.records.attack_archive import read_attack_texts
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
@@ -52,9 +55,9 @@ _NUM_RATES = 151
 
 
 def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, Any]]:
-    """Results of all files of a study's attacks/, one mapping per result, with its run's key.
+    """Results of a study's attacks, one mapping per result, with its run's key.
 
-    In order of data set, entry, budget and repeat.
+    From files and from `attacks.parquet`, in order of data set, entry, budget and repeat.
 
     Args:
         folder: where they lie; none where it is not there.
@@ -64,13 +67,23 @@ def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, 
         ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
     """
     found = []
-    for path in sorted(Path(folder).glob(pattern)):
-        content = read_json(path)
+    for name, text in read_attack_texts(folder).items():
+        if not fnmatchcase(name, pattern):
+            continue
+        path = Path(folder) / name
+        content = _parsed(text, path)
         is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
         missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
         require(not missing, f"{path}: attack", "name its run by " + ", ".join(AUDIT_KEY), missing)
         found += list(_flat(content))
     return sorted(found, key=lambda result: _place(result["key"]))
+
+
+def _parsed(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is not JSON ({error}); attack the run again") from None
 
 
 def _place(key: Mapping[str, Any]) -> tuple[Any, ...]:
