@@ -29,7 +29,6 @@ def add_parser(subparsers: Any) -> None:
     unpack.add_argument("folder", type=Path, help="results/studies/STUDY/runs, for example")
     unpack.set_defaults(func=unpack_main)
 
-
     attacks = what.add_parser("pack-attacks", help="put a folder's attacks into attacks.parquet")
     attacks.add_argument("folder", type=Path, help="docs/reference/attacks, for example")
     attacks.set_defaults(func=pack_attacks_main)
