@@ -21,6 +21,7 @@ from dpgnn.cli import attack as attack_command
 from dpgnn.core.storage import read_json, write_json
 from dpgnn.data.splits import read_split, write_split
 from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures import attack_figure
 from dpgnn.report.tables import attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
 from dpgnn.report.tables.table import to_csv, to_markdown
@@ -209,10 +210,10 @@ def test_sizes_are_what_the_flags_say() -> None:
 
 def test_a_curve_is_drawn_over_the_whole_axis() -> None:
     # all scores equal: a coin decides, which is the line of equality
-    points = attacks.curve_points([[1.0, 1.0]])
+    points = attack_figure.curve_points([[1.0, 1.0]])
     assert points[0][0] == pytest.approx(1e-3)
     assert all(true == pytest.approx(false) for false, true in points)
-    perfect = attacks.curve_points([[0.0, 1.0], [1.0, 1.0]])
+    perfect = attack_figure.curve_points([[0.0, 1.0], [1.0, 1.0]])
     assert {true for _, true in perfect} == {1.0}
 
 
@@ -289,15 +290,15 @@ def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_ent
     larger = result(key=first["key"] | {"epsilon": "8"})
     other = result(attack="gmia", variant="same-graph", pair_set=None)
     unseen = result(pair_set="unbalanced")
-    panels = attacks._panels([larger, first, other, unseen])
+    panels = attack_figure._panels([larger, first, other, unseen])
     assert list(panels) == ["a: LinkTeller, held-out edges", "a: G-MIA, same graph"]
     assert [r["key"]["epsilon"] for r in panels["a: LinkTeller, held-out edges"]] == ["1"]
     info = StudyInfo(name="s", tier="S", config_path="s.yaml", entries=(), planned=())
-    picture = attacks.draw_attacks([larger, first, other, unseen], info)
+    picture = attack_figure.draw_attacks([larger, first, other, unseen], info)
     assert picture is not None
     assert picture.png.startswith(b"\x89PNG")
     assert "claim of ε = 1" in picture.svg.decode()
-    assert attacks.draw_attacks([unseen], info) is None
+    assert attack_figure.draw_attacks([unseen], info) is None
 
 
 def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from dpgnn.core.storage import write_text
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_png
-from dpgnn.report.figures.front_figure import front_figure
 from dpgnn.report.pages.docs_index import MADE, index_page
 from dpgnn.report.pages.docs_methods import method_line
+from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables import pivots

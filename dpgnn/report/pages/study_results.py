@@ -13,6 +13,7 @@ from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import figure_data, figures
+from dpgnn.report.figures.attack_figure import draw_attacks
 from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.paper import drawn as paper_drawn
@@ -26,7 +27,7 @@ from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import run_tables, tables, tuning
-from dpgnn.report.tables.attacks import as_audits, attacks_table, draw_attacks, read_attacks
+from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
 from dpgnn.report.tables.table import Table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpgnn.report.figures import front_figure
+from dpgnn.report.pages import front_figure
 from dpgnn.report.pages.docs_page import write_docs
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables import pivots

@@ -1,0 +1,122 @@
+"""The figure of attacks: true against false positives, with what a claim allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.attacks.statistics import allowed_rate
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures import drawing
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.style import looks
+from dpgnn.report.tables.attack_verdicts import claimed_epsilon, line_of
+from dpgnn.report.tables.attacks import panel_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# what one figure's panels show, in this order
+PANELS = (
+    "LinkTeller, held-out edges", "the release itself", "G-MIA, same graph", "noise-free layer",
+    "hub behind the sampler",
+)  # fmt: skip
+SMALLEST = 1e-3
+_NUM_RATES = 151
+
+
+def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture | None:
+    """True against false positives on logarithmic axes with the line of the smallest claim, by attack."""
+    groups = _panels(found)
+    if not groups:
+        return None
+    look = looks(info)
+    with drawing.style():
+        canvas, axes = drawing.grid(len(groups), title="Attacks and what a claim allows")
+        for (title, results), axis in zip(groups.items(), axes):
+            for result in results:
+                style = look.get(str(result["key"]["entry"]))
+                points = curve_points(result["curve"])
+                text = f"{result.get('title') or result['key']['entry']}, ε = {result['key']['epsilon']}"
+                axis.plot(
+                    [f for f, _ in points], [t for _, t in points],
+                    color=style.color if style else "#444444",
+                    linestyle=style.line(free=not result["claim"]) if style else (0, (5, 2)),
+                    label=text.replace("ε = inf", "no privacy"),
+                )  # fmt: skip
+            _lines(axis, results)
+            axis.set_title(title, loc="left")
+        drawing.legend(canvas, axes)
+        png, svg = drawing.to_bytes(canvas)
+    return Picture(
+        name="attacks",
+        title="Attacks: true against false positives",
+        caption=(
+            "Share of members found against share of others accused, both logarithmic. Grey: equality "
+            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that is about "
+            "what was attacked, twice ε where exchanging two nodes is two changes; a large ε allows "
+            "everything from the left end on. A curve above the line of its own claim, beyond the error of "
+            "its trials, contradicts that claim; the table says where."
+        ),
+        alt="Curves of attacks: " + "; ".join(
+            f"{title}: " + ", ".join(
+                f"{r.get('title') or r['key']['entry']} at budget {r['key']['epsilon']} AUC {r['auc']:.3f}"
+                for r in results
+            )
+            for title, results in groups.items()
+        ),
+        png=png,
+        svg=svg,
+    )  # fmt: skip
+
+
+def curve_points(curve: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """(false, true) rates along the axis; between two thresholds a coin decides, so ties are straight."""
+    false, true = (np.array([0.0, *column]) for column in zip(*curve))
+    rates = np.geomspace(SMALLEST, 1.0, _NUM_RATES)
+    found = np.interp(rates, false, true)
+    return [(float(f), float(t)) for f, t in zip(rates, found) if t > 0]
+
+
+def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Data set and attack -> the first repeat of each entry at its smallest budget."""
+    chosen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for result in found:
+        if result.get("status") != "ok" or panel_of(result) not in PANELS:
+            continue
+        key = result["key"]
+        place = (str(key["dataset"]), panel_of(result), str(key["entry"]))
+        rank = (float(key["epsilon"]), key.get("repeat") or 0)
+        old = chosen.get(place)
+        if old is None or rank < (float(old["key"]["epsilon"]), old["key"].get("repeat") or 0):
+            chosen[place] = result
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    order = {name: position for position, name in enumerate(PANELS)}
+    for dataset, kind, entry in sorted(chosen, key=lambda p: (p[0], order[p[1]], p[2])):
+        groups.setdefault(f"{dataset}: {kind}", []).append(chosen[dataset, kind, entry])
+    return groups
+
+
+def _lines(axis: Axes, results: Sequence[Mapping[str, Any]]) -> None:
+    rates = [10 ** (-3 + step / 50) for step in range(151)]
+    axis.plot(rates, rates, color="#999999", linestyle=":", linewidth=1)
+    claims = [drawn for result in results if (drawn := line_of(result)) is not None]
+    if claims:
+        epsilon, delta = min(claims)
+        line = [allowed_rate(rate, epsilon, delta) for rate in rates]
+        label = f"claim of ε = {epsilon:.3g}"
+        if any(
+            line_of(r) == (epsilon, delta) and epsilon > 1.5 * claimed_epsilon(r) for r in results
+        ):
+            label = f"two changes, ε = {epsilon:.3g}"
+        axis.plot(rates, line, color="#666666", linewidth=1.2, label=label)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlim(SMALLEST, 1)
+    axis.set_ylim(SMALLEST, 1.1)
+    axis.set_xlabel("false-positive rate")
+    axis.set_ylabel("true-positive rate")
+    assert math.isclose(rates[-1], 1.0)
