@@ -73,6 +73,7 @@ WITHOUT_COMPARISON = {
     "--target-epsilon 2",
     "dpdgc": "--num-train-nodes 1895 --target-epsilon 4 --encoder-epochs 10",
     "edgerand": "--num-nodes 2708 --target-epsilon 8",
+    "votes": "--num-nodes 4000 --num-train-nodes 2400 --mean-degree 60 --num-steps 50 --target-epsilon 4",
     "lapgraph": "--num-nodes 2708 --target-epsilon 8",
     "pertgraph": "--num-nodes 2708 --target-epsilon 8",
 }
@@ -80,7 +81,9 @@ WITHOUT_COMPARISON = {
 
 @pytest.mark.parametrize("method", [*OTHERS, *WITHOUT_COMPARISON])
 @pytest.mark.parametrize("mode", ["published", "sound"])
-def test_every_method_answers_in_both_modes(capsys, method, mode):
+def test_every_method_answers_in_its_modes(capsys, method, mode):
+    if mode not in methods.get(method).modes:
+        return
     words = (OTHERS | WITHOUT_COMPARISON)[method].split()
     arguments = ["account", method, *words, "--delta", "1e-6", "--mode", mode]
     compared = ["--compare"] if method in OTHERS else []

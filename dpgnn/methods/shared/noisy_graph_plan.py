@@ -44,10 +44,11 @@ def truthful(epsilon: float) -> tuple[float, float]:
 
     e^epsilon/(e^epsilon + 1) rounds to 1 from epsilon 37 on, and above its value before that. The lie is
     rounded up to a multiple of 2^-53, with room for the rounding of the exponential, so that the truth is
-    exactly one minus it and their ratio is at most e^epsilon.
+    exactly one minus it and their ratio is at most e^epsilon. It is never 0, whatever epsilon is: an answer
+    that is certain would have no epsilon at all.
     """
     unit, exact = 2.0**-53, math.exp(-epsilon) / (1 + math.exp(-epsilon))
-    lie = min(math.ceil(exact * (1 + 2.0**-49) / unit) * unit, 0.5)
+    lie = min(max(math.ceil(exact * (1 + 2.0**-49) / unit), 1) * unit, 0.5)
     return 1.0 - lie, lie
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods import dp_mlp
 from dpgnn.methods.base import (
+    Asked,
     Context,
     Entry,
     Facts,
@@ -122,6 +123,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    asked=Asked(steps="training.num_steps", counted="steps", flags={"mean-degree": "mean_degree"}),
     releases=releases,
     queries=QUERIES,
     # theorem 12: the board is noised; who may vote and the clipping scale are public facts of the plan

@@ -68,6 +68,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """
     config: VotesConfig = entry.options
     assert entry.relation is not None
+    budget.require_target("votes")
     require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
     if falls_back(entry, facts, budget):
         made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
