@@ -18,15 +18,8 @@ ORDER = (
     "audits", "attacks", "study", "report", "cli", "__main__",
 )  # fmt: skip
 
-# circles that still exist, to be removed; imports inside functions and for type checkers count too
-CIRCLES = (
-    {"report.statistics.comparisons", "report.statistics.differences", "report.tables.tables"},
-)  # fmt: skip
-
-
-# parts of report/, and the pairs that still run back: (part, what it imports)
+# parts of report/, in the order of their imports
 REPORT = ("statistics", "tables", "figures", "paper", "pages")
-BACK = {("statistics", "tables"), ("tables", "paper")}
 
 
 def imports_of(path: Path) -> list[str]:
@@ -82,11 +75,9 @@ def _circles(repository: Path) -> list[set[str]]:
 
 
 def test_no_modules_import_one_another_in_a_circle(repository: Path) -> None:
-    found = _circles(repository)
-    new = [sorted(part) for part in found if not any(part <= known for known in CIRCLES)]
-    assert not new, f"move what both need to a module that imports neither: {new}"
-    gone = [sorted(known) for known in CIRCLES if not any(part <= known for part in found)]
-    assert not gone, f"drop these from CIRCLES, they are no circles any more: {gone}"
+    """Imports inside functions and for type checkers count too."""
+    found = [sorted(part) for part in _circles(repository)]
+    assert not found, f"move what both need to a module that imports neither: {found}"
 
 
 def test_parts_of_the_report_import_only_from_parts_before_them(repository: Path) -> None:
@@ -96,8 +87,7 @@ def test_parts_of_the_report_import_only_from_parts_before_them(repository: Path
         for path in (repository / "dpgnn" / "report" / own).rglob("*.py"):
             parts = {name.split(".")[2] for name in imports_of(path) if "dpgnn.report." in name}
             found |= {(own, part) for part in parts & set(REPORT[REPORT.index(own) + 1 :])}
-    assert found - BACK == set(), "move what both need to the earlier part"
-    assert BACK - found == set(), "drop these from BACK, they run back no more"
+    assert found == set(), "move what both need to the earlier part"
 
 
 def _private_or_named(path: Path) -> set[str]:

@@ -14,6 +14,14 @@ from dpgnn.core.checks import require
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import DamagedFileError, read_json, write_json
 
+# studies' `paper` -> what it is called
+PAPERS = {
+    "dpgnn": "DP-GNN (Daigavane et al., 2021)",
+    "drw": "DRW (Ayle et al., 2023)",
+    "dpar": "DPAR (Zhang et al., 2024)",
+    "caribou": "CARIBOU (convergent privacy)",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class EntryInfo:

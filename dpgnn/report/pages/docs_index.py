@@ -12,10 +12,10 @@ from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.pages.docs_edges import about_edges, answer
 from dpgnn.report.pages.docs_methods import method_line
 from dpgnn.report.pages.docs_tuned import tuned_lines
+from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.tables import ONE_REPEAT
 from dpgnn.report.paper.targets import target_lines
-from dpgnn.report.statistics.findings import count
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import Row, format_value, signed

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.statistics.findings import count
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import Row

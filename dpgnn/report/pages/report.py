@@ -25,8 +25,8 @@ from dpgnn.report.figures.drawing import Picture, write_picture
 from dpgnn.report.pages.page_form import Form, forms
 from dpgnn.report.pages.rerun import rerun_command, rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults, gather
-from dpgnn.report.statistics.comparisons import by_question
 from dpgnn.report.statistics.words import setting_words
+from dpgnn.report.tables.comparisons_table import by_question
 from dpgnn.report.tables.table import Column, Row, epsilon_text, to_csv, write_table
 
 if TYPE_CHECKING:

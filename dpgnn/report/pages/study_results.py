@@ -16,19 +16,19 @@ from dpgnn.report.figures import figure_data, figures
 from dpgnn.report.figures.attack_figure import draw_attacks
 from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.pages.findings import Finding, findings
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.map import load_map, read_numbers
 from dpgnn.report.paper.tables import paper_tables, values_first
 from dpgnn.report.statistics import comparisons
 from dpgnn.report.statistics.differences import differences
-from dpgnn.report.statistics.findings import Finding, findings
-from dpgnn.report.statistics.mean_ranks import mean_ranks_table
 from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.statistics.words import Protection, protections
-from dpgnn.report.tables import run_tables, tables, tuning
+from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
+from dpgnn.report.tables.mean_ranks_table import mean_ranks_table
 from dpgnn.report.tables.table import Table
 
 
@@ -101,7 +101,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     ranking_table = tables.rankings_table(ranked)
     made = [
         tables.summary_table(cells, info),
-        comparisons.comparisons_table(asked),
+        comparisons_table.comparisons_table(asked),
         ranking_table,
         mean_ranks_table(ranking_table.rows),
         tables.refusals_table(refused),
@@ -138,7 +138,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
                 refusals=refused,
                 differences=paired,
                 papers=papers,
-                asked=comparisons.sentences(
+                asked=comparisons_table.sentences(
                     on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
                 ),
             )

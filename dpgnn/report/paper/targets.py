@@ -9,18 +9,12 @@ from fnmatch import fnmatchcase
 import yaml
 
 from dpgnn.data.raw.sources import data_folder
-from dpgnn.records.info import StudyInfo
+from dpgnn.records.info import PAPERS, StudyInfo
 from dpgnn.report.paper import figures as paper_figures
 from dpgnn.report.paper.map import PaperTable, load_map, read_numbers
 from dpgnn.report.paper.tables import row_matches
 from dpgnn.report.tables import pivots
 
-PAPERS = {
-    "dpgnn": "DP-GNN (Daigavane et al., 2021)",
-    "drw": "DRW (Ayle et al., 2023)",
-    "dpar": "DPAR (Zhang et al., 2024)",
-    "caribou": "CARIBOU (convergent privacy)",
-}
 SMALL = ("digits", "chains-50")  # graphs of tier S, which no paper has
 NOTE = (
     "For every number of a paper's table a page gives the paper's value, ours, the difference and a verdict, "

@@ -11,18 +11,13 @@ Source: Demšar (2006), Statistical comparisons of classifiers over multiple dat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpgnn.core.checks import require
-from dpgnn.records.cells import UNCOVERED_WORDS
-from dpgnn.report.statistics.stand_ins import on_real_graphs
 from dpgnn.report.statistics.statistics import LEVEL
-from dpgnn.report.tables.table import Column, Row, Table
-from dpgnn.report.tables.tables import EPSILON, marked
 
 LEAST_GRAPHS = 5  # with fewer, two entries can never be told apart
 
@@ -80,89 +75,3 @@ def _quantile(k: int) -> float:
     from scipy.stats import studentized_range
 
     return float(studentized_range.ppf(1 - LEVEL, k, np.inf)) / math.sqrt(2)
-
-
-def mean_ranks_table(ranked: Sequence[Row]) -> Table:
-    """Mean ranks of the entries that share a guarantee, at every setting and epsilon with enough graphs.
-
-    Args:
-        ranked: rows of the table of rankings. Stand-ins are left out, and so are entries that lack a score on
-            one of the graphs.
-    """
-    real = on_real_graphs(ranked, lambda row: str(row["dataset"]))
-    keys = dict.fromkeys((row["guarantee"], row["setting"], str(row["epsilon"])) for row in real)
-    rows: list[Row] = []
-    for key in keys:
-        rows += _group(
-            [r for r in real if (r["guarantee"], r["setting"], str(r["epsilon"])) == key]
-        )
-    covered = all(row["answers"] == "covered" for row in rows)
-    return Table(
-        name="mean-ranks",
-        title="Over all graphs",
-        caption=(
-            "Entries ranked on each graph by their mean score, and the mean of these ranks over graphs, 1 is "
-            f"the best; real graphs only, {LEAST_GRAPHS} at least, and entries with a score on all of them. "
-            "Each graph counts once, whatever its repeats. Told apart: mean ranks that differ by more than "
-            "Nemenyi's critical difference (5 % over all pairs of the group). p: Friedman's test of equal "
-            "mean ranks, in the form of Iman and Davenport. Bold: told apart from all others of its group."
-            + ("" if covered else f" {UNCOVERED_WORDS}")
-        ),
-        columns=(
-            Column(key="guarantee", header="Guarantee"),
-            Column(key="setting", header="Setting"),
-            EPSILON,
-            Column(key="num_graphs", header="Graphs", kind="integer"),
-            Column(key="position", header="Place", kind="integer"),
-            Column(key="entry", header="Entry", show=marked),
-            Column(key="label", header="Label", form="csv"),
-            Column(key="answers", header="Answers", form="csv"),
-            Column(key="rank", header="Mean rank", kind="number"),
-            Column(key="best_on", header="Largest mean on", kind="integer"),
-            Column(key="critical", header="Critical difference", kind="number"),
-            Column(key="verdict", header="From the first"),
-            Column(key="p", header="p (all equal)", kind="p"),
-            Column(key="left_out", header="Left out, not on all graphs", optional=True),
-        ),
-        rows=rows,
-        empty=f"No guarantee has two entries on {LEAST_GRAPHS} real graphs.",
-    )  # fmt: skip
-
-
-def _group(rows: Sequence[Row]) -> list[Row]:
-    """A row for each entry, the best first; none with too few graphs or entries."""
-    graphs = list(dict.fromkeys(row["dataset"] for row in rows))
-    by_entry: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        by_entry.setdefault(row["entry"], {})[row["dataset"]] = row
-    found = {entry: places for entry, places in by_entry.items() if len(places) == len(graphs)}
-    if len(graphs) < LEAST_GRAPHS or len(found) < 2:
-        return []
-    scores = np.array([[found[entry][graph]["mean"] for entry in found] for graph in graphs])
-    tested = mean_ranks(scores)
-    best_on = (scores == scores.max(axis=1, keepdims=True)).sum(axis=0)
-    left = [next(iter(by_entry[entry].values())) for entry in by_entry if entry not in found]
-    order = np.argsort(tested.ranks, kind="stable")
-    behind = tested.ranks - tested.ranks[order[0]]
-    clear = bool(behind[order[1]] > tested.critical)
-    made: list[Row] = []
-    for position, i in enumerate(order, 1):
-        row = next(iter(list(found.values())[i].values()))
-        same = {name: row[name] for name in ("guarantee", "setting", "epsilon", "entry", "label")}
-        apart = "told apart" if behind[i] > tested.critical else "not told apart"
-        made.append(
-            {
-                **same,
-                "answers": row["answers"],
-                "num_graphs": len(graphs),
-                "position": position,
-                "rank": float(tested.ranks[i]),
-                "best_on": int(best_on[i]),
-                "critical": tested.critical,
-                "verdict": "" if position == 1 else apart,
-                "p": tested.p,
-                "left_out": ", ".join(marked(row) for row in left),
-                "bold": ("entry", "rank") if position == 1 and clear else (),
-            }
-        )
-    return made

@@ -22,7 +22,7 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.raw.files import RawFiles
 from dpgnn.data.raw.sources import data_folder, source_of
 from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig
-from dpgnn.report.paper.targets import PAPERS
+from dpgnn.records.info import PAPERS
 
 FILES = ("paper_numbers.csv", "caribou_statistics.csv")
 

@@ -11,6 +11,7 @@ from dpgnn.records.frame import Run
 from dpgnn.records.info import Comparison, StudyInfo
 from dpgnn.report.pages.docs_edges import about_edges, answer
 from dpgnn.report.statistics import comparisons
+from dpgnn.report.tables import comparisons_table
 
 EDGES, MLPS, FORMS = (
     "Does reading edges help?",
@@ -29,7 +30,7 @@ def made(runs: list[Run], info: StudyInfo) -> Any:
     )
     info = replace(info, comparisons=asked)
     cells = build_cells(runs, info)
-    table = comparisons.comparisons_table(comparisons.compared(cells, info))
+    table = comparisons_table.comparisons_table(comparisons.compared(cells, info))
     return SimpleNamespace(info=info, cells=cells, tables={"comparisons": table})
 
 
@@ -57,5 +58,5 @@ def test_each_unit_meets_the_mlp_that_gives_its_guarantee(runs: list[Run], info:
 
 def test_nothing_is_said_where_nothing_was_compared(runs: list[Run], info: StudyInfo) -> None:
     results = made([run for run in runs if run.record.key["entry"] != "gap"], info)
-    results.tables["comparisons"] = comparisons.comparisons_table([])
+    results.tables["comparisons"] = comparisons_table.comparisons_table([])
     assert answer([results]) == []

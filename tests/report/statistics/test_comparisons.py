@@ -14,14 +14,10 @@ from dpgnn.core.storage import canonical_json
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import Comparison, StudyInfo
-from dpgnn.report.statistics.comparisons import (
-    by_question,
-    compared,
-    comparisons_table,
-    sentences,
-)
+from dpgnn.report.statistics.comparisons import compared
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import pair_of
+from dpgnn.report.tables.comparisons_table import by_question, comparisons_table, sentences
 from dpgnn.report.tables.tables import differences_table
 from dpgnn.study.study import resolve
 

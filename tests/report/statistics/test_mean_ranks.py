@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
 
-from dpgnn.report.statistics.mean_ranks import mean_ranks, mean_ranks_table
+from dpgnn.report.statistics.mean_ranks import mean_ranks
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.mean_ranks_table import mean_ranks_table
 
 # Demšar (2006), table 5(a): the factor of the critical difference at 5 % for 2 to 10 classifiers
 FACTORS = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)

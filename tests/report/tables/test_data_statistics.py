@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from dpgnn.report.paper.targets import PAPERS
+from dpgnn.records.info import PAPERS
 from dpgnn.report.tables.data_statistics import NAMES, as_markdown, statistics_rows, write_rows
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
+from dpgnn.report.pages.findings import AGAINST, _spread, count, findings, listed
 from dpgnn.report.statistics.differences import differences
-from dpgnn.report.statistics.findings import AGAINST, _spread, count, findings, listed
 from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.tables.table import Table
 
