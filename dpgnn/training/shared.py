@@ -156,14 +156,20 @@ class SharedRootGradients(RootGradients):
         self._ask(send)
 
     def _ask(self, exchange: Any) -> None:
+        # a message to a process that has ended may wait for the whole of SILENCE
+        if not all(worker.is_alive() for worker in self._workers):
+            raise self._ended("it was gone before it was asked")
         try:
             exchange()
         except RuntimeError as error:
-            ended = [rank for rank, worker in enumerate(self._workers, 1) if not worker.is_alive()]
-            raise RuntimeError(
-                f"process {ended or 'unknown'} of {self.num_processes} ended while training; the run goes "
-                f"on from its checkpoint when it is started again ({error})"
-            ) from None
+            raise self._ended(error) from None
+
+    def _ended(self, why: object) -> RuntimeError:
+        ended = [rank for rank, worker in enumerate(self._workers, 1) if not worker.is_alive()]
+        return RuntimeError(
+            f"process {ended or 'unknown'} of {self.num_processes} ended while training; the run goes "
+            f"on from its checkpoint when it is started again ({why})"
+        )
 
 
 def _start(given: tuple[Any, ...], num_processes: int) -> tuple[str, tuple[Any, ...]]:
@@ -195,8 +201,9 @@ def _stop(folder: str, workers: tuple[Any, ...]) -> None:
     """Tell the processes to end, wait for them, and leave nothing."""
     import shutil
 
-    with suppress(RuntimeError):  # one may be dead already; the others end with the connection
-        dist.broadcast(torch.tensor([STOP, 0, 0]), src=0)
+    if all(worker.is_alive() for worker in workers):  # the others end with the connection
+        with suppress(RuntimeError):
+            dist.broadcast(torch.tensor([STOP, 0, 0]), src=0)
     dist.destroy_process_group()
     for worker in workers:
         worker.join(timeout=10)
