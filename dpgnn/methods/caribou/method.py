@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 def sampler(entry: Entry) -> SamplerSpec | None:
     """Degree-bounded edges at node level; the measured minimum degree where the published text uses it."""
-    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+    from dpgnn.methods.shared import aggregate_bounds
 
     config: CaribouConfig = entry.options
     if entry.privacy_unit == "node-bounded" and entry.mode != "nonprivate":
-        return _aggregate_bounds.sampler(entry, config.node, mirrored=True)
+        return aggregate_bounds.sampler(entry, config.node, mirrored=True)
     if entry.mode == "published" and config.minimum_degree is None:
         return SamplerSpec(name="undirected_edges")
     return None
@@ -50,9 +50,9 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
     """The edges that are aggregated over, and their smallest degree, a fact of the structure."""
-    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+    from dpgnn.methods.shared import aggregate_bounds
 
-    return _aggregate_bounds.prepare(graph, spec, rng=rng)
+    return aggregate_bounds.prepare(graph, spec, rng=rng)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

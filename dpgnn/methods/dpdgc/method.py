@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 def sampler(entry: Entry) -> SamplerSpec | None:
     """Degree-bounded edges at node level."""
-    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+    from dpgnn.methods.shared import aggregate_bounds
 
     config: DPDGCConfig = entry.options
-    return _aggregate_bounds.sampler(entry, config.node)
+    return aggregate_bounds.sampler(entry, config.node)
 
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """The edges that are read; see `_aggregate_bounds`."""
-    from dpgnn.methods.shared import aggregate_bounds as _aggregate_bounds
+    """The edges that are read; see `aggregate_bounds`."""
+    from dpgnn.methods.shared import aggregate_bounds
 
-    return _aggregate_bounds.prepare(graph, spec, rng=rng)
+    return aggregate_bounds.prepare(graph, spec, rng=rng)
 
 
 def fit(
