@@ -87,7 +87,7 @@ METHOD = Method(
     supports=(Support(privacy_unit="edge", relation="add-remove"),),
     plan=plan,
     fit=fit,
-    predict=lambda entry, fitted, graph, node_idx: answer(entry, fitted, node_idx),
+    predict=answer,
     releases=lambda: (noisy_sums,),
     example={"head": {"hidden": 8, "encoder_layers": 0, "training": {"num_epochs": 5}}},
 )

@@ -14,12 +14,12 @@ from dpgnn.methods.base import (
     Facts,
     Fitted,
     Method,
-    Prediction,
     Prepared,
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.noisy_graph_plan import (
     check_size,
     pure_claim,
@@ -101,13 +101,6 @@ def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
     )
 
 
-def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, on the perturbed graph."""
-    from dpgnn.methods.shared.aggregate_answers import answer
-
-    return answer(entry, fitted, node_idx)
-
-
 def releases() -> tuple[Release[..., Any], ...]:
     """The answered pairs."""
     from dpgnn.methods.shared.noisy_graph import randomized_response
@@ -124,7 +117,7 @@ METHOD = Method(
     supports=(Support(privacy_unit="edge", relation="add-remove"),),
     plan=plan,
     fit=fit,
-    predict=predict,
+    predict=answer,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

@@ -16,12 +16,12 @@ from dpgnn.methods.base import (
     Facts,
     Fitted,
     Method,
-    Prediction,
     Prepared,
     Support,
 )
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.noisy_graph_plan import laplace_mechanism, pure_claim, require_private
 from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES, symmetric_edges
 
@@ -102,13 +102,6 @@ def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
     )
 
 
-def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, on the perturbed graph."""
-    from dpgnn.methods.shared.aggregate_answers import answer
-
-    return answer(entry, fitted, node_idx)
-
-
 def releases() -> tuple[Release[..., Any], ...]:
     """The pairs of the largest noisy cells."""
     from dpgnn.methods.shared.noisy_graph import laplace_top_cells
@@ -126,7 +119,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     asked=Asked(flags={"count-share": "count_share"}),
-    predict=predict,
+    predict=answer,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
     Asked,
@@ -20,7 +18,6 @@ from dpgnn.methods.base import (
     Facts,
     Fitted,
     Method,
-    Prediction,
     Prepared,
     SamplerSpec,
     Support,
@@ -28,6 +25,8 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
+from dpgnn.methods.shared import aggregate_bounds
+from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import check_node_level
 
 if TYPE_CHECKING:
@@ -38,21 +37,12 @@ if TYPE_CHECKING:
 
 def sampler(entry: Entry) -> SamplerSpec | None:
     """Degree-bounded edges at node level; the measured minimum degree where the published text uses it."""
-    from dpgnn.methods.shared import aggregate_bounds
-
     config: CaribouConfig = entry.options
     if entry.privacy_unit == "node-bounded" and entry.mode != "nonprivate":
         return aggregate_bounds.sampler(entry, config.node, mirrored=True)
     if entry.mode == "published" and config.minimum_degree is None:
         return SamplerSpec(name="undirected_edges")
     return None
-
-
-def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """The edges that are aggregated over, and their smallest degree, a fact of the structure."""
-    from dpgnn.methods.shared import aggregate_bounds
-
-    return aggregate_bounds.prepare(graph, spec, rng=rng)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
@@ -89,13 +79,6 @@ def fit(
     return caribou_fit.fit_node(entry, graph, split, prepared, plan, context)
 
 
-def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, made from what the run released and, at node level, kept."""
-    from dpgnn.methods.shared.aggregate_answers import answer
-
-    return answer(entry, fitted, node_idx)
-
-
 def releases() -> tuple[Release[..., Any], ...]:
     """X_K of the noisy iteration, and what the released code computes in its place."""
     from dpgnn.methods.shared.aggregate import contractive_iteration, released_code_iteration
@@ -125,7 +108,7 @@ METHOD = Method(
         Support(privacy_unit="node-bounded", relation="replace-one"),
     ),
     sampler=sampler,
-    prepare=prepare,
+    prepare=aggregate_bounds.prepare,
     check=check_node_level,
     plan=plan,
     fit=fit,
@@ -142,7 +125,7 @@ METHOD = Method(
             "head-epochs": "node.head.num_epochs",
         },
     ),
-    predict=predict,
+    predict=answer,
     releases=releases,
     degrees=degrees,
     example={

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpgnn.accountants.plan import Plan
 from dpgnn.methods.base import (
     Asked,
@@ -18,7 +16,6 @@ from dpgnn.methods.base import (
     Entry,
     Fitted,
     Method,
-    Prediction,
     Prepared,
     SamplerSpec,
     Support,
@@ -26,6 +23,8 @@ from dpgnn.methods.base import (
 from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
 from dpgnn.methods.gap.queries import LEAKS, QUERIES
+from dpgnn.methods.shared import aggregate_bounds
+from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import check_node_level
 
 if TYPE_CHECKING:
@@ -36,17 +35,8 @@ if TYPE_CHECKING:
 
 def sampler(entry: Entry) -> SamplerSpec | None:
     """Degree-bounded edges at node level; nothing at edge level."""
-    from dpgnn.methods.shared import aggregate_bounds
-
     config: GapConfig = entry.options
     return aggregate_bounds.sampler(entry, config.node)
-
-
-def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """The edges that are aggregated over; see `aggregate_bounds`."""
-    from dpgnn.methods.shared import aggregate_bounds
-
-    return aggregate_bounds.prepare(graph, spec, rng=rng)
 
 
 def fit(
@@ -67,13 +57,6 @@ def fit(
         return gap_fit.fit_edge(entry, graph, split, plan, context)
     assert prepared is not None
     return gap_fit.fit_node(entry, graph, split, prepared, plan, context)
-
-
-def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, made from what the run released and, at node level, kept."""
-    from dpgnn.methods.shared.aggregate_answers import answer
-
-    return answer(entry, fitted, node_idx)
 
 
 def releases() -> tuple[Release[..., Any], ...]:
@@ -104,7 +87,7 @@ METHOD = Method(
         Support(privacy_unit="node-record", relation="replace-one"),
     ),
     sampler=sampler,
-    prepare=prepare,
+    prepare=aggregate_bounds.prepare,
     check=check_node_level,
     plan=plan,
     fit=fit,
@@ -119,7 +102,7 @@ METHOD = Method(
             "head-epochs": "node.head.num_epochs",
         },
     ),
-    predict=predict,
+    predict=answer,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import at_least, open_probability
 from dpgnn.methods.base import (
@@ -20,12 +18,12 @@ from dpgnn.methods.base import (
     Facts,
     Fitted,
     Method,
-    Prediction,
     Prepared,
     Support,
 )
 from dpgnn.methods.pertgraph.queries import QUERIES
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import HeadConfig
 from dpgnn.methods.shared.noisy_graph import num_cells
 from dpgnn.methods.shared.noisy_graph_plan import (
@@ -215,13 +213,6 @@ def directed_answers(
     )
 
 
-def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, on the perturbed graph."""
-    from dpgnn.methods.shared.aggregate_answers import answer
-
-    return answer(entry, fitted, node_idx)
-
-
 def releases() -> tuple[Release[..., Any], ...]:
     """The noisy density, and the answers that it thins; as published, answers of both directions."""
     from dpgnn.methods.shared.noisy_graph import block_response, keep_density, randomized_response
@@ -243,7 +234,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     asked=Asked(flags={"density-share": "density_share"}),
-    predict=predict,
+    predict=answer,
     queries=QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),
     releases=releases,

@@ -12,6 +12,8 @@ from dpgnn.methods.base import Entry, Fitted, Prediction
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dpgnn.data.graph import Graph
+
 EDGE_NOTE = "computed from the noisy release and public features and labels"
 NODE_NOTE = (
     "an answer reads the released weights, the asked node's own features and its own noisy rows; it is "
@@ -19,7 +21,7 @@ NODE_NOTE = (
 )
 
 
-def answer(entry: Entry, fitted: Fitted, node_idx: np.ndarray) -> Prediction:
+def answer(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for; transductive, so of nodes of the graph that was fitted.
 
     Raises:

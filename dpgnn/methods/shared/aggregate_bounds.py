@@ -31,6 +31,7 @@ from dpgnn.methods.shared.undirected import (
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry
 
 
@@ -60,7 +61,7 @@ def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> Samp
     return SamplerSpec(name=name, params=params)
 
 
-def prepare(graph: Graph, spec: SamplerSpec, *, rng: np.random.Generator) -> Prepared:
+def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
     """Edges source -> target, ascending by target; as sensitive as the graph.
 
     The smallest degree is a fact only where a published plan may read it: facts stand in the record, and

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dpgnn.accountants import gdp
 from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.methods.gap import plan as gap
 from dpgnn.methods.shared.aggregate import (
@@ -205,7 +206,8 @@ def test_half_edges_of_a_directed_graph_stay_with_the_record_that_lists_them() -
             name="g", x=np.eye(size, dtype=np.float32), edge_index=arcs.astype(np.int64),
             y=np.zeros(size, dtype=np.int64), num_classes=2, directed=True,
         )  # fmt: skip
-        prepared = prepare(world, spec, rng=np.random.default_rng(7))
+        split = Split(*np.split(np.arange(size), [38, 39]), inductive=False)
+        prepared = prepare(world, split, spec, np.random.default_rng(7))
         assert prepared.facts == {}
         made.append(reading_matrix(prepared, size).toarray())
     change = made[0] - made[1]
