@@ -206,7 +206,8 @@ def test_half_edges_of_a_directed_graph_stay_with_the_record_that_lists_them() -
             name="g", x=np.eye(size, dtype=np.float32), edge_index=arcs.astype(np.int64),
             y=np.zeros(size, dtype=np.int64), num_classes=2, directed=True,
         )  # fmt: skip
-        split = Split(*np.split(np.arange(size), [38, 39]), inductive=False)
+        train, val, test = np.split(np.arange(size), [38, 39])
+        split = Split(train_idx=train, val_idx=val, test_idx=test, inductive=False)
         prepared = prepare(world, split, spec, np.random.default_rng(7))
         assert prepared.facts == {}
         made.append(reading_matrix(prepared, size).toarray())
