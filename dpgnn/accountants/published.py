@@ -228,7 +228,7 @@ def gap_epsilon(
 ) -> float:
     """GAP: `num_hops` Gaussian aggregations and, at node level, the DP-SGD of encoder and classifier, by RDP.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorems 1 and 2.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA at edge and at node level.
     """
     require_scheme(aggregation, GaussianRelease, accountant="GAP's accounting")
     return _sum_of_rdp((compose(aggregation, num_hops), training), delta, orders, conversion)

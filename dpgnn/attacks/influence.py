@@ -77,7 +77,7 @@ def influence(
     Returns:
         float64, shape (num_queries, num_read), >= 0; NaN where not wanted.
 
-    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 2; step 1e-4.
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504; step 1e-4.
     """
     one_of("direction", direction, DIRECTIONS)
     positive("step", step)

@@ -67,7 +67,7 @@ def pairs_of(
     Raises:
         ValueError: too few nodes or edges.
 
-    Source: arXiv:2108.06504, Section 5; low and high degree as its code has them for each data set.
+    Source: arXiv:2108.06504, its experiments; low and high degree as its code has them for each data set.
     """
     one_of("set", kind, SETS[:-1])
     at_least("size", size, 2)

@@ -56,7 +56,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     e^epsilon/(e^epsilon + 1), independently of all others, and an undirected edge is one cell. Public: node
     ids, features, labels, options.
 
-    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 4.
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504.
     """
     require_private(budget)
     truth, lie = truthful(budget.epsilon)

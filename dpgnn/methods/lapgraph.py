@@ -55,7 +55,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
     Guarantee: unit edge, add-remove, pure epsilon. Public: node ids, features, labels, options.
 
-    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 5.
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504.
     """
     config: LapGraphConfig = entry.options
     require_private(budget)

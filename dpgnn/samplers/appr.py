@@ -65,7 +65,7 @@ def approximate_pagerank(
         ValueError: a root has no edge and self_loops is False, or the tolerance was not reached.
 
     Source: Fountoulakis et al. (2019), "Variational perspective on local graph clustering";
-        Zhang et al. (2024), DPAR, Section 4; Andersen, Chung, Lang (2006).
+        Zhang et al. (2024), DPAR, section 3.1; Andersen, Chung, Lang (2006).
     """
     open_probability("alpha", alpha)
     positive("rho", rho)

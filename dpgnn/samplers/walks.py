@@ -5,7 +5,7 @@ structure public exactly one clipped gradient depends on a node: (1, 1) for `nod
 Nothing is promised for units that protect edges: one removed edge can change all later walks
 (tests/soundness/test_disjoint_walks.py). `record_chains` is the sampler to use there.
 
-Source: Ayle et al. (2023), Algorithms 1 and 2. In DRW-R the subgraph is added once, after the loop over
+Source: Ayle et al. (2023), Algorithms 2 and 3. In DRW-R the subgraph is added once, after the loop over
 restarts; the printed algorithm adds it once in each turn, which would break disjointness.
 """
 
@@ -194,7 +194,7 @@ class Walks:
 
         Guarantee: every member stands in exactly one walk; the result is as sensitive as the edges.
 
-        Source: Ayle et al. (2023), Algorithms 1 and 2.
+        Source: Ayle et al. (2023), Algorithms 2 and 3.
         """
         order, key = rng.permutation(graph.members), draw_key(rng)
         used = np.zeros(graph.num_nodes, np.uint8)

@@ -26,7 +26,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     Raises:
         ValueError: no noise meets the budget, or delta / q' is not below 1.
 
-    Source: Zhang et al. (2024), DPAR, sections 4 and 5.
+    Source: Zhang et al. (2024), DPAR, sections 3.1 and 3.2.
     """
     config = resolved(entry)
     budget.require_target("dpar")

@@ -201,7 +201,7 @@ def select_gaussian(
     Returns:
         positions int64 and values float64, both of shape (num_rows, k).
 
-    Source: Zhang et al., DPAR, DP-APPR-GM.
+    Source: Zhang et al., DPAR, Algorithm 3 (DP-APPR-GM).
     """
     chosen = np.empty((exact.shape[0], k), dtype=np.int64)
     values = np.empty(chosen.shape)

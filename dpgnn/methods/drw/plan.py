@@ -52,7 +52,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         ValueError: the batch is larger than the number of walks, the accountant is of the other mode, or
             the budget allows no step.
 
-    Source: Ayle et al. (2023), section 3 and appendix C; Wang, Balle and Kasiviswanathan (2019).
+    Source: Ayle et al. (2023), section 4.1 and appendix A; Wang, Balle and Kasiviswanathan (2019).
     """
     config = resolved(entry)
     if entry.mode == "nonprivate":

@@ -48,7 +48,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     Guarantee (sound, node): `node_level.sound_plan`. Published mode states one direction, or the noise
     multiplier shared by encoder, hops and head; its second claim is what is proved for the same noise.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorems 1 and 2.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA at edge and at node level.
     """
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)

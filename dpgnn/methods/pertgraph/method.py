@@ -82,7 +82,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     gets noise of scale 1/(N^2 e): one undirected edge costs twice the answer, and moves two densities by
     1/(rows N) each. The second claim counts that.
 
-    Source: SAGE-EDP in Sajadmanesh et al. (2023), Section 6.1.
+    Source: SAGE-EDP in Sajadmanesh et al. (2023), its baselines.
     """
     config: PertGraphConfig = entry.options
     require_private(budget)

@@ -239,7 +239,7 @@ def noisy_sums(
         num_hops, noise_stddev, draw: as for `contractive_iteration`.
         normalize: brings rows back into the unit ball.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Algorithm 1.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, private multi-hop aggregation (PMA).
     """
     at_least("num_hops", num_hops, 1)
     _check_unit_rows(x0)

@@ -69,7 +69,7 @@ class Encoder(nn.Module):
         num_classes: outputs of the training classifier.
         batch_norm, dropout, generator: as for `Stack`.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Section 4.1.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the encoder module.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class MultiHead(nn.Module):
         num_classes: outputs.
         batch_norm, dropout, generator: as for `Stack`.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Section 4.3.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the classification module.
     """
 
     def __init__(

@@ -144,7 +144,7 @@ def published_plan(
         stated_release: what the publication says its epsilon covers; the second claim is about the weights.
         entry, facts, budget, config, aggregation, with_encoder: as for `sound_plan`.
 
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, Theorem 2; CARIBOU, Theorem 6.
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, node-level privacy; CARIBOU, Theorem 6.
     """
     fixed = entry.relation != "add-remove"
     stages = {ENCODER: config.encoder, HEAD: config.head}

@@ -93,7 +93,7 @@ def laplace_top_cells(
     largest of n Laplace draws are made in descending order from uniform order statistics, and belong to
     uniformly random gaps.
 
-    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504, Algorithm 5.
+    Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504.
     """
     positive("epsilon_count", epsilon_count)
     positive("epsilon_cells", epsilon_cells)
