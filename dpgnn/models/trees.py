@@ -246,57 +246,62 @@ def _lists(in_ptr, source, num_rows, conv):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _by_target(source, target, size):  # type: ignore[no-untyped-def]
+    """Local edges of one root as lists by target: pointers and sources, in the order of the edges."""
+    in_ptr = np.zeros(size + 1, np.int64)
+    for e in range(len(target)):
+        in_ptr[target[e] + 1] += 1
+    for u in range(size):
+        in_ptr[u + 1] += in_ptr[u]
+    fill = in_ptr[:-1].copy()
+    sources = np.empty(len(source), np.int64)
+    for e in range(len(source)):
+        sources[fill[target[e]]] = source[e]
+        fill[target[e]] += 1
+    return in_ptr, sources
+
+
+@njit(cache=True)
+def _breadth_first(in_ptr, source, num_hops, distance, order, rank):  # type: ignore[no-untyped-def]
+    """Nodes within num_hops of node 0 along incoming edges: fills distance, order and rank; their number."""
+    distance[: len(in_ptr) - 1] = -1
+    distance[0], order[0], rank[0] = 0, 0, 0
+    count, head = 1, 0
+    while head < count:
+        u = order[head]
+        head += 1
+        if distance[u] == num_hops:
+            continue
+        for e in range(in_ptr[u], in_ptr[u + 1]):
+            s = source[e]
+            if distance[s] < 0:
+                distance[s] = distance[u] + 1
+                order[count] = s
+                rank[s] = count
+                count += 1
+    return count
+
+
+@njit(cache=True)
 def _sort_by_distance(  # type: ignore[no-untyped-def]
     node_ptr, node, edge_ptr, edge_source, edge_target, num_hops, conv
 ):
+    """The arrays of `Trees` from local edges: rows of each root by distance, their lists renumbered."""
     num_roots = len(node_ptr) - 1
-    largest = 1
-    for root in range(num_roots):
-        largest = max(largest, node_ptr[root + 1] - node_ptr[root])
-    out_node = np.empty(len(node), np.int64)
     row_ptr = np.zeros(num_roots + 1, np.int64)
     level_rows = np.zeros((num_roots, num_hops + 1), np.int32)
-    entry_ptr = np.zeros(len(node) + 1, np.int64)
+    out_node, entry_ptr = np.empty(len(node), np.int64), np.zeros(len(node) + 1, np.int64)
     entry_row = np.empty(len(edge_source) + len(node), np.int32)
     entry_weight = np.empty(len(edge_source) + len(node), np.float32)
-    distance = np.empty(largest, np.int64)
-    order = np.empty(largest, np.int64)
-    rank = np.empty(largest, np.int64)
+    largest = np.diff(node_ptr).max() if num_roots else 1
+    distance, order, rank = np.empty((3, largest), np.int64)
     at_row, at_entry = 0, 0
     for root in range(num_roots):
-        size = node_ptr[root + 1] - node_ptr[root]
         first, last = edge_ptr[root], edge_ptr[root + 1]
-        in_ptr = np.zeros(size + 1, np.int64)
-        for e in range(first, last):
-            in_ptr[edge_target[e] + 1] += 1
-        for u in range(size):
-            in_ptr[u + 1] += in_ptr[u]
-        fill = in_ptr[:-1].copy()
-        source = np.empty(last - first, np.int64)
-        for e in range(first, last):
-            source[fill[edge_target[e]]] = edge_source[e]
-            fill[edge_target[e]] += 1
+        size = node_ptr[root + 1] - node_ptr[root]
+        in_ptr, source = _by_target(edge_source[first:last], edge_target[first:last], size)
         ptr, row, weight = _lists(in_ptr, source, size, conv)
-        # breadth-first from the root along incoming edges; `order` is the queue
-        distance[:size] = -1
-        distance[0] = 0
-        order[0] = 0
-        rank[0] = 0
-        count = 1
-        head = 0
-        while head < count:
-            u = order[head]
-            head += 1
-            if distance[u] == num_hops:
-                continue
-            for e in range(in_ptr[u], in_ptr[u + 1]):
-                s = source[e]
-                if distance[s] < 0:
-                    distance[s] = distance[u] + 1
-                    order[count] = s
-                    rank[s] = count
-                    count += 1
-        for position in range(count):
+        for position in range(_breadth_first(in_ptr, source, num_hops, distance, order, rank)):
             u = order[position]
             out_node[at_row] = node[node_ptr[root] + u]
             for hop in range(num_hops - distance[u] + 1):
