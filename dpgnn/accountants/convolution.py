@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,28 +34,16 @@ DIRECT_POINTS = 4096
 MOMENT_POINTS = 4096
 
 
-class Loss(Protocol):
-    """A loss on a grid, see `loss.DiscreteLoss`."""
-
-    @property
-    def step(self) -> float: ...
-    @property
-    def lower(self) -> int: ...
-    @property
-    def mass(self) -> Floats: ...
-    @property
-    def losses(self) -> Floats: ...
-    @property
-    def infinity_mass(self) -> float: ...
-
-
-# a loss and how often it is run
-Counted = Sequence[tuple[Loss, int]]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Composed:
-    """The law of a sum: index of its first grid point, its masses, and the mass at infinity."""
+class LossMasses:
+    """The law of a privacy loss on a grid, as masses; what can be asked of it is `loss.DiscreteLoss`.
+
+    Attributes:
+        step: grid step in nats.
+        lower: index of the first grid point; point i lies at (lower + i) * step.
+        mass: float64 (num_points,), mass under P; >= 0.
+        infinity_mass: mass under P where Q has none.
+    """
 
     step: float
     lower: int
@@ -66,6 +54,11 @@ class Composed:
     def losses(self) -> Floats:
         """float64 (num_points,), the grid points in nats."""
         return (self.lower + np.arange(len(self.mass))) * self.step
+
+
+Loss = TypeVar("Loss", bound=LossMasses)
+# a loss and how often it is run
+Counted = Sequence[tuple[Loss, int]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,7 +76,7 @@ class _Sum:
     error: float
 
 
-def convolve(parts: Counted) -> Composed:
+def convolve(parts: Counted[Loss]) -> Loss:
     """The loss of every part, run adaptively as often as stated.
 
     Guarantee: delta at every epsilon is at least that of the exact sum of the parts, for any number of runs:
@@ -91,12 +84,16 @@ def convolve(parts: Counted) -> Composed:
 
     Args:
         parts: losses on one grid step, each with a count >= 1; at least one has finite mass.
+
+    Returns:
+        a loss of the first part's class.
     """
-    step = parts[0][0].step
+    first = parts[0][0]
+    step = first.step
     low, high = _ends(parts)
     if high - low < DIRECT_POINTS:
         mass, infinity = _added_up(parts), min(1.0, _infinity(parts))
-        return Composed(step=step, lower=low, mass=mass, infinity_mass=infinity)
+        return replace(first, lower=low, mass=mass, infinity_mass=infinity)
     plain, tilt = _sum(parts), _tilt(parts)
     tilted = _sum([(_tilted(loss, tilt), count) for loss, count in parts])
     # a tilted mass m at loss l stands for m * exp(log_scale - tilt * l)
@@ -117,7 +114,7 @@ def convolve(parts: Counted) -> Composed:
     mass[start - plain.low] += plain.error
     mass[start - plain.low : high - plain.low] += above
     infinity = min(1.0, _infinity(parts) + beyond + 2 * TAIL_MASS)
-    return Composed(step=step, lower=plain.low, mass=mass, infinity_mass=infinity)
+    return replace(first, lower=plain.low, mass=mass, infinity_mass=infinity)
 
 
 def _given_back(
@@ -148,14 +145,14 @@ def _given_back(
     return back, float(back[-1]) / math.expm1(fall)
 
 
-def _ends(parts: Counted) -> tuple[int, int]:
+def _ends(parts: Counted[Any]) -> tuple[int, int]:
     """Grid indices of the smallest and the largest loss of the sum."""
     carry = [(np.flatnonzero(loss.mass), loss.lower, count) for loss, count in parts]
     low = sum(count * (lower + int(at[0])) for at, lower, count in carry)
     return low, sum(count * (lower + int(at[-1])) for at, lower, count in carry)
 
 
-def _added_up(parts: Counted) -> Floats:
+def _added_up(parts: Counted[Any]) -> Floats:
     """Masses of the sum without any transform, each exact to its own rounding, which is added."""
     total, factors = np.ones(1), 0
     for loss, count in parts:
@@ -171,14 +168,14 @@ def _added_up(parts: Counted) -> Floats:
     return total * (1 + 2 * UNIT * (factors + 1) * len(total))
 
 
-def _infinity(parts: Counted) -> float:
+def _infinity(parts: Counted[Any]) -> float:
     """Mass at infinity of the sum."""
     if any(loss.infinity_mass >= 1 for loss, _ in parts):
         return 1.0
     return -math.expm1(sum(count * math.log1p(-loss.infinity_mass) for loss, count in parts))
 
 
-def _sum(parts: Counted) -> _Sum:
+def _sum(parts: Counted[Any]) -> _Sum:
     """Masses of the sum, and a bound on what rounding did to them.
 
     A transform of masses that add up to m is exact to stage * m in every coefficient, a power of n factors
@@ -209,7 +206,7 @@ def _sum(parts: Counted) -> _Sum:
     return _Sum(low=low, mass=mass, error=error + 4 * TAIL_MASS)
 
 
-def _window(parts: Counted) -> tuple[int, int]:
+def _window(parts: Counted[Any]) -> tuple[int, int]:
     """Grid indices between which the sum lies but for TAIL_MASS on each side.
 
     Chernoff: Pr[S >= a] <= exp(log M(t) - t a), and the same with -t below.
@@ -237,7 +234,7 @@ class _Moments:
         above: the blocks stand at their upper ends (a bound on log M(t) for t > 0), or at their lower ends.
     """
 
-    def __init__(self, loss: Loss, *, above: bool) -> None:
+    def __init__(self, loss: LossMasses, *, above: bool) -> None:
         width = -(-len(loss.mass) // MOMENT_POINTS)
         blocks = _fold_blocks(loss.mass, width)
         carries = blocks > 0
@@ -268,7 +265,7 @@ class _Moments:
         return shift + math.log(total) - t * float(weights @ self._losses) / total
 
 
-def _tilt(parts: Counted) -> float:
+def _tilt(parts: Counted[Any]) -> float:
     """t > 0 whose tilted sum has its centre where the upper tail has a mass of about CENTRE.
 
     Every t gives a bound. It is at most 20 deviations of the sum: what a bounded loss has beyond that is the
@@ -285,14 +282,14 @@ def _tilt(parts: Counted) -> float:
     return math.sqrt(low * high)
 
 
-def _tilted(loss: Loss, tilt: float) -> Composed:
+def _tilted(loss: Loss, tilt: float) -> Loss:
     """The loss whose masses are those of `loss` times exp(tilt * loss), divided by their sum."""
     with np.errstate(divide="ignore", under="ignore"):
         mass = np.exp(tilt * loss.losses + np.log(loss.mass) - _log_mgf(loss, tilt))
-    return Composed(step=loss.step, lower=loss.lower, mass=mass, infinity_mass=0.0)
+    return replace(loss, mass=mass, infinity_mass=0.0)
 
 
-def _log_mgf(loss: Loss, t: float) -> float:
+def _log_mgf(loss: LossMasses, t: float) -> float:
     """log sum mass * exp(t * loss), without overflow."""
     # shifted by the largest entry that carries mass: entries without any may lie far above it
     carries = loss.mass > 0

@@ -17,30 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpgnn.accountants._kernels import discounted_sums
-from dpgnn.accountants.convolution import TAIL_MASS, Composed, convolve
+from dpgnn.accountants.convolution import TAIL_MASS, LossMasses, convolve
 from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteLoss:
-    """The law of a privacy loss on a grid.
-
-    Attributes:
-        step: grid step in nats.
-        lower: index of the first grid point; point i lies at (lower + i) * step.
-        mass: float64 (num_points,), mass under P; >= 0.
-        infinity_mass: mass under P where Q has none.
+class DiscreteLoss(LossMasses):
+    """The law of a privacy loss on a grid, see `LossMasses`.
 
     Raises:
         ValueError: a mass is negative or not finite; no epsilon may come out of such a loss.
     """
-
-    step: float
-    lower: int
-    mass: Floats
-    infinity_mass: float
 
     def __post_init__(self) -> None:
         # comparisons with NaN are false
@@ -49,11 +38,6 @@ class DiscreteLoss:
         rule = "be finite and >= 0"
         finite = 0 <= self.infinity_mass < math.inf
         checks.require(finite, "infinity_mass", rule, self.infinity_mass)
-
-    @property
-    def losses(self) -> Floats:
-        """float64 (num_points,), the grid points in nats."""
-        return (self.lower + np.arange(len(self.mass))) * self.step
 
     def delta(self, epsilon: float) -> float:
         """H_{exp(epsilon)}(P || Q) of the discrete pair, an upper bound for the pair it stands for."""
@@ -109,7 +93,7 @@ class DiscreteLoss:
         checks.at_least("count", count, 1)
         if count == 1 or not self.mass.any():
             return self
-        return _as_loss(convolve([(self, count)]))
+        return convolve([(self, count)])
 
     def compose(self, other: DiscreteLoss) -> DiscreteLoss:
         """The loss of this mechanism followed, adaptively, by another on the same grid step.
@@ -122,7 +106,7 @@ class DiscreteLoss:
         for loss in (self, other):
             if not loss.mass.any():  # it tells everything
                 return loss
-        return _as_loss(convolve([(self, 1), (other, 1)])).truncated()
+        return convolve([(self, 1), (other, 1)]).truncated()
 
     def truncated(self, tail: float = TAIL_MASS) -> DiscreteLoss:
         """The same loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
@@ -200,9 +184,3 @@ def nothing(step: float) -> DiscreteLoss:
 def everything(step: float) -> DiscreteLoss:
     """The loss of a mechanism that tells everything: all mass at infinity."""
     return DiscreteLoss(step=step, lower=0, mass=np.zeros(1), infinity_mass=1.0)
-
-
-def _as_loss(sum_: Composed) -> DiscreteLoss:
-    return DiscreteLoss(
-        step=sum_.step, lower=sum_.lower, mass=sum_.mass, infinity_mass=sum_.infinity_mass
-    )
