@@ -116,11 +116,6 @@ def delta(
     return curve(event).delta(epsilon)
 
 
-def accountant_name(event: Event[Any]) -> str:
-    """How `epsilon` counts the event by default: "gdp" when it is exactly Gaussian, else "pld"."""
-    return "pld" if gdp.total_mu(event) is None else "gdp"
-
-
 def clear_cache() -> None:
     """Forget every memoised curve and epsilon (for benchmarks)."""
     rdp.clear_cache()

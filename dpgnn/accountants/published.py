@@ -7,6 +7,7 @@ question: see `caveats.py`. DRW and DPAR have files of their own.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,17 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from dpgnn.accountants import gdp, rdp
-from dpgnn.accountants.events import (
-    ContractiveIteration,
-    Event,
-    FixedSizeRoots,
-    GaussianRelease,
-    PoissonRoots,
-    compose,
-    parts,
-    require_scheme,
-)
+from dpgnn.accountants import rdp
+from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, require_scheme
 from dpgnn.accountants.rdp import Conversion, Floats
 from dpgnn.core import checks
 
@@ -83,32 +75,6 @@ def layerwise_event(event: FixedSizeRoots[Any], num_groups: int) -> FixedSizeRoo
     return replace(event, noise_stddev=event.noise_stddev / math.sqrt(num_groups))
 
 
-def with_replacement_rdp(
-    event: FixedSizeRoots[Any], orders: Floats, *, most_draws: int | None = None
-) -> Floats:
-    """Theorem 1's sum when the batch is drawn with replacement: the count is Binomial(m, d/N), not at most d.
-
-    Args:
-        event: the step as it was described; its noise stays.
-        orders: float64 (num_orders,).
-        most_draws: cut the sum here (then Pr[more draws] must be added to delta); None for the whole sum.
-    """
-    require_scheme(event, FixedSizeRoots, accountant="the with-replacement sum")
-    last = event.batch_size if most_draws is None else min(most_draws, event.batch_size)
-    i = np.arange(last + 1)
-    rate = event.changed_roots / event.population
-    log_p = (
-        gammaln(event.batch_size + 1)
-        - gammaln(i + 1)
-        - gammaln(event.batch_size - i + 1)
-        + i * math.log(rate)
-        + (event.batch_size - i) * math.log1p(-rate)
-    )
-    moves = 2 * event.clipping_norm * i / event.noise_stddev
-    a = orders[:, None]
-    return logsumexp(log_p + a * (a - 1) * moves**2 / 2, axis=1) / (orders - 1)
-
-
 def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
     """Plain DP-SGD: Renyi divergence of the Poisson-sampled Gaussian, as public code sums it.
 
@@ -153,22 +119,9 @@ def dp_sgd_epsilon(
     orders: Floats = DP_MLP_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon of plain DP-SGD by RDP, as DP-GNN's code states it for DP-MLP."""
+    """epsilon of plain DP-SGD by RDP; the default orders are those of DP-GNN's code for DP-MLP."""
     divergence = num_steps * dp_sgd_rdp(event, orders)
     return rdp.to_epsilon(orders, divergence, delta, conversion=conversion)[0]
-
-
-def dp_sgd_num_steps(
-    event: PoissonRoots[Any],
-    target_epsilon: float,
-    delta: float,
-    *,
-    orders: Floats = DP_MLP_ORDERS,
-    conversion: Conversion = "improved",
-) -> int:
-    """The largest T whose stated epsilon is at most the target."""
-    divergence = dp_sgd_rdp(event, orders)
-    return rdp.max_runs(orders, divergence, target_epsilon, delta, conversion=conversion)
 
 
 def gaussian_epsilon_by_rdp(mu: float, delta: float) -> float:
@@ -177,82 +130,20 @@ def gaussian_epsilon_by_rdp(mu: float, delta: float) -> float:
     return mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
 
 
-def gaussian_mu_by_rdp(epsilon: float, delta: float) -> float:
-    """The mu whose `gaussian_epsilon_by_rdp` is epsilon."""
-    checks.positive("epsilon", epsilon)
-    checks.open_probability("delta", delta)
-    root = math.sqrt(-2 * math.log(delta))
-    # sqrt(r^2 + 2e) - r without cancellation
-    return 2 * epsilon / (math.sqrt(root * root + 2 * epsilon) + root)
-
-
-def caribou_theorem3_epsilon(event: ContractiveIteration[Any], delta: float) -> float:
-    """CARIBOU's Theorem 3 / Corollary 1: RDP (a, a s^2 K_eff / (2 sigma^2)) at the best order.
-
-    Raises:
-        TypeError: the event is not a contractive iteration.
-    """
-    require_scheme(event, ContractiveIteration, accountant="CARIBOU's Theorem 3")
-    mu = gdp.event_mu(event)
-    assert mu is not None
-    return gaussian_epsilon_by_rdp(mu, delta)
-
-
-def caribou_theorem6_epsilon(
-    hops: ContractiveIteration[Any],
-    training: Event[Any] | None,
+def summed_rdp_epsilon(
+    events: Iterable[Event[Any]],
     delta: float,
     *,
-    orders: Floats = rdp.WIDE_ORDERS,
-) -> float:
-    """CARIBOU's Theorem 6: RDP of encoder and head, plus that of the hops, at the best order.
-
-    Args:
-        hops: the contractive iteration.
-        training: the encoder's and the head's DP-SGD together (None at edge level, where they are free).
-        delta: in (0, 1).
-        orders: float64 (num_orders,).
-    """
-    require_scheme(hops, ContractiveIteration, accountant="CARIBOU's Theorem 6")
-    return _sum_of_rdp((hops, training), delta, orders, "mironov")
-
-
-def gap_epsilon(
-    aggregation: GaussianRelease[Any],
-    num_hops: int,
-    training: Event[Any] | None,
-    delta: float,
-    *,
-    orders: Floats = rdp.WIDE_ORDERS,
-    conversion: Conversion = "mironov",
-) -> float:
-    """GAP: `num_hops` Gaussian aggregations and, at node level, the DP-SGD of encoder and classifier, by RDP.
-
-    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA at edge and at node level.
-    """
-    require_scheme(aggregation, GaussianRelease, accountant="GAP's accounting")
-    return _sum_of_rdp((compose(aggregation, num_hops), training), delta, orders, conversion)
-
-
-def dpdgc_epsilon(
-    release: GaussianRelease[Any],
-    training: Event[Any] | None,
-    delta: float,
-    *,
-    orders: Floats = rdp.WIDE_ORDERS,
+    orders: Floats = rdp.OUR_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """DPDGC: one Gaussian release of the embedded adjacency, plus the DP-SGD of encoder and head, by RDP."""
-    require_scheme(release, GaussianRelease, accountant="DPDGC's accounting")
-    return _sum_of_rdp((release, training), delta, orders, conversion)
+    """epsilon of summed Renyi divergences, per event the larger direction: how GAP, DPDGC and CARIBOU count.
 
+    The events' relations may differ, as they do in the publications' own sums.
 
-def _sum_of_rdp(
-    events: tuple[Event[Any] | None, ...], delta: float, orders: Floats, conversion: Conversion
-) -> float:
-    """epsilon of the summed divergences; per part the larger direction, as the papers do."""
+    Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA; CARIBOU, Theorem 6.
+    """
     total = np.zeros(len(orders))
     for event in events:
-        for part, count in parts(event) if event is not None else ():
-            total = total + count * np.maximum(*rdp.event_rdp(part, orders))
+        total = total + np.maximum(*rdp.composed_rdp(event, orders))
     return rdp.to_epsilon(orders, total, delta, conversion=conversion)[0]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dpgnn.accountants import calibration, published, rdp
+from dpgnn.accountants import calibration, published
 from dpgnn.accountants.events import PoissonRoots
 from dpgnn.accountants.rdp import Conversion, Floats
 from dpgnn.core import checks
@@ -49,19 +49,6 @@ def vector_budget(epsilon: float, delta: float, num_vectors: int) -> VectorBudge
     checks.at_least("num_vectors", num_vectors, 1)
     root = math.sqrt(num_vectors * math.log(math.e + epsilon / delta))
     return VectorBudget(epsilon=epsilon / (2 * root), delta=delta / (2 * num_vectors))
-
-
-def total_of_vectors(vector_epsilon: float, delta: float, num_vectors: int) -> float:
-    """The epsilon whose `vector_budget` is `vector_epsilon` at this total delta."""
-    checks.positive("vector_epsilon", vector_epsilon)
-
-    def excess(epsilon: float) -> float:
-        return vector_budget(epsilon, delta, num_vectors).epsilon - vector_epsilon
-
-    high = 1.0
-    while excess(high) < 0:
-        high *= 2
-    return float(brentq(excess, 1e-12, high, rtol=1e-13))
 
 
 def composition_theorem(vector_epsilon: float, slack: float, num_vectors: int) -> float:
@@ -113,8 +100,9 @@ def sgd_epsilon(
     event: PoissonRoots[Any], num_steps: int, delta: float, *, conversion: Conversion = "mironov"
 ) -> float:
     """epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C)."""
-    divergence = num_steps * published.dp_sgd_rdp(event, DPAR_ORDERS)
-    return rdp.to_epsilon(DPAR_ORDERS, divergence, delta, conversion=conversion)[0]
+    return published.dp_sgd_epsilon(
+        event, num_steps, delta, orders=DPAR_ORDERS, conversion=conversion
+    )
 
 
 def sgd_noise_multiplier(

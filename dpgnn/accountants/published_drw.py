@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from dpgnn.accountants import rdp
 from dpgnn.accountants.events import FixedSizeRoots, require_scheme
-from dpgnn.accountants.rdp import Conversion, Floats
+from dpgnn.accountants.rdp import Floats
 from dpgnn.core import checks
 
 Variant = Literal["basic", "forward-difference"]
@@ -68,34 +67,6 @@ def wang_rdp(
         return unsampled
     values = np.array([_interpolated(moments, float(a)) / (a - 1) for a in orders])
     return np.minimum(values, unsampled) if capped else values
-
-
-def drw_epsilon(
-    event: FixedSizeRoots[Any],
-    num_steps: int,
-    delta: float,
-    *,
-    variant: Variant = "basic",
-    orders: Floats = DRW_ORDERS,
-    conversion: Conversion = "improved",
-) -> float:
-    """epsilon that DRW states after `num_steps`."""
-    divergence = num_steps * wang_rdp(event, orders, variant=variant)
-    return rdp.to_epsilon(orders, divergence, delta, conversion=conversion)[0]
-
-
-def drw_num_steps(
-    event: FixedSizeRoots[Any],
-    target_epsilon: float,
-    delta: float,
-    *,
-    variant: Variant = "basic",
-    orders: Floats = DRW_ORDERS,
-    conversion: Conversion = "improved",
-) -> int:
-    """The largest T whose stated epsilon is at most the target."""
-    divergence = wang_rdp(event, orders, variant=variant)
-    return rdp.max_runs(orders, divergence, target_epsilon, delta, conversion=conversion)
 
 
 def smallest_population(num_nodes: int, walk_length: int, restarts: int = 1) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpgnn.accountants import gdp
-from dpgnn.accountants.events import Event, GumbelTopK, parts
+from dpgnn.accountants.events import Event, GumbelTopK
 from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
@@ -41,11 +41,6 @@ def event_rho(event: Event[Any]) -> float:
     if mu is None:
         raise TypeError(f"zCDP counts GumbelTopK and Gaussian events, not {type(event).__name__}")
     return mu * mu / 2
-
-
-def total_rho(event: Event[Any]) -> float:
-    """Sum of count * rho over a composition."""
-    return sum(count * event_rho(part) for part, count in parts(event))
 
 
 def pure_epsilon(event: GumbelTopK) -> float:
@@ -108,36 +103,3 @@ def epsilon(rho: float, delta_target: float) -> float:
     target = math.log(delta_target)
     found = brentq(lambda e: math.log(delta(e, rho)) - target, 0.0, high, xtol=1e-12)
     return float(found * (1 + 1e-9) + 1e-12)
-
-
-def rho(epsilon_target: float, delta_target: float) -> float:
-    """The largest rho with epsilon(rho, delta_target) <= epsilon_target, rounded down."""
-    checks.positive("epsilon", epsilon_target)
-    checks.open_probability("delta", delta_target)
-    low, high = 1e-15, 1.0
-    while epsilon(high, delta_target) <= epsilon_target:
-        high *= 2
-    for _ in range(200):
-        middle = math.sqrt(low * high)
-        if epsilon(middle, delta_target) <= epsilon_target:
-            low = middle
-        else:
-            high = middle
-        if high / low < 1 + 1e-10:
-            break
-    return low
-
-
-def classic_epsilon(rho: float, delta_target: float) -> float:
-    """rho + 2 sqrt(rho log(1/delta)): Bun and Steinke (2016), Proposition 1.3; never below `epsilon`."""
-    checks.open_probability("delta", delta_target)
-    checks.require(rho >= 0, "rho", "be >= 0", rho)
-    return rho + 2 * math.sqrt(-rho * math.log(delta_target))
-
-
-def classic_rho(epsilon_target: float, delta_target: float) -> float:
-    """The rho whose `classic_epsilon` is epsilon_target."""
-    checks.positive("epsilon", epsilon_target)
-    checks.open_probability("delta", delta_target)
-    root = math.sqrt(-math.log(delta_target))
-    return (epsilon_target / (math.sqrt(root * root + epsilon_target) + root)) ** 2

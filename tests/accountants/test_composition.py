@@ -25,7 +25,6 @@ def test_gaussian_compositions_are_exact():
     curve = composition.curve(event)
     assert curve.mu == pytest.approx(math.sqrt(3 / 4 + 1))
     assert curve.epsilon(1e-6) == gdp.epsilon(curve.mu, 1e-6)
-    assert composition.accountant_name(event) == "gdp"
     for accountant in ("pld", "gdp"):
         value = composition.epsilon(
             event, delta=1e-6, relation="replace-one", accountant=accountant

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import binom
 
 from dpgnn.accountants import calibration, composition, gdp, published, rdp
-from dpgnn.accountants.events import ContractiveIteration, GaussianRelease, compose
+from dpgnn.accountants.events import ContractiveIteration, GaussianRelease, compose, compose_all
 
 SIX_DIGITS = 1e-5
 # the coarse grid on which the vectors' count without replacement was computed
@@ -78,7 +80,10 @@ def test_plain_dp_sgd_rows(vectors, poisson, fixed):
         table = row["rdp_poisson_sampled_gaussian"]
         found = published.dp_sgd_rdp(event, np.array([float(a) for a in table]))
         assert found == pytest.approx(list(table.values()), rel=SIX_DIGITS)
-        steps = published.dp_sgd_num_steps(event, target, delta)
+        divergence = published.dp_sgd_rdp(event, published.DP_MLP_ORDERS)
+        steps = rdp.max_runs(
+            published.DP_MLP_ORDERS, divergence, target, delta, conversion="improved"
+        )
         assert steps == row["T_poisson_orders_1p1_to_199p9_improved"]
         epsilon = published.dp_sgd_epsilon(event, steps, delta)
         assert epsilon == pytest.approx(row["eps_at_T"], rel=SIX_DIGITS)
@@ -121,12 +126,22 @@ def test_batches_with_replacement(vectors, fixed):
         if not isinstance(row, dict):
             continue
         at = np.array([float(order)])
-        full = published.with_replacement_rdp(event, at)[0]
-        cut = published.with_replacement_rdp(event, at, most_draws=20)[0]
+        full = drawn_with_replacement(event, at, event.batch_size)[0]
+        cut = drawn_with_replacement(event, at, 20)[0]
         without = published.dpgnn_theorem1_rdp(event, at)[0]
         assert full == pytest.approx(row["full"], rel=SIX_DIGITS)
         assert cut == pytest.approx(row["truncated_at_20"], rel=SIX_DIGITS)
         assert without == pytest.approx(row["without_replacement"], rel=SIX_DIGITS)
+
+
+def drawn_with_replacement(event, orders, most_draws):
+    """Theorem 1's sum for a batch drawn with replacement: the count of changed roots is binomial."""
+    draws = np.arange(most_draws + 1)
+    rate = event.changed_roots / event.population
+    moves = 2 * event.clipping_norm * draws / event.noise_stddev
+    a = orders[:, None]
+    log_moments = binom.logpmf(draws, event.batch_size, rate) + a * (a - 1) * moves**2 / 2
+    return logsumexp(log_moments, axis=1) / (orders - 1)
 
 
 def test_stable_sampler_accounting_of_the_critique(vectors, fixed):
@@ -231,12 +246,13 @@ def test_paper_columns_of_tables_a1_and_a2(vectors, fixed):
 def test_gap_noise_table(vectors):
     for row in vectors["gdp"]["gap_noise"]:
         hops, epsilon, delta = row["num_hops"], row["epsilon"], row["delta"]
-        by_rdp = math.sqrt(hops) / published.gaussian_mu_by_rdp(epsilon, delta)
+        by_rdp = calibration.smallest_meeting(
+            lambda z, k=hops, d=delta: published.gaussian_epsilon_by_rdp(math.sqrt(k) / z, d),
+            epsilon, start=1.0, tolerance=1e-7,
+        )  # fmt: skip
         exact = math.sqrt(hops) / gdp.mu(epsilon, delta)
         improved = calibration.smallest_meeting(
-            lambda z, k=hops, d=delta: published.gap_epsilon(
-                release(z), k, None, d, orders=rdp.OUR_ORDERS, conversion="improved"
-            ),
+            lambda z, k=hops, d=delta: published.summed_rdp_epsilon([compose(release(z), k)], d),
             epsilon, start=by_rdp, tolerance=1e-5,
         )  # fmt: skip
         for name, value in (
@@ -272,25 +288,17 @@ def test_caribou_at_four_times_the_sensitivity(num_hops, linear, convergent):
     )
 
 
-def test_theorem_3_is_theorem_6_without_training_at_the_best_order():
+def test_the_closed_form_is_the_sum_of_divergences_at_the_best_order():
     event = hops(3.0, 6, 0.8)
-    closed = published.caribou_theorem3_epsilon(event, 1e-5)
-    on_grid = published.caribou_theorem6_epsilon(event, None, 1e-5, orders=rdp.OUR_ORDERS)
+    closed = published.gaussian_epsilon_by_rdp(gdp.event_mu(event), 1e-5)
+    on_grid = published.summed_rdp_epsilon([event], 1e-5, conversion="mironov")
     assert closed <= on_grid <= closed * (1 + 1e-4)
 
 
 def test_summed_divergences_cost_at_least_the_composed_curve(poisson):
     training = compose(poisson(1.2, 0.1, 1, 1, "null-one"), 100)
-    stated = published.caribou_theorem6_epsilon(hops(3.0, 6, 0.8), training, 1e-5)
-    from dpgnn.accountants.events import compose_all
-
-    whole = compose_all(hops(3.0, 6, 0.8), training)
-    assert composition.epsilon(whole, delta=1e-5, relation="null-one") < stated
-    one = GaussianRelease(relation="null-one", noise_stddev=2.0, sensitivity=1.0)
-    assert published.gap_epsilon(one, 2, training, 1e-5) > published.gap_epsilon(one, 2, None, 1e-5)
-    assert published.dpdgc_epsilon(one, training, 1e-5) > published.dpdgc_epsilon(one, None, 1e-5)
-
-
-def test_the_closed_forms_of_the_rdp_conversion_are_inverse():
-    mu = published.gaussian_mu_by_rdp(4.0, 1e-5)
-    assert published.gaussian_epsilon_by_rdp(mu, 1e-5) == pytest.approx(4.0, rel=1e-12)
+    events = (hops(3.0, 6, 0.8), training)
+    stated = published.summed_rdp_epsilon(events, 1e-5)
+    assert composition.epsilon(compose_all(*events), delta=1e-5, relation="null-one") < stated
+    assert stated < published.summed_rdp_epsilon(events, 1e-5, conversion="mironov")
+    assert published.summed_rdp_epsilon(events[:1], 1e-5) < stated

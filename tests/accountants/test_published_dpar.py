@@ -7,7 +7,7 @@ import pytest
 
 from dpgnn.accountants import amplification, calibration, gdp, published, rdp, zcdp
 from dpgnn.accountants import published_dpar as dpar
-from dpgnn.accountants.events import GumbelTopK, compose
+from dpgnn.accountants.events import GumbelTopK
 from dpgnn.accountants.loss import DiscreteLoss
 from dpgnn.accountants.pld import response_loss
 
@@ -124,8 +124,8 @@ def test_reference_code_defaults(vectors, poisson):
         epsilon = published.gaussian_epsilon_by_rdp(mu, delta)
         assert epsilon == pytest.approx(row[f"eps_sgd_fixed_batches_{key}"], rel=DIGITS)
     # the code's delta of a vector is 1e-4, so the corollary's total is 2 * 70 * 1e-4
-    total = dpar.total_of_vectors(row["gm_default_eps_per_vector"], 2 * 70 * 1e-4, 70)
-    assert total == pytest.approx(row["gm_default_eps_g"], rel=1e-4)
+    vector = dpar.vector_budget(row["gm_default_eps_g"], 2 * 70 * 1e-4, 70)
+    assert vector.epsilon == pytest.approx(row["gm_default_eps_per_vector"], rel=1e-4)
     sigma_over_norm = dpar.gaussian_noise_stddev(6.483, 1e-4, 1.0)
     assert gdp.delta(6.483, 1 / sigma_over_norm) == pytest.approx(4.4e-5, rel=0.02)
     assert gdp.delta(6.483, math.sqrt(2) / sigma_over_norm) == pytest.approx(9.9e-3, rel=0.02)
@@ -133,8 +133,10 @@ def test_reference_code_defaults(vectors, poisson):
 
 def test_zcdp_composition(vectors):
     for row in vectors["dpar"]["zcdp_composition"]:
-        rho = zcdp.classic_rho(row["eps_pr"], row["delta_pr"])
-        assert rho == pytest.approx(row["rho"], rel=DIGITS)
+        rho = row["rho"]
+        # Bun and Steinke (2016), Proposition 1.3: epsilon = rho + 2 sqrt(rho log(1/delta))
+        classic = rho + 2 * math.sqrt(-rho * math.log(row["delta_pr"]))
+        assert classic == pytest.approx(row["eps_pr"], rel=DIGITS)
         # 70 Gaussian vectors at distance sqrt(2) C1: rho = 70 * 2 / (2 sigma^2)
         sigma = math.sqrt(70 / rho)
         assert sigma == pytest.approx(row["gm_sigma_over_C1_with_sqrt2_sensitivity"], rel=DIGITS)
@@ -142,7 +144,7 @@ def test_zcdp_composition(vectors):
         event = GumbelTopK(
             relation="replace-one", scale=1 / gumbel, score_sensitivity=1.0, num_selected=2
         )
-        assert zcdp.total_rho(compose(event, 70)) == pytest.approx(rho, rel=2e-5)
+        assert 70 * zcdp.event_rho(event) == pytest.approx(rho, rel=2e-5)
         assert zcdp.epsilon(rho, row["delta_pr"]) < row["eps_pr"]  # the improved conversion
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from dpgnn.accountants import calibration, composition, published_drw, rdp
 from dpgnn.accountants.events import compose
+from dpgnn.methods.drw.plan import epsilon_after, num_steps_for
 
 TIGHT_ORDERS = np.concatenate(
     ([1.1, 1.25, 1.5, 1.75], np.arange(2, 12, 0.25), np.arange(12, 129, 4.0))
@@ -34,12 +35,13 @@ def test_every_row_of_the_vectors(vectors, fixed):
         orders = np.array([float(a) for a in row["rdp_tight_wor"]])
         found = rdp.event_rdp(event, orders)[0]
         assert found == pytest.approx(list(row["rdp_tight_wor"].values()), rel=1e-5), inputs
-        steps = published_drw.drw_num_steps(event, target, delta)
-        assert steps == row["T_wang_capped_int2to64"], inputs
-        epsilon = published_drw.drw_epsilon(event, steps, delta)
+        for accountant, key in (("wang", "T_wang_capped_int2to64"),
+                                ("wang-forward-difference", "T_wang_forward_difference")):  # fmt: skip
+            steps = num_steps_for(event, target, delta, accountant)
+            assert steps == row[key], inputs
+        steps = row["T_wang_capped_int2to64"]
+        epsilon = epsilon_after(event, steps, delta, "wang")
         assert epsilon == pytest.approx(row["eps_at_T"], rel=1e-5)
-        refined = published_drw.drw_num_steps(event, target, delta, variant="forward-difference")
-        assert refined == row["T_wang_forward_difference"], inputs
 
 
 def test_tight_step_counts_of_every_row(vectors, fixed):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.events import FixedSizeRoots, compose
 from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.accountants.published import layerwise_event
 from dpgnn.core.checks import fail
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, part_names, sampler_of, threshold_rule
 from dpgnn.methods.dp_gnn.plan import (
@@ -36,9 +37,8 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     reference = 2 * config.training.clipping_norm * changed
     stated, num_steps, epsilon = _stated(entry, facts, budget, changed, reference)
     parts = part_names(entry)
-    # one deviation per part is a joint release with a sqrt(L) smaller multiplier
     split = 1 if config.reference_code else len(parts)
-    run = replace(stated, noise_stddev=stated.noise_stddev / math.sqrt(split))
+    run = layerwise_event(stated, split)
     details = {
         "max_occurrences": changed,
         "stated_noise_multiplier": stated.noise_stddev / reference,

@@ -310,10 +310,10 @@ def counted_steps(stage: StageConfig, num_train: int) -> Event[Any]:
 @lru_cache(maxsize=256)
 def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tuple[float, float]:
     """The shared multiplier of events given at multiplier 1 (or the budget's own), and what it states."""
-    from dpgnn.accountants import calibration
+    from dpgnn.accountants import calibration, published
 
     def spent(z: float) -> float:
-        return _summed_rdp([_scaled(event, z) for event in events], budget.delta)
+        return published.summed_rdp_epsilon((_scaled(event, z) for event in events), budget.delta)
 
     if budget.noise_multiplier is not None:
         return budget.noise_multiplier, spent(budget.noise_multiplier)
@@ -321,19 +321,6 @@ def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tupl
         spent, budget.epsilon, start=1.0, tolerance=1e-4, name="target_epsilon"
     )
     return z, spent(z)
-
-
-def _summed_rdp(events: list[Event[Any]], delta: float) -> float:
-    """epsilon of summed Renyi divergences (relations differ in the publications' own sum)."""
-    import numpy as np
-
-    from dpgnn.accountants import rdp
-
-    orders = rdp.OUR_ORDERS
-    total = np.zeros(len(orders))
-    for event in events:
-        total = total + np.maximum(*rdp.composed_rdp(event, orders))
-    return rdp.to_epsilon(orders, total, delta, conversion="improved")[0]
 
 
 def _proved_epsilon(
