@@ -52,7 +52,7 @@ def calibrate(case: tuple[str, int, int, int, int, int, float], epsilon: float) 
         delta=1 / (10 * population),
         relation=relation,
         start=float(plus),
-    )
+    ).value
     return noise / (2 * plus)
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, get_args
+from typing import Generic, Literal, get_args
 
 from dpgnn.accountants import calibration, gdp
-from dpgnn.accountants.composition import epsilon as composed_epsilon
+from dpgnn.accountants.composition import Spent
+from dpgnn.accountants.composition import spent as composed
 from dpgnn.accountants.events import Event, R, compose_all
 from dpgnn.core import checks
 
@@ -32,11 +33,10 @@ class Share(Generic[R]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Allocation:
+class Allocation(Spent):
     """Noise multipliers by name, and what the whole spends."""
 
     noise_multipliers: Mapping[str, float]
-    epsilon: float
 
 
 def allocate(
@@ -75,19 +75,19 @@ def allocate(
         checks.positive(f"weight of {share.name}", share.weight)
     checks.positive("target_epsilon", target_epsilon)
 
-    def spent(multipliers: Sequence[float]) -> float:
+    def spent(multipliers: Sequence[float]) -> Spent:
         built = [share.build(value) for share, value in zip(shares, multipliers)]
-        return composed_epsilon(compose_all(*built, *fixed), delta=delta, relation=relation)
+        return composed(compose_all(*built, *fixed), delta=delta, relation=relation)
 
     if rule == "shared-multiplier":
         shared = calibration.smallest_meeting(
-            lambda z: spent([z] * len(shares)),
+            lambda z: spent([z] * len(shares)).epsilon,
             target_epsilon,
             start=1.0,
             tolerance=tolerance,
             name="target_epsilon",
         )
-        return _result(names, [shared] * len(shares), spent)
+        return _result(names, [shared] * len(shares), spent([shared] * len(shares)))
 
     alone = [_Alone(share=share, delta=delta, relation=relation) for share in shares]
 
@@ -102,7 +102,7 @@ def allocate(
 
     def spent_at(level: float) -> float:
         tried[level] = multipliers(level)
-        return spent(tried[level])
+        return spent(tried[level]).epsilon
 
     # Larger level, smaller shares, more noise: what is spent falls, as the search needs.
     level = calibration.smallest_meeting(
@@ -112,7 +112,7 @@ def allocate(
         tolerance=tolerance,
         name="target_epsilon",
     )
-    return _result(names, tried[level], spent)
+    return _result(names, tried[level], spent(tried[level]))
 
 
 class _Alone(Generic[R]):
@@ -132,14 +132,14 @@ class _Alone(Generic[R]):
             relation=self._relation,
             start=self._start,
             tolerance=1e-4,
-        )
+        ).value
         self._start = noise
         return noise
 
 
-def _result(
-    names: Sequence[str], multipliers: Sequence[float], spent: Callable[[Sequence[float]], Any]
-) -> Allocation:
+def _result(names: Sequence[str], multipliers: Sequence[float], spent: Spent) -> Allocation:
     return Allocation(
-        noise_multipliers=dict(zip(names, multipliers)), epsilon=float(spent(multipliers))
+        noise_multipliers=dict(zip(names, multipliers)),
+        epsilon=spent.epsilon,
+        accountant=spent.accountant,
     )

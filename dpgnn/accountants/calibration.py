@@ -1,16 +1,18 @@
 """Noise for a budget, steps for a budget: never less privacy than asked.
 
 Every answer is checked by the accountant before it is returned: the epsilon of the event built from it is at
-most the target. Epsilons are memoised per process by event and delta (`composition.epsilon`), so the same
-question asked twice costs next to nothing.
+most the target, and is returned with it, under the accountant's name. Epsilons are memoised per process by
+event and delta (`composition.epsilon`), so the same question asked twice costs next to nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from dpgnn.accountants.composition import Accountant, delta, epsilon
+from dpgnn.accountants.composition import Accountant, Spent, delta, epsilon
 from dpgnn.accountants.events import Event, R, compose
 from dpgnn.core import checks
 
@@ -26,6 +28,19 @@ __all__ = [
 # Noise beyond this multiple of the start means that no noise meets the target.
 _WIDEST = 2.0**60
 
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Spent, Generic[Number]):
+    """A noise or a number of steps, with what it spends and the accountant that proves it.
+
+    Attributes:
+        value: the noise, or the number of steps.
+    """
+
+    value: Number
+
 
 def calibrate_noise(
     build: Callable[[float], Event[R]],
@@ -36,7 +51,7 @@ def calibrate_noise(
     accountant: Accountant = "pld",
     start: float = 1.0,
     tolerance: float = 1e-4,
-) -> float:
+) -> Found[float]:
     """The smallest noise whose event meets (target_epsilon, delta), up to a relative tolerance, rounded up.
 
     Args:
@@ -49,7 +64,7 @@ def calibrate_noise(
         tolerance: relative; the noise returned is at most (1 + tolerance) times the smallest.
 
     Returns:
-        noise with epsilon(build(noise)) <= target_epsilon.
+        noise with epsilon(build(noise)) <= target_epsilon, and that epsilon.
 
     Raises:
         ValueError: no noise meets the target (for example, a part whose noise does not grow), or a
@@ -61,9 +76,10 @@ def calibrate_noise(
     def spent(noise: float) -> float:
         return epsilon(build(noise), delta=delta, relation=relation, accountant=accountant)
 
-    return smallest_meeting(
+    noise = smallest_meeting(
         spent, target_epsilon, start=start, tolerance=tolerance, name="target_epsilon"
     )
+    return Found(value=noise, epsilon=spent(noise), accountant=accountant)
 
 
 def max_steps(
@@ -75,7 +91,7 @@ def max_steps(
     accountant: Accountant = "pld",
     also: Callable[[Event[R]], Event[R]] | None = None,
     limit: int = 1 << 24,
-) -> int:
+) -> Found[int]:
     """The largest number of runs of `event` that meets (target_epsilon, delta).
 
     Args:
@@ -88,22 +104,24 @@ def max_steps(
         limit: no answer above it.
 
     Returns:
-        T >= 1 with epsilon(T steps) <= target_epsilon; `limit` when even that many meet it.
+        T >= 1 with epsilon(T steps) <= target_epsilon, and that epsilon; `limit` when even that many meet it.
 
     Raises:
         ValueError: one step is too much already; says what it costs.
     """
     checks.at_least("limit", limit, 1)
-    if target_epsilon == math.inf:
-        return limit
-    _require_target(target_epsilon, delta)
 
     def spent(count: int) -> float:
         steps: Event[R] = compose(event, count)
         whole = also(steps) if also is not None else steps
         return epsilon(whole, delta=delta, relation=relation, accountant=accountant)
 
-    return largest_count(spent, target_epsilon, limit=limit, name="target_epsilon")
+    if target_epsilon == math.inf:
+        count = limit
+    else:
+        _require_target(target_epsilon, delta)
+        count = largest_count(spent, target_epsilon, limit=limit, name="target_epsilon")
+    return Found(value=count, epsilon=spent(count), accountant=accountant)
 
 
 def largest_count(

@@ -24,6 +24,23 @@ Floats = NDArray[np.float64]
 Accountant = Literal["pld", "gdp", "rdp"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """An epsilon at a budget's delta, with the name of what counted it.
+
+    Attributes:
+        epsilon: >= 0; math.inf where nothing finite is proved.
+        accountant: pld, gdp, rdp, the name of a published formula, or none.
+    """
+
+    epsilon: float
+    accountant: str
+
+
+# what is proved of a run of which nothing finite is
+NOTHING_PROVED = Spent(epsilon=math.inf, accountant="none")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivacyCurve:
     """delta as a function of epsilon for one composition, both directions.
@@ -103,6 +120,12 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
     checks.open_probability("delta", delta)
     checks.one_of("accountant", accountant, get_args(Accountant))
     return _epsilon(event, delta, accountant)
+
+
+def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> Spent:
+    """`epsilon`, with the name of the accountant that proves it."""
+    value = epsilon(event, delta=delta, relation=relation, accountant=accountant)
+    return Spent(epsilon=value, accountant=accountant)
 
 
 def delta(

@@ -7,10 +7,10 @@ and everything else follows by chaining them. The same proofs, longer, are in do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.accountants.claims import UNIT_RELATIONS, Claim, PrivacyUnit
+from dpgnn.accountants.claims import Claim, PrivacyUnit
 from dpgnn.accountants.events import Relation
 from dpgnn.core import checks
 
@@ -147,13 +147,6 @@ def may_rank_together(claims: Sequence[Claim]) -> Ranking:
     return Ranking(
         allowed=False, reason=f"no guarantee of one follows from those of all others: {listed}"
     )
-
-
-def all_notions() -> Iterator[tuple[PrivacyUnit, Relation]]:
-    """Every (unit, relation) that is defined."""
-    for unit, relations in UNIT_RELATIONS.items():
-        for relation in relations:
-            yield unit, relation
 
 
 def _reaching(target: Notion) -> set[tuple[str, str]]:

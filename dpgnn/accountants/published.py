@@ -20,6 +20,8 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, requir
 from dpgnn.accountants.rdp import Conversion, Floats
 from dpgnn.core import checks
 
+# how claims call DP-GNN's own count
+THEOREM_1 = "dpgnn-theorem-1"
 # 1.1, 1.2, ..., 199.9: DP-GNN's code for its DP-MLP baseline.
 DP_MLP_ORDERS: Floats = np.round(np.arange(11, 2000) / 10, 1)
 

@@ -88,8 +88,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     claim = claim_for(
         entry,
         budget,
-        epsilon=counted.epsilon,
-        accountant=counted.accountant,
+        counted.spent,
         assumed_public=ASSUMED_PUBLIC,
         status="proved",
     )

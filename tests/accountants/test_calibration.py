@@ -37,7 +37,9 @@ def test_noise_for_a_budget_never_gives_less_privacy_than_asked(epsilon, log_del
     def build(noise):
         return compose(roots(noise, rate, d, d - 1), steps)
 
-    noise = calibration.calibrate_noise(build, target_epsilon=epsilon, tolerance=1e-3, **asked)
+    noise = calibration.calibrate_noise(
+        build, target_epsilon=epsilon, tolerance=1e-3, **asked
+    ).value
     assert composition.epsilon(build(noise), **asked) <= epsilon
     # and not much more: a hundredth less noise breaks the budget, unless delta alone covers the rare case
     # that a changed root is drawn at all, and next to no noise meets the target
@@ -53,7 +55,7 @@ def test_gaussian_noise_agrees_with_the_closed_form(epsilon, delta, releases):
     noise = calibration.calibrate_noise(
         lambda z: compose(release(z), releases), target_epsilon=epsilon, delta=delta,
         relation="add-remove", tolerance=1e-6,
-    )  # fmt: skip
+    ).value  # fmt: skip
     exact = math.sqrt(releases) / gdp.mu(epsilon, delta)
     assert exact * (1 - 1e-9) <= noise <= exact * (1 + 2e-6)
 
@@ -67,7 +69,7 @@ def test_steps_for_a_budget_are_the_most_that_fit(epsilon, noise, d):
         with pytest.raises(ValueError, match="the epsilon of a single step"):
             calibration.max_steps(event, target_epsilon=epsilon, **asked)
         return
-    steps = calibration.max_steps(event, target_epsilon=epsilon, limit=4000, **asked)
+    steps = calibration.max_steps(event, target_epsilon=epsilon, limit=4000, **asked).value
     assert composition.epsilon(compose(event, steps), **asked) <= epsilon
     if steps < 4000:
         assert composition.epsilon(compose(event, steps + 1), **asked) > epsilon
@@ -77,17 +79,17 @@ def test_steps_and_noise_are_inverse():
     asked = {"delta": 1e-6, "relation": "add-remove"}
     noise = calibration.calibrate_noise(
         lambda z: compose(roots(z, 0.1, 3, 2), 200), target_epsilon=2.0, **asked
-    )
-    steps = calibration.max_steps(roots(noise, 0.1, 3, 2), target_epsilon=2.0, **asked)
+    ).value
+    steps = calibration.max_steps(roots(noise, 0.1, 3, 2), target_epsilon=2.0, **asked).value
     assert steps == pytest.approx(200, abs=1)
 
 
 def test_a_fixed_part_counts_towards_the_budget():
     asked = {"delta": 1e-6, "relation": "add-remove"}
-    alone = calibration.max_steps(roots(2.0), target_epsilon=4.0, **asked)
+    alone = calibration.max_steps(roots(2.0), target_epsilon=4.0, **asked).value
     beside = calibration.max_steps(
         roots(2.0), target_epsilon=4.0, also=lambda steps: compose_all(steps, release(3.0)), **asked
-    )
+    ).value
     assert 0 < beside < alone
     whole = compose_all(compose(roots(2.0), beside), release(3.0))
     assert composition.epsilon(whole, **asked) <= 4.0
@@ -109,7 +111,7 @@ def test_a_target_that_next_to_no_noise_meets_is_answered():
     noise = calibration.calibrate_noise(
         lambda z: compose(roots(z, 0.0), 10), target_epsilon=1.0, delta=1e-6,
         relation="add-remove",
-    )  # fmt: skip
+    ).value  # fmt: skip
     assert noise < 1e-6
 
 
@@ -118,20 +120,32 @@ def test_the_start_does_not_matter():
         calibration.calibrate_noise(
             lambda z: compose(release(z), 4), target_epsilon=3.0, delta=1e-6,
             relation="add-remove", start=start,
-        )
+        ).value
         for start in (1e-3, 1.0, 500.0)
     ]  # fmt: skip
     assert max(answers) / min(answers) <= 1 + 1e-4
 
 
-def test_other_accountants_may_decide():
-    asked = {"target_epsilon": 3.0, "delta": 1e-6, "relation": "add-remove"}
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_an_answer_comes_with_its_epsilon_and_the_accountant_that_proved_it(accountant):
+    asked = {"delta": 1e-6, "relation": "add-remove", "accountant": accountant}
 
     def build(noise):
         return compose(roots(noise, 0.1, 2, 1), 100)
 
-    by_rdp = calibration.calibrate_noise(build, accountant="rdp", **asked)
-    assert by_rdp > calibration.calibrate_noise(build, **asked)
+    noise = calibration.calibrate_noise(build, target_epsilon=3.0, **asked)
+    steps = calibration.max_steps(roots(4.0), target_epsilon=3.0, **asked)
+    unlimited = calibration.max_steps(roots(4.0), target_epsilon=math.inf, limit=10, **asked)
+    assert unlimited.value == 10
+    for found, event in ((noise, build(noise.value)), (steps, compose(roots(4.0), steps.value)),
+                         (unlimited, compose(roots(4.0), 10))):  # fmt: skip
+        assert found.accountant == accountant
+        assert found.epsilon == composition.epsilon(event, **asked)
+    other = "rdp" if accountant == "pld" else "pld"
+    against = calibration.calibrate_noise(
+        build, target_epsilon=3.0, **asked | {"accountant": other}
+    )
+    assert (noise.value < against.value) == (accountant == "pld")
 
 
 def test_a_repeated_calibration_costs_next_to_nothing():
@@ -182,7 +196,7 @@ def check_row_of_table_a2(row, poisson):
         found = calibration.calibrate_noise(
             build, target_epsilon=row["epsilon"], delta=inputs["delta"], relation=relation,
             start=printed,
-        )  # fmt: skip
+        ).value  # fmt: skip
         assert found == pytest.approx(printed, rel=9e-4), (row["name"], row["epsilon"], name)
         assert found == pytest.approx(row["value"][name], rel=1.5e-4)
 

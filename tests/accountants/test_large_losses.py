@@ -50,7 +50,7 @@ def test_noise_is_found_from_a_start_that_is_much_too_small():
 
     scale = calibration.calibrate_noise(
         build, target_epsilon=4.0, delta=DELTA, relation="replace-one", start=1e-3
-    )
+    ).value
     assert 3.9 < epsilon(build(scale)) <= 4.0
     assert rdp.epsilon(build(scale), DELTA) <= 4.0 * (1 + 1e-3)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import ContractiveIteration, Event
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import require
@@ -146,11 +147,13 @@ def _as_released_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         "released": "noisy-state",
     }
     stated = claim_for(
-        entry, budget, epsilon=budget.epsilon, accountant="gdp", caveats=tuple(caveats), **common
+        entry,
+        budget,
+        Spent(epsilon=budget.epsilon, accountant="gdp"),
+        caveats=tuple(caveats),
+        **common,
     )
-    true = claim_for(
-        entry, budget, epsilon=float("inf"), accountant="none", status="proved", **common
-    )
+    true = claim_for(entry, budget, NOTHING_PROVED, status="proved", **common)
     return Plan(
         mechanisms=(mechanism,),
         claims=(stated, true),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, GumbelTopK, compose, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import fail
@@ -64,7 +65,7 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
             also=chosen, details=details,
         )  # fmt: skip
     claim = claim_of(
-        entry, budget, epsilon=counted.epsilon, accountant=counted.accountant,
+        entry, budget, counted.spent,
         caveats=inference_caveats(config), status="proved",
     )  # fmt: skip
     return Plan(
@@ -72,7 +73,7 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         claims=(claim, *_as_the_paper_counts(entry, facts, budget, counted)),
         num_steps=counted.mechanism.num_steps,
         facts=facts.recorded(),
-        details={"accountant": counted.accountant},
+        details={"accountant": counted.spent.accountant},
     )
 
 
@@ -147,7 +148,7 @@ def _fixed_size(
     details: dict[str, Any],
 ) -> Calibrated:
     """Fixed-size batches whose affected count is revealed: DP-GNN's Theorem 1 on our orders."""
-    from dpgnn.accountants.calibration import calibrate_noise, epsilon, max_steps
+    from dpgnn.accountants.calibration import calibrate_noise, max_steps
 
     training = entry.options.training
     relation: Any = entry.relation
@@ -157,23 +158,25 @@ def _fixed_size(
         return also(whole) if also is not None else whole
 
     given = budget.noise_multiplier or training.noise_multiplier
+    spent: Spent
     if given is None:
         count = training.num_steps
-        noise = calibrate_noise(
+        spent = found = calibrate_noise(
             lambda value: steps(value, count), target_epsilon=budget.epsilon, delta=budget.delta,
             relation=relation, accountant="rdp", start=reference,
         )  # fmt: skip
+        noise = found.value
     else:
         noise = given * reference
-        count = max_steps(
+        spent = allowed = max_steps(
             batch_event(entry, facts, noise, changed), target_epsilon=budget.epsilon,
             delta=budget.delta, relation=relation, accountant="rdp", also=also,
             limit=training.num_steps,
         )  # fmt: skip
-    spent = epsilon(steps(noise, count), delta=budget.delta, relation=relation, accountant="rdp")
+        count = allowed.value
     event = batch_event(entry, facts, noise, changed)
     mechanism = fixed_size_mechanism(event, count, reference, details)
-    return Calibrated(mechanism=mechanism, epsilon=spent, accountant="theorem-1")
+    return Calibrated(mechanism=mechanism, spent=spent)
 
 
 def batch_event(
@@ -221,7 +224,7 @@ def _as_the_paper_counts(
     knows no thresholds released with noise, so with those there is no such claim.
     """
     from dpgnn.accountants import rdp
-    from dpgnn.accountants.published import dpgnn_epsilon
+    from dpgnn.accountants.published import THEOREM_1, dpgnn_epsilon
 
     options = entry.options
     if (
@@ -238,7 +241,7 @@ def _as_the_paper_counts(
     if details["d_plus"] > counted_roots:
         caveats = (*caveats, "sampler-ripple")
     claim = claim_of(
-        entry, budget, epsilon=epsilon, accountant="dpgnn-theorem-1", caveats=caveats,
+        entry, budget, Spent(epsilon=epsilon, accountant=THEOREM_1), caveats=caveats,
         status="as-published",
     )  # fmt: skip
     return (claim,)
@@ -252,15 +255,14 @@ def inference_caveats(config: DPGNNConfig) -> tuple[str, ...]:
 def claim_of(
     entry: Entry,
     budget: Budget,
+    spent: Spent,
     *,
-    epsilon: float,
-    accountant: str,
     status: Any,
     caveats: tuple[str, ...] = (),
 ) -> Claim:
     """A claim of the entry."""
     return claim_for(
-        entry, budget, epsilon=epsilon, accountant=accountant, assumed_public=ASSUMED_PUBLIC,
+        entry, budget, spent, assumed_public=ASSUMED_PUBLIC,
         degree_bound=entry.options.degree_bound if entry.privacy_unit == "node-bounded" else None,
         caveats=caveats, status=status,
     )  # fmt: skip

@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import FixedSizeRoots, compose
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.accountants.published import layerwise_event
+from dpgnn.accountants.published import THEOREM_1, layerwise_event
 from dpgnn.core.checks import fail
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, part_names, sampler_of, threshold_rule
 from dpgnn.methods.dp_gnn.plan import (
@@ -35,13 +36,13 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: DPGNNConfig = entry.options
     changed = max_occurrences_of(config, entry)
     reference = 2 * config.training.clipping_norm * changed
-    stated, num_steps, epsilon = _stated(entry, facts, budget, changed, reference)
+    step, num_steps, stated = _stated(entry, facts, budget, changed, reference)
     parts = part_names(entry)
     split = 1 if config.reference_code else len(parts)
-    run = layerwise_event(stated, split)
+    run = layerwise_event(step, split)
     details = {
         "max_occurrences": changed,
-        "stated_noise_multiplier": stated.noise_stddev / reference,
+        "stated_noise_multiplier": step.noise_stddev / reference,
         "num_parts": len(parts),
         "thresholds": threshold_rule(entry),
         "unit_of_clipping_norm": "measured" if _measures(entry) else "gradient",
@@ -49,7 +50,7 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         "optimizer": config.training.optimizer.name,
     }
     claim = claim_of(
-        entry, budget, epsilon=epsilon, accountant="dpgnn-theorem-1",
+        entry, budget, stated,
         caveats=_published_caveats(entry, facts, split), status="as-published",
     )  # fmt: skip
     return Plan(
@@ -57,14 +58,14 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         claims=(claim, *_best_proved(entry, facts, budget, run, num_steps)),
         num_steps=num_steps,
         facts=facts.recorded(),
-        details={"accountant": "dpgnn-theorem-1"},
+        details={"accountant": stated.accountant},
     )
 
 
 def _stated(
     entry: Entry, facts: Facts, budget: Budget, changed: int, reference: float
-) -> tuple[FixedSizeRoots[Any], int, float]:
-    """The step as the paper counts it, the number of steps, and the epsilon it states."""
+) -> tuple[FixedSizeRoots[Any], int, Spent]:
+    """The step as the paper counts it, the number of steps, and what it states."""
     from dpgnn.accountants import rdp
     from dpgnn.accountants.calibration import smallest_meeting
     from dpgnn.accountants.published import dpgnn_epsilon, dpgnn_num_steps
@@ -78,6 +79,9 @@ def _stated(
     def spent(noise: float, count: int) -> float:
         return dpgnn_epsilon(step(noise), count, budget.delta, orders=orders)
 
+    def found(noise: float, count: int) -> tuple[FixedSizeRoots[Any], int, Spent]:
+        return step(noise), count, Spent(epsilon=spent(noise, count), accountant=THEOREM_1)
+
     given = budget.noise_multiplier or training.noise_multiplier
     if given is None:
         count = training.num_steps
@@ -88,7 +92,7 @@ def _stated(
     else:
         noise = given * reference
         if math.isinf(budget.epsilon):
-            return step(noise), training.num_steps, spent(noise, training.num_steps)
+            return found(noise, training.num_steps)
         allowed = dpgnn_num_steps(step(noise), budget.epsilon, budget.delta, orders=orders)
         if allowed == 0:
             fail(
@@ -96,40 +100,40 @@ def _stated(
                 budget.epsilon, "raise epsilon or noise_multiplier",
             )  # fmt: skip
         count = min(allowed, training.num_steps)
-    return step(noise), count, spent(noise, count)
+    return found(noise, count)
 
 
 def _best_proved(
     entry: Entry, facts: Facts, budget: Budget, run: FixedSizeRoots[Any], num_steps: int
 ) -> tuple[Claim, ...]:
     """What holds for the run: counted by the roots that can really change, or nothing finite."""
-    from dpgnn.accountants.calibration import epsilon
+    from dpgnn.accountants.composition import spent
     from dpgnn.accountants.published import gaussian_epsilon_by_rdp
 
-    def counted(event: FixedSizeRoots[Any]) -> float:
+    def counted(event: FixedSizeRoots[Any]) -> Spent:
         whole = compose(event, num_steps)
-        return epsilon(whole, delta=budget.delta, relation=event.relation)
+        return spent(whole, delta=budget.delta, relation=event.relation)
 
     if _measures(entry):
-        nothing = claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved")
+        nothing = claim_of(entry, budget, NOTHING_PROVED, status="proved")
         if_public = claim_of(
-            entry, budget, epsilon=counted(run), accountant="pld",
+            entry, budget, counted(run),
             caveats=("clip-thresholds-from-data",), status="as-published",
         )  # fmt: skip
         features = {"privacy_unit": "node-features", "relation": "replace-one"}
         return (nothing, replace(if_public, **features))  # type: ignore[arg-type]
     if entry.relation == "add-remove":  # a batch of fixed size from another number of roots
-        return (claim_of(entry, budget, epsilon=math.inf, accountant="none", status="proved"),)
+        return (claim_of(entry, budget, NOTHING_PROVED, status="proved"),)
     roots = _proved_roots(entry, facts)
     if roots < facts.num_train:
-        proved, accountant = counted(replace(run, changed_roots=roots)), "pld"
+        proved = counted(replace(run, changed_roots=roots))
     else:
         # nothing bounds the changed roots, so all m clipped gradients of a batch may move: finite, and
         # so large that the elementary conversion is as good as any
         shift = 2 * run.clipping_norm * run.batch_size / run.noise_stddev
-        proved = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
-        accountant = "rdp"
-    return (claim_of(entry, budget, epsilon=proved, accountant=accountant, status="proved"),)
+        epsilon = gaussian_epsilon_by_rdp(shift * math.sqrt(num_steps), budget.delta)
+        proved = Spent(epsilon=epsilon, accountant="rdp")
+    return (claim_of(entry, budget, proved, status="proved"),)
 
 
 def _proved_roots(entry: Entry, facts: Facts) -> int:

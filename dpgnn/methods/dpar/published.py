@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants import amplification, composition, published_dpar, rdp
+from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, GumbelTopK
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.core.checks import require
@@ -154,8 +154,9 @@ def published(
     training_epsilon = chain.training_epsilon
     spent = chain.rows_epsilon if config.rows in PRIVATE_ROWS else 0.0
     stated = claim_for(
-        entry, budget, epsilon=_amplified_as_stated(config, spent + training_epsilon),
-        accountant="dpar chain", caveats=_published_caveats(config, sizes, chain),
+        entry, budget,
+        Spent(epsilon=_amplified_as_stated(config, spent + training_epsilon), accountant="dpar chain"),
+        caveats=_published_caveats(config, sizes, chain),
         assumed_public=public_facts(config),
     )  # fmt: skip
     return mechanisms, (stated, best_proved(entry, config, sizes, budget, rows, training))
@@ -203,13 +204,13 @@ def best_proved(
     # as published the subsample is a file of the workflow and nodes with a vector are public: nothing is
     # amplified. With the right rule it is drawn in the run and kept secret
     rate = sizes.rate if config.amplification == "correct" else 1.0
-    delta, epsilon = budget.delta / rate, math.inf
+    delta, proved = budget.delta / rate, NOTHING_PROVED
     if config.rows not in EXACT_ROWS and delta < 1:
-        epsilon = _proved_before_amplification(config, sizes, rows, training, delta)
-        epsilon = amplification.amplified(epsilon, delta, rate)[0]
+        inner = _proved_before_amplification(config, sizes, rows, training, delta)
+        epsilon = amplification.amplified(inner.epsilon, delta, rate)[0]
+        proved = dataclasses.replace(inner, epsilon=epsilon)
     return claim_for(
-        dataclasses.replace(entry, relation="replace-one"), budget, epsilon=epsilon,
-        accountant="pld" if _keeps_the_batch_secret(config) else "rdp", status="proved",
+        dataclasses.replace(entry, relation="replace-one"), budget, proved, status="proved",
         assumed_public=public_facts(config),
     )  # fmt: skip
 
@@ -220,13 +221,14 @@ def _proved_before_amplification(
     rows: Sequence[tuple[str, Event[Any]]],
     training: Event[Any],
     delta: float,
-) -> float:
+) -> Spent:
     if config.rows == "none" and not _keeps_the_batch_secret(config):
         assert isinstance(training, FixedSizeRoots)
         divergences = sizes.num_steps * rdp.revealed_rdp(training, rdp.OUR_ORDERS)
-        return rdp.to_epsilon(rdp.OUR_ORDERS, divergences, delta, conversion="improved")[0]
+        epsilon, _ = rdp.to_epsilon(rdp.OUR_ORDERS, divergences, delta, conversion="improved")
+        return Spent(epsilon=epsilon, accountant="rdp")
     if config.rows == "none":
-        return composition.epsilon(whole(sizes, rows, training), delta=delta, relation=RELATION)
+        return composition.spent(whole(sizes, rows, training), delta=delta, relation=RELATION)
     slack = SLACK_SHARE * delta
     changed = changed_roots_but_for(
         slack, _probability_in_a_row(config, sizes, rows), sizes.num_vectors, sizes.num_roots
@@ -236,7 +238,7 @@ def _proved_before_amplification(
         # one changed root would be counted with a secret batch
         changed = max(changed, min(2, sizes.num_roots))
     fewer = dataclasses.replace(training, changed_roots=changed)
-    return rdp.epsilon(whole(sizes, rows, fewer), delta - slack)
+    return Spent(epsilon=rdp.epsilon(whole(sizes, rows, fewer), delta - slack), accountant="rdp")
 
 
 def _keeps_the_batch_secret(config: DPARConfig) -> bool:

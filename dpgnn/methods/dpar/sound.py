@@ -6,7 +6,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants import amplification, calibration
+from dpgnn.accountants import amplification, calibration, composition
+from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.methods.dpar.mechanisms import (
@@ -38,10 +39,9 @@ def sound(
         inner = Budget(epsilon=epsilon, delta=delta)
     rows, training, spent = _allocated(config, sizes, inner)
     if config.amplification == "correct":
-        spent = amplification.amplified(spent, inner.delta, sizes.rate)[0]
-    claim = claim_for(
-        entry, budget, epsilon=spent, accountant="pld", assumed_public=public_facts(config)
-    )
+        outer = amplification.amplified(spent.epsilon, inner.delta, sizes.rate)[0]
+        spent = dataclasses.replace(spent, epsilon=outer)
+    claim = claim_for(entry, budget, spent, assumed_public=public_facts(config))
     changed = changed_roots(config)
     return mechanisms_of(config, sizes, rows, training, claimed_changed=changed), (claim,)
 
@@ -53,8 +53,8 @@ def changed_roots(config: DPARConfig) -> int:
 
 def _allocated(
     config: DPARConfig, sizes: Sizes, budget: Budget
-) -> tuple[list[tuple[str, Event[Any]]], Event[Any], float]:
-    """(rows, one training step, epsilon).
+) -> tuple[list[tuple[str, Event[Any]]], Event[Any], Spent]:
+    """(rows, one training step, what both spend).
 
     The rows alone spend `rows_share` of epsilon at the budget's delta; training gets the noise with which
     the composed curve meets the whole budget. Delta is spent once, on that curve.
@@ -63,25 +63,24 @@ def _allocated(
         # public rows cost nothing; training has the noise that it has beside em0
         _, step, _ = _allocated(dataclasses.replace(config, rows="em0"), sizes, budget)
         alone = compose(step, sizes.num_steps)
-        return [], step, calibration.epsilon(alone, delta=budget.delta, relation=RELATION)
+        return [], step, composition.spent(alone, delta=budget.delta, relation=RELATION)
     rows: list[tuple[str, Event[Any]]] = []
     if config.rows in PRIVATE_ROWS:
         multiplier = calibration.calibrate_noise(
             lambda z: repeated(sizes, sound_rows(config, sizes, z)),
             target_epsilon=config.rows_share * budget.epsilon, delta=budget.delta,
             relation=RELATION, start=float(sizes.num_vectors), tolerance=1e-3,
-        )  # fmt: skip
+        ).value  # fmt: skip
         rows = sound_rows(config, sizes, multiplier)
 
     def everything(multiplier: float) -> Event[Any]:
         return whole(sizes, rows, _sound_step(config, sizes, multiplier))
 
-    multiplier = calibration.calibrate_noise(
+    found = calibration.calibrate_noise(
         everything, target_epsilon=budget.epsilon, delta=budget.delta, relation=RELATION,
         start=float(changed_roots(config)), tolerance=1e-3,
     )  # fmt: skip
-    spent = calibration.epsilon(everything(multiplier), delta=budget.delta, relation=RELATION)
-    return rows, _sound_step(config, sizes, multiplier), spent
+    return rows, _sound_step(config, sizes, found.value), found
 
 
 def sound_rows(config: DPARConfig, sizes: Sizes, multiplier: float) -> list[tuple[str, Event[Any]]]:
@@ -118,7 +117,7 @@ def control_of_sound(
     epsilon, delta = amplification.before(budget.epsilon, budget.delta, rate)
     _, training, _ = _allocated(twin, sizes, Budget(epsilon=epsilon, delta=delta))
     caveats = ("exact-neighbours",)
-    stated = claim_for(entry, budget, epsilon=budget.epsilon, accountant="pld", caveats=caveats,
+    stated = claim_for(entry, budget, Spent(epsilon=budget.epsilon, accountant="pld"), caveats=caveats,
                        assumed_public=public_facts(config))  # fmt: skip
     best = best_proved(entry, config, sizes, budget, [], training)
     mechanisms = mechanisms_of(config, sizes, [], training, claimed_changed=changed_roots(twin))

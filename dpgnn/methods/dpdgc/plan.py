@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.events import Event, GaussianRelease, compose_all
@@ -66,12 +65,12 @@ def _sound(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> P
     )
     z = allocation.noise_multipliers
     mechanisms = (encoder(z[ENCODER]), _mechanism(z[AGGREGATE] * size, size, size, config))
-    claim = _claim(entry, budget, epsilon=allocation.epsilon, accountant="pld")
+    claim = _claim(entry, budget, spent=allocation)
     return Plan(mechanisms=mechanisms, claims=(claim,), num_steps=1, facts=facts.recorded())
 
 
 def _published(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> Plan:
-    from dpgnn.accountants.calibration import epsilon
+    from dpgnn.accountants.composition import NOTHING_PROVED, Spent, spent
 
     stage, size = config.node.encoder, config.norm_scale
     counted = (counted_steps(stage, facts.num_train), _release(size, size))
@@ -83,14 +82,14 @@ def _published(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) 
     if not config.normalized:
         caveats.append("normalization-not-applied")
     first = _claim(
-        entry, budget, epsilon=stated, accountant="rdp", status="as-published",
+        entry, budget, spent=Spent(epsilon=stated, accountant="rdp"), status="as-published",
         caveats=tuple(caveats),
     )  # fmt: skip
-    proved = math.inf
+    proved = NOTHING_PROVED
     if config.normalized:
         whole: Event[Any] = compose_all(training.event, release.event)
-        proved = epsilon(whole, delta=budget.delta, relation="add-remove")
-    second = _claim(entry, budget, epsilon=proved, accountant="pld", status="proved")
+        proved = spent(whole, delta=budget.delta, relation="add-remove")
+    second = _claim(entry, budget, spent=proved, status="proved")
     return Plan(
         mechanisms=(training, release), claims=(first, second), num_steps=1, facts=facts.recorded()
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants import calibration, rdp
+from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.accountants.published_drw import DRW_ORDERS, wang_rdp
@@ -124,7 +125,7 @@ def num_steps_for(
     if accountant == "pld":
         return calibration.max_steps(
             event, target_epsilon=target_epsilon, delta=delta, relation="replace-one", limit=limit
-        )
+        ).value
     orders, divergence = _divergence(event, accountant)
     steps = rdp.max_runs(orders, divergence, target_epsilon, delta, conversion="improved")
     if steps < 1:
@@ -145,6 +146,12 @@ def epsilon_after(
         return calibration.epsilon(compose(event, num_steps), delta=delta, relation="replace-one")
     orders, divergence = _divergence(event, accountant)
     return rdp.to_epsilon(orders, num_steps * divergence, delta, conversion="improved")[0]
+
+
+def _spent(
+    event: FixedSizeRoots[Any] | PoissonRoots[Any], steps: int, delta: float, accountant: Accountant
+) -> Spent:
+    return Spent(epsilon=epsilon_after(event, steps, delta, accountant), accountant=accountant)
 
 
 def _divergence(
@@ -236,12 +243,12 @@ def _claims(
     accountant: Accountant,
 ) -> tuple[Claim, ...]:
     config = resolved(entry)
-    spent = epsilon_after(counted, num_steps, budget.delta, accountant)
+    spent = _spent(counted, num_steps, budget.delta, accountant)
     from_data = config.clip_reading != "constant"
     narrows = () if config.sampler == "nodes" else ("feature-level-only",)
     public = PUBLIC if config.sampler == "nodes" else PUBLIC_STRUCTURE
     if entry.mode == "sound":
-        claim = claim_for(entry, budget, epsilon=spent, accountant=accountant, caveats=narrows,
+        claim = claim_for(entry, budget, spent, caveats=narrows,
                           assumed_public=public)  # fmt: skip
         return (claim,)
     caveats = (*narrows, "validation-unaccounted")
@@ -250,12 +257,12 @@ def _claims(
     if from_data:
         caveats += ("clip-thresholds-from-data",)
     stated = claim_for(
-        entry, budget, epsilon=spent, accountant=accountant, caveats=caveats,
+        entry, budget, spent, caveats=caveats,
         assumed_public=public, selection="validation-unaccounted",
     )  # fmt: skip
-    proved = math.inf if from_data else epsilon_after(done, num_steps, budget.delta, "pld")
+    proved = NOTHING_PROVED if from_data else _spent(done, num_steps, budget.delta, "pld")
     best = claim_for(
-        entry, budget, epsilon=proved, accountant="pld", caveats=narrows, assumed_public=public,
+        entry, budget, proved, caveats=narrows, assumed_public=public,
         status="proved",
     )  # fmt: skip
     return stated, best
@@ -304,7 +311,7 @@ def _own_list_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         details={"changed_roots": [change.d_plus, change.d_minus]},
     )  # fmt: skip
     claim = claim_for(
-        entry, budget, epsilon=counted.epsilon, accountant=counted.accountant,
+        entry, budget, counted.spent,
         assumed_public=PUBLIC,
     )  # fmt: skip
     return Plan(

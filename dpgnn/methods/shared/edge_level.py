@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.composition import NOTHING_PROVED
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.methods.shared.planning import claim_for
 
@@ -60,24 +60,16 @@ def gaussian_mechanism(
     )
 
 
-def exact_epsilon(event: Event[Any], delta: float) -> float:
-    """epsilon of a Gaussian event at delta; inf without noise."""
-    from dpgnn.accountants import gdp
-
-    mu = gdp.total_mu(event)
-    assert mu is not None
-    return gdp.epsilon(mu, delta)
-
-
 def gdp_claim(
     entry: Entry, budget: Budget, event: Event[Any], *, public: tuple[str, ...] = (), **words: Any
 ) -> Claim:
     """The claim of a Gaussian event at edge level; features, labels and options are public."""
+    from dpgnn.accountants.composition import spent
+
     return claim_for(
         entry,
         budget,
-        epsilon=exact_epsilon(event, budget.delta),
-        accountant="gdp",
+        spent(event, delta=budget.delta, relation=event.relation, accountant="gdp"),
         assumed_public=(*EDGE_PUBLIC, *public),
         released="noisy-state",
         selection="public",
@@ -90,8 +82,7 @@ def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
     return claim_for(
         entry,
         budget,
-        epsilon=math.inf,
-        accountant="none",
+        NOTHING_PROVED,
         assumed_public=(),
         status="proved",
         released="noisy-state",

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import (
     Event,
     FixedSizeRoots,
@@ -114,7 +115,7 @@ def sound_plan(
         budget,
     )
     mechanisms = tuple(makers[name](allocation.noise_multipliers[name]) for name in order)
-    claim = _claim(entry, budget, config, aggregation, epsilon=allocation.epsilon, accountant="pld")
+    claim = _claim(entry, budget, config, aggregation, spent=allocation)
     return _plan(facts, mechanisms, (claim,))
 
 
@@ -163,13 +164,12 @@ def published_plan(
     if fixed:
         caveats = (*caveats, "fixed-size-as-poisson")
     first = _claim(
-        entry, budget, config, aggregation, epsilon=stated, accountant="rdp",
+        entry, budget, config, aggregation, spent=Spent(epsilon=stated, accountant="rdp"),
         status="as-published", caveats=caveats, released=stated_release,
     )  # fmt: skip
-    proved = _proved_epsilon(entry, budget, mechanisms, aggregation)
+    proved = _proved(entry, budget, mechanisms, aggregation)
     second = _claim(
-        entry, budget, config, aggregation, epsilon=proved,
-        accountant="pld" if math.isfinite(proved) else "none", status="proved",
+        entry, budget, config, aggregation, spent=proved, status="proved",
     )  # fmt: skip
     return _plan(facts, tuple(mechanisms), (first, second))
 
@@ -181,13 +181,17 @@ def allocated(
     """Multipliers for events given at multiplier 1, or the budget's own for all; kept, so that repeats of
     a run cost nothing."""
     from dpgnn.accountants.allocation import Allocation, Share, allocate
-    from dpgnn.accountants.calibration import epsilon
+    from dpgnn.accountants.composition import spent
 
     given, relation = budget.noise_multiplier, shares[0][1].relation
     if given is not None:
         whole = compose_all(*(_scaled(event, given) for _, event, _ in shares))
-        spent = epsilon(whole, delta=budget.delta, relation=relation)
-        return Allocation(noise_multipliers={name: given for name, *_ in shares}, epsilon=spent)
+        found = spent(whole, delta=budget.delta, relation=relation)
+        return Allocation(
+            noise_multipliers={name: given for name, *_ in shares},
+            epsilon=found.epsilon,
+            accountant=found.accountant,
+        )
     return allocate(
         [
             Share(name=name, build=partial(_scaled, event), weight=weight)
@@ -323,13 +327,14 @@ def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tupl
     return z, spent(z)
 
 
-def _proved_epsilon(
+def _proved(
     entry: Entry, budget: Budget, mechanisms: list[Mechanism], aggregation: Aggregation
-) -> float:
-    from dpgnn.accountants.calibration import epsilon
+) -> Spent:
+    from dpgnn.accountants.composition import NOTHING_PROVED, spent
 
     if aggregation.proved is None:
-        return math.inf
+        return NOTHING_PROVED
     whole = compose_all(*(mechanism.event for mechanism in mechanisms))
     relation: Any = entry.relation
-    return epsilon(whole, delta=budget.delta, relation=relation)
+    found = spent(whole, delta=budget.delta, relation=relation)
+    return found if math.isfinite(found.epsilon) else NOTHING_PROVED

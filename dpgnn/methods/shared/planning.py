@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, PoissonRoots, compose
 from dpgnn.accountants.plan import Budget, Mechanism
 from dpgnn.core.checks import at_least, one_of, positive, require
@@ -75,17 +76,15 @@ class DPSGDConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """A mechanism whose noise or steps were fixed by the budget, and what it spends.
+    """A mechanism whose noise or steps were fixed by the budget, and what is spent, all parts included.
 
     Attributes:
         mechanism: ready for the plan.
-        epsilon: spent at the budget's delta, by `accountant`.
-        accountant: pld, rdp, ...
+        spent: at the budget's delta.
     """
 
     mechanism: Mechanism
-    epsilon: float
-    accountant: str
+    spent: Spent
 
 
 def poisson_dp_sgd(
@@ -124,7 +123,7 @@ def poisson_dp_sgd(
     Raises:
         ValueError: the budget allows no step, no noise meets it, or there are fewer roots than a batch has.
     """
-    from dpgnn.accountants.calibration import calibrate_noise, epsilon, max_steps
+    from dpgnn.accountants.calibration import calibrate_noise, max_steps
 
     rate = config.sampling_probability(num_roots)
     relation: Any = entry.relation
@@ -144,9 +143,10 @@ def poisson_dp_sgd(
         return also(steps) if also is not None else steps
 
     given = budget.noise_multiplier or config.noise_multiplier
+    spent: Spent
     if given is None:
         num_steps = config.num_steps
-        noise_stddev = calibrate_noise(
+        spent = found = calibrate_noise(
             lambda noise: whole(noise, num_steps),
             target_epsilon=budget.epsilon,
             delta=budget.delta,
@@ -154,9 +154,10 @@ def poisson_dp_sgd(
             accountant=accountant,
             start=config.clipping_norm * max(d_plus, 1),
         )
+        noise_stddev = found.value
     else:
         noise_stddev = given * reference_sensitivity
-        num_steps = max_steps(
+        spent = allowed = max_steps(
             step(noise_stddev),
             target_epsilon=budget.epsilon,
             delta=budget.delta,
@@ -165,12 +166,7 @@ def poisson_dp_sgd(
             also=also,
             limit=config.num_steps,
         )
-    spent = epsilon(
-        whole(noise_stddev, num_steps),
-        delta=budget.delta,
-        relation=relation,
-        accountant=accountant,
-    )
+        num_steps = allowed.value
     mechanism = Mechanism(
         name=name,
         event=compose(step(noise_stddev), num_steps),
@@ -186,15 +182,14 @@ def poisson_dp_sgd(
             **(details or {}),
         },
     )
-    return Calibrated(mechanism=mechanism, epsilon=spent, accountant=accountant)
+    return Calibrated(mechanism=mechanism, spent=spent)
 
 
 def claim_for(
     entry: Entry,
     budget: Budget,
+    spent: Spent,
     *,
-    epsilon: float,
-    accountant: str,
     assumed_public: tuple[str, ...],
     degree_bound: int | None = None,
     caveats: tuple[str, ...] = (),
@@ -213,9 +208,9 @@ def claim_for(
         privacy_unit=entry.privacy_unit,  # type: ignore[arg-type]
         relation=entry.relation,  # type: ignore[arg-type]
         degree_bound=degree_bound,
-        epsilon=epsilon,
+        epsilon=spent.epsilon,
         delta=budget.delta,
-        accountant=accountant,
+        accountant=spent.accountant,
         status=status or ("proved" if entry.mode == "sound" else "as-published"),
         caveats=caveats,
         assumed_public=assumed_public,

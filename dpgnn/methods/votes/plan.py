@@ -81,7 +81,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         also=lambda steps: compose_all(steps, board.event),
     )  # fmt: skip
     claim = claim_for(
-        entry, budget, epsilon=counted.epsilon, accountant=counted.accountant,
+        entry, budget, counted.spent,
         assumed_public=ASSUMED_PUBLIC, released="noisy-state",
     )  # fmt: skip
     return Plan(

@@ -239,6 +239,8 @@ def test_counting_by_theorem_1_needs_more_noise_for_the_same_claim() -> None:
         plan = plan_of(entry, 90941, 12.0, 1 / 909410)
         assert plan.claims[0].status == "proved"
         assert plan.claims[0].epsilon <= 12.0
+        # theorem 1 of the paper is what the Renyi accountant counts for batches of fixed size
+        assert plan.claims[0].accountant == ("pld" if counting == "pld" else "rdp")
         noise[counting] = plan.mechanisms[0].details["noise_multiplier"]
     assert noise["theorem-1"] == pytest.approx(2.0, rel=2e-3)
     assert noise["theorem-1"] / noise["pld"] == pytest.approx(1.52, abs=0.01)
