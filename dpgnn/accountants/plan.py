@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.core.checks import at_least, non_negative, open_probability, positive, require
+from dpgnn.core.config import later
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.accountants.events import Event
+
+
+Population = Literal["train", "others"]
 
 
 class LedgerError(RuntimeError):
@@ -76,6 +80,8 @@ class Mechanism:
         clipping_norm: L2 bound C on one root's gradient; None where nothing is clipped.
         divisor: the public constant the noisy sum is divided by.
         details: public parameters worth recording (sampling_probability, batch_size, ...).
+        population: whose records can enter it, by the public membership of the split: "train", "others" (all
+            that are no training nodes), or None for all. The audit of neighbours holds it to that.
     """
 
     name: str
@@ -86,6 +92,7 @@ class Mechanism:
     clipping_norm: float | None = None
     divisor: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    population: Population | None = later(None)
 
     def __post_init__(self) -> None:
         non_negative(f"mechanism {self.name}: noise_stddev", self.noise_stddev)
@@ -124,6 +131,21 @@ class Plan:
             "plan: claims",
             "name at least one guarantee where mechanisms touch private data",
             self.claims,
+        )
+
+    def composed(self) -> tuple[Event, ...]:
+        """All that one record can enter, one event for each population; the claim is about the worst.
+
+        Guarantee: which population a record belongs to is public and the same in both of two neighbours, so
+        that no record enters mechanisms of two populations (parallel composition).
+        """
+        from dpgnn.accountants.events import compose_all
+
+        found = {m.population for m in self.mechanisms}
+        named = [name for name in ("train", "others") if name in found]
+        return tuple(
+            compose_all(*(m.event for m in self.mechanisms if m.population in (None, name)))
+            for name in named or (None,)
         )
 
     def mechanism(self, name: str) -> Mechanism:

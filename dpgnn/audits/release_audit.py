@@ -68,8 +68,8 @@ def shapes(case: Case, seed: int) -> Check | None:
 
 
 def release_mechanisms(plan: Plan) -> list[Any]:
-    """The plan's mechanisms that are not clipped sums."""
-    return [mechanism for mechanism in plan.mechanisms if mechanism.clipping_norm is None]
+    """The plan's mechanisms that are not clipped sums and that a canary, a training node, can enter."""
+    return [m for m in plan.mechanisms if m.clipping_norm is None and m.population != "others"]
 
 
 def _without_noise(plan: Plan) -> Plan | None:

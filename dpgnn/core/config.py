@@ -18,12 +18,33 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union
 
 T = TypeVar("T")
+LATER = "later"
 # a study of 2,600 entries reads 8,000 dataclasses of a few types
 _hints = functools.cache(typing.get_type_hints)
 
 
 class ConfigError(ValueError):
     """A configuration value is wrong; the message starts with the key's path."""
+
+
+def later(default: Any) -> Any:
+    """A field that was added when records were committed: `stated` leaves it out at its default."""
+    return dataclasses.field(default=default, metadata={LATER: True})
+
+
+def stated(value: Any) -> Any:
+    """Nested dataclasses as mappings, without `later` fields at their default; what a hash is made of."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: stated(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if not (field.metadata.get(LATER) and getattr(value, field.name) == field.default)
+        }
+    if isinstance(value, Mapping):
+        return {key: stated(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [stated(item) for item in value]
+    return value
 
 
 def read(cls: type[T], value: Any, path: str = "") -> T:

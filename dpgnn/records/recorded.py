@@ -6,6 +6,8 @@ import dataclasses
 import platform
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.core.config import stated
+
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
 
@@ -16,7 +18,7 @@ def plan_of(plan: Plan) -> dict[str, Any]:
     """A plan as the record holds it."""
     mechanisms = []
     for mechanism in plan.mechanisms:
-        fields = dataclasses.asdict(mechanism)
+        fields = stated(mechanism)
         fields["event"] = event_of(mechanism.event)
         mechanisms.append(fields)
     return {

@@ -14,7 +14,6 @@ from typing import Any
 from dpgnn import methods
 from dpgnn.accountants import calibration, composition
 from dpgnn.accountants.claims import Claim, mark_large_delta
-from dpgnn.accountants.events import compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, require
@@ -124,10 +123,12 @@ def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[C
     rows = []
     for count in counts:
         plans = [_given(replace(q, noise_multiplier=noise), count) for q in (published, sound)]
-        event = compose_all(*(mechanism.event for mechanism in plans[1].mechanisms))
         spent = [
-            composition.epsilon(
-                event, delta=question.delta, relation=event.relation, accountant=accountant
+            max(
+                composition.epsilon(
+                    event, delta=question.delta, relation=event.relation, accountant=accountant
+                )
+                for event in plans[1].composed()
             )
             for accountant in ("rdp", "pld")
         ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
 from dpgnn.core.code_hash import code_sha256
+from dpgnn.core.config import stated
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import sha256_json
 from dpgnn.methods.base import Entry, Method, Performance, Prepared
@@ -123,7 +124,7 @@ def config_of(inputs: RunInputs) -> dict[str, Any]:
     """The configuration of a run; the record states its hash."""
     return {
         "key": dict(inputs.key),
-        "entry": dataclasses.asdict(inputs.entry),
+        "entry": stated(inputs.entry),
         "epsilon": inputs.epsilon,
         "delta": inputs.delta,
         "root_seed": inputs.root_seed,

@@ -194,3 +194,22 @@ def test_a_missing_projection_before_the_noise_is_seen_with_own_rows(monkeypatch
     reports = examine_method(caribou_node("noisy-state", 2), BUDGET, world=path_world())
     (faults,) = [report.faults for report in reports if report.mechanism == "aggregate"]
     assert any(fault.startswith("shift of the release") for fault in faults)
+
+
+def test_a_record_outside_a_mechanisms_population_may_not_move_it(monkeypatch):
+    """The board of votes is for training nodes; a plan that says it is for the others is wrong."""
+    method = methods.get("votes")
+
+    def swapped(*given):
+        plan = method.plan(*given)
+        mechanisms = [
+            dataclasses.replace(m, population="others" if m.name == "board" else m.population)
+            for m in plan.mechanisms
+        ]
+        return dataclasses.replace(plan, mechanisms=tuple(mechanisms))
+
+    wrong = dataclasses.replace(method, plan=swapped)
+    monkeypatch.setattr(methods, "get", lambda name: wrong)
+    faults = {r.mechanism: r.faults for r in examine_method(entry("votes", "node-record"), BUDGET)}
+    assert faults["board"][0].startswith("entered by a record of another population")
+    assert not faults["train"] + faults["second-board"]

@@ -123,3 +123,18 @@ def test_a_merge_key_and_its_own_keys_are_not_keys_that_stand_twice() -> None:
 def test_a_number_that_came_as_a_text_is_written_right(text: str, says: str) -> None:
     with pytest.raises(config.ConfigError, match=re.escape(says)):
         config.read_value(float, text, "path")
+
+
+def test_a_later_field_is_stated_where_it_is_not_at_its_default() -> None:
+    @dataclass(frozen=True)
+    class Added:
+        old: tuple[int, ...] = (1, 2)
+        new: int = config.later(1)
+
+    @dataclass(frozen=True)
+    class Outer:
+        parts: dict[str, Added]
+
+    assert config.stated(Outer({"a": Added()})) == {"parts": {"a": {"old": [1, 2]}}}
+    assert config.stated(Added(new=2)) == {"old": [1, 2], "new": 2}
+    assert config.read(Added, {}) == Added(new=1)

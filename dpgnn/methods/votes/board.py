@@ -30,24 +30,54 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism
 
 
-def own_lists(edge_index: np.ndarray, num_nodes: int) -> sp.csr_array:
-    """Row u holds a 1 for each id of L_u: targets of u's arcs, each once, u itself never.
+# voters, readers or rows of the board that are worked on at a time
+AT_ONCE = 1 << 17
+
+
+def own_lists(edge_index: np.ndarray, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
+    """Row i holds a 1 for each id of the list of nodes[i]: targets of its arcs, each once, itself never.
+
+    Only arcs of these nodes are read.
 
     Args:
         edge_index: int64, shape (2, num_edges); an arc u -> v says that v stands in u's list.
         num_nodes: size of the id universe.
+        nodes: int64 ids, each once.
 
     Returns:
-        float64 CSR, shape (num_nodes, num_nodes).
+        int8 CSR, shape (len(nodes), num_nodes), indices ascending.
     """
+    place = np.full(num_nodes, -1, dtype=np.int32)
+    place[nodes] = np.arange(len(nodes), dtype=np.int32)
     source, target = edge_index
-    other = source != target
-    shape = (num_nodes, num_nodes)
-    ones = np.ones(int(other.sum()))
-    lists = sp.csr_array((ones, (source[other], target[other])), shape=shape)
+    own = np.flatnonzero((place[source] >= 0) & (source != target))
+    ones = np.ones(len(own), dtype=np.int8)
+    cells = (ones, (place[source[own]], target[own].astype(np.int32)))
+    lists = sp.csr_array(cells, shape=(len(nodes), num_nodes))
     lists.sum_duplicates()
-    lists.data[:] = 1.0
+    lists.data[:] = 1
     return lists
+
+
+def shortened(lists: sp.csr_array, nodes: np.ndarray, most: int, key: np.ndarray) -> sp.csr_array:
+    """At most `most` ids of each list: those of smallest keyed hash of (owner, id).
+
+    A function of each list and the key alone, so no list depends on another.
+
+    Args:
+        lists: from `own_lists` of `nodes`.
+        nodes: int64 ids, whose lists they are.
+        most: the limit.
+        key: from `samplers.hashing.draw_key`; may be public.
+    """
+    from dpgnn.samplers.hashing import pair_hashes
+
+    lengths = np.diff(lists.indptr)
+    row = np.repeat(np.arange(len(nodes)), lengths)
+    order = np.lexsort((pair_hashes(key, nodes[row], lists.indices), row))
+    kept = np.sort(order[np.arange(len(row)) - lists.indptr[row] < most])
+    cells = (lists.data[kept], (row[kept], lists.indices[kept]))
+    return sp.csr_array(cells, shape=lists.shape)
 
 
 def vote_vectors(y: np.ndarray, num_classes: int) -> np.ndarray:
@@ -56,19 +86,44 @@ def vote_vectors(y: np.ndarray, num_classes: int) -> np.ndarray:
     return np.asarray(votes / np.sqrt(1 - 1 / num_classes))
 
 
-def pushed(lists: sp.csr_array, voters: np.ndarray, votes: np.ndarray) -> np.ndarray:
-    """Sums of the pushes without noise.
+def pushed(
+    edge_index: np.ndarray,
+    num_nodes: int,
+    voters: np.ndarray,
+    votes: np.ndarray,
+    *,
+    most: int | None = None,
+    key: np.ndarray | None = None,
+) -> np.ndarray:
+    """Sums of the pushes without noise; the lists of `AT_ONCE` voters are in memory at a time.
 
     Args:
-        lists: from `own_lists`.
-        voters: int64 ids; everybody else pushes nothing.
+        edge_index: int64, shape (2, num_edges).
+        num_nodes: size of the id universe.
+        voters: int64 ids, each once; everybody else pushes nothing.
         votes: float64, shape (len(voters), num_classes), rows of norm at most 1.
+        most: a voter pushes to this many ids of its list at most; None pushes to all.
+        key: which ids these are, see `shortened`.
 
     Returns:
         float64, shape (num_nodes, num_classes).
     """
-    own = sp.csr_array(lists[voters])
-    return np.asarray(own.T @ (votes * _inverse_root(own)[:, None]))
+    sums = np.zeros((num_nodes, votes.shape[1]))
+    for part in slices(len(voters)):
+        own = own_lists(edge_index, num_nodes, voters[part])
+        if most is not None:
+            assert key is not None
+            own = shortened(own, voters[part], most, key)
+        push = votes[part] * _inverse_root(np.diff(own.indptr))[:, None]
+        mentions = own.T.tocsr()
+        for rows in slices(num_nodes):
+            sums[rows] += mentions[rows] @ push
+    return sums
+
+
+def slices(count: int) -> list[slice]:
+    """0..count in pieces of `AT_ONCE`."""
+    return [slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE)]
 
 
 def _moved(
@@ -86,16 +141,52 @@ def _moved(
 
 
 @release({"board": _moved})
-def noisy_board(sums: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
+def noisy_board(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
     """What is released: every row of the sums, of every public id, with Gaussian noise; float32.
 
     Guarantee: one Gaussian release of the sums; rounding to float32 is post-processing.
     """
-    return np.asarray(noised(sums, noise_stddev, draw, step), dtype=np.float32)
+    return _released(sums, noise_stddev, draw)
+
+
+@release({"second-board": _moved})
+def noisy_second_board(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
+    """The same of the votes of nodes that are no training nodes.
+
+    Guarantee: as `noisy_board`.
+    """
+    return _released(sums, noise_stddev, draw)
+
+
+def _released(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
+    board = np.empty(sums.shape, dtype=np.float32)
+    for step, rows in enumerate(slices(len(sums)), start=1):
+        board[rows] = noised(sums[rows], noise_stddev, draw, step)
+    return board
+
+
+def combined(boards: Sequence[np.ndarray], shares: Sequence[float]) -> np.ndarray:
+    """Sum of share times board; float64."""
+    return np.asarray(sum(share * board.astype(np.float64) for share, board in zip(shares, boards)))
+
+
+def shares_of(first: float, second: float) -> tuple[float, float]:
+    """Shares of two boards of these noises: by inverse variance; the sum has the noise of the first.
+
+    Among sums of two boards whose rows hold the same signal for each vote, none has more signal to noise.
+    """
+    weights = (first**-2, second**-2)
+    scale = first / math.hypot(weights[0] * first, weights[1] * second)
+    return scale * weights[0], scale * weights[1]
 
 
 def read(
-    lists: sp.csr_array, nodes: np.ndarray, votes: np.ndarray, board: np.ndarray
+    lists: sp.csr_array,
+    nodes: np.ndarray,
+    votes: np.ndarray,
+    board: np.ndarray,
+    *,
+    most: int | None = None,
 ) -> np.ndarray:
     """What nodes read with their own lists, without what they pushed themselves: [b, a].
 
@@ -103,17 +194,20 @@ def read(
     record and released rows enter. The subtraction is for utility: a training node must not read its label.
 
     Args:
-        lists: from `own_lists`.
+        lists: from `own_lists` of `nodes`.
         nodes: int64 ids of the readers.
         votes: float64, shape (len(nodes), num_classes): V_v, 0 for who did not vote.
         board: what was released, shape (num_nodes, num_classes).
+        most: as in `pushed`.
 
     Returns:
         float64, shape (len(nodes), 2, num_classes).
     """
-    own = sp.csr_array(lists[nodes])
-    scale = _inverse_root(own)[:, None]
-    heard = (own @ board.astype(np.float64)) * scale - votes * (scale > 0)
+    lengths = np.diff(lists.indptr)
+    scale = _inverse_root(lengths)[:, None]
+    heard = (lists @ board.astype(np.float64)) * scale
+    own = np.ones(len(nodes)) if most is None else np.sqrt(np.minimum(lengths, most)) * scale[:, 0]
+    heard -= votes * np.where(lengths > 0, own, 0.0)[:, None]
     return np.stack([heard, board[nodes].astype(np.float64)], axis=1)
 
 
@@ -124,7 +218,6 @@ def clipped(values: np.ndarray, scale: float) -> np.ndarray:
     return np.asarray(values / np.maximum(norms, 1.0))
 
 
-def _inverse_root(lists: sp.csr_array) -> np.ndarray:
+def _inverse_root(lengths: np.ndarray) -> np.ndarray:
     """1 / sqrt(length) of each list, 0 for an empty one."""
-    lengths = np.diff(lists.indptr)
     return np.where(lengths > 0, 1 / np.sqrt(np.maximum(lengths, 1)), 0.0)

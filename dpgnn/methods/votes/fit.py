@@ -12,11 +12,23 @@ from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
-from dpgnn.methods.votes.board import clipped, noisy_board, own_lists, pushed, read, vote_vectors
-from dpgnn.methods.votes.plan import BOARD
+from dpgnn.methods.votes.board import (
+    clipped,
+    combined,
+    noisy_board,
+    noisy_second_board,
+    own_lists,
+    pushed,
+    read,
+    shares_of,
+    slices,
+    vote_vectors,
+)
+from dpgnn.methods.votes.plan import BOARD, SECOND, has
 from dpgnn.models.forward import full_graph
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
+from dpgnn.samplers.hashing import draw_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,25 +46,13 @@ CENTRED_COLUMNS = 10_000
 
 
 def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
-    """Board, then the model on the inputs of the training nodes.
+    """Board, then the model on the inputs of the training nodes, then the second board if one is planned.
 
-    Guarantee: records enter through the two planned mechanisms alone; a training node's input is made of
-    its own record and of released rows.
+    Guarantee: records enter through the planned mechanisms alone; a training node's input is made of
+    its own record and of released rows, and so is the second vote of any other node.
     """
     config: VotesConfig = entry.options
-    board_plan = context.ledger.enter(BOARD)
-    voters = np.zeros(graph.num_nodes, dtype=np.bool_)
-    voters[split.train_idx] = True
-    sums = pushed(
-        own_lists(graph.edge_index, graph.num_nodes), split.train_idx,
-        vote_vectors(graph.y[split.train_idx], graph.num_classes),
-    )  # fmt: skip
-    board = noisy_board(sums, board_plan.noise_stddev, normal_draw(context, BOARD))
-    state = {
-        "board": torch.from_numpy(board.copy()),
-        "voters": torch.from_numpy(voters),
-        "scale": torch.tensor(input_scale(config, board_plan.noise_stddev, graph.num_classes)),
-    }
+    state = _first_board(config, graph, split, context)
     network = model_of(graph)
     val = split.val_idx
     weights, history = run_dp_sgd(
@@ -66,7 +66,78 @@ def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
             full_graph(network, inputs(config, graph, val, state), None), graph.y[val], graph.task
         ),
     )
-    return Fitted(state=weights | state, history=tuple(history), details={"board": True})
+    if has(plan, SECOND):
+        state |= _second_board(config, graph, weights, state, plan, context)
+    return Fitted(state=dict(weights) | state, history=tuple(history), details={"board": True})
+
+
+def _first_board(
+    config: VotesConfig, graph: Graph, split: Split, context: Context
+) -> dict[str, Tensor]:
+    """Votes of the training nodes, released, and the public facts that readers need."""
+    planned = context.ledger.enter(BOARD)
+    voters = np.zeros(graph.num_nodes, dtype=np.bool_)
+    voters[split.train_idx] = True
+    sums = _sums(
+        config, graph, split.train_idx,
+        vote_vectors(graph.y[split.train_idx], graph.num_classes), context,
+    )  # fmt: skip
+    board = noisy_board(sums, planned.noise_stddev, normal_draw(context, BOARD))
+    return {
+        "board": torch.from_numpy(board.copy()),
+        "voters": torch.from_numpy(voters),
+        "scale": torch.tensor(input_scale(config, planned.noise_stddev, graph.num_classes)),
+    }
+
+
+def _second_board(
+    config: VotesConfig,
+    graph: Graph,
+    weights: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+    plan: Plan,
+    context: Context,
+) -> dict[str, Tensor]:
+    """What the model says of the other nodes, pushed by each along its own list; training nodes push nothing.
+
+    A pushed vote is a function of the node's own record, the first board and the weights.
+    """
+    planned = context.ledger.enter(SECOND)
+    others = second_voters(state["voters"].numpy())
+    sums = _sums(
+        config, graph, others, _second_votes(config, graph, others, weights, state), context
+    )
+    board = noisy_second_board(sums, planned.noise_stddev, normal_draw(context, SECOND))
+    shares = shares_of(plan.mechanism(BOARD).noise_stddev, planned.noise_stddev)
+    return {"second": torch.from_numpy(board.copy()), "shares": torch.tensor(shares)}
+
+
+def second_voters(voters: np.ndarray) -> np.ndarray:
+    """Ids that push on the second board: all that did not push on the first, so that none pays twice."""
+    return np.flatnonzero(~voters)
+
+
+def _sums(
+    config: VotesConfig, graph: Graph, nodes: np.ndarray, votes: np.ndarray, context: Context
+) -> np.ndarray:
+    key = None if config.max_pushes is None else draw_key(context.streams.numpy("sampler"))
+    return pushed(graph.edge_index, graph.num_nodes, nodes, votes, most=config.max_pushes, key=key)
+
+
+def _second_votes(
+    config: VotesConfig,
+    graph: Graph,
+    nodes: np.ndarray,
+    weights: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+) -> np.ndarray:
+    """Votes for the classes that the model gives with the first board; shape (len(nodes), num_classes)."""
+    votes = np.zeros((len(nodes), graph.num_classes))
+    for part in slices(len(nodes)):
+        rows = inputs(config, graph, nodes[part], state)
+        classes = full_graph(model_of(graph), rows, None)(weights).argmax(dim=1).numpy()
+        votes[part] = vote_vectors(classes, graph.num_classes)
+    return votes
 
 
 def input_scale(config: VotesConfig, noise_stddev: float, num_classes: int) -> float:
@@ -77,19 +148,45 @@ def input_scale(config: VotesConfig, noise_stddev: float, num_classes: int) -> f
 def inputs(
     config: VotesConfig, graph: Graph, nodes: np.ndarray, state: Mapping[str, Tensor]
 ) -> Any:
-    """Rows of the model: own features, what is read of the board, and a constant; float32.
+    """Rows of the model from the first board.
 
-    Row v is a function of v's record (features, list, and the label of a voter) and of released values.
+    Returns:
+        as `rows_of`.
+    """
+    votes = first_votes(graph, nodes, state)
+    return rows_of(config, graph, nodes, votes, state["board"].numpy(), float(state["scale"]))
+
+
+def first_votes(graph: Graph, nodes: np.ndarray, state: Mapping[str, Tensor]) -> np.ndarray:
+    """What nodes pushed on the first board: 0 for who did not vote; shape (len(nodes), num_classes)."""
+    votes = np.zeros((len(nodes), graph.num_classes))
+    voted = state["voters"].numpy()[nodes]
+    votes[voted] = vote_vectors(graph.y[nodes[voted]], graph.num_classes)
+    return votes
+
+
+def rows_of(
+    config: VotesConfig,
+    graph: Graph,
+    nodes: np.ndarray,
+    votes: np.ndarray,
+    board: np.ndarray,
+    scale: float,
+) -> Any:
+    """Rows of the model: own features, what is read of a board, and a constant; float32.
+
+    Row v is a function of v's record (features, list, and its own votes) and of released values.
 
     Returns:
         shape (len(nodes), num_features + 2 num_classes + 1), dense; CSR where wide features are CSR.
     """
-    lists = own_lists(graph.edge_index, graph.num_nodes)
-    votes = np.zeros((len(nodes), graph.num_classes))
-    voted = state["voters"].numpy()[nodes]
-    votes[voted] = vote_vectors(graph.y[nodes[voted]], graph.num_classes)
-    found = read(lists, nodes, votes, state["board"].numpy())
-    found = clipped(found, float(state["scale"])).reshape(len(nodes), 2 * graph.num_classes)
+    lists = own_lists(graph.edge_index, graph.num_nodes, nodes)
+    own = votes if config.subtract else np.zeros_like(votes)
+    found = clipped(read(lists, nodes, own, board, most=config.max_pushes), scale)
+    for place, name in enumerate(("list", "row")):
+        if config.reads not in ("both", name):
+            found[:, place] = 0.0
+    found = found.reshape(len(nodes), 2 * graph.num_classes)
     constant = np.full((len(nodes), 1), config.bias)
     rest = np.concatenate([found, constant], axis=1).astype(np.float32)
     x = graph.x[nodes]
@@ -118,6 +215,23 @@ def model_of(graph: Graph) -> Network:
 
 
 def answers(entry: Entry, fitted: Fitted, graph: Graph, nodes: np.ndarray) -> Tensor:
-    """Logits of nodes from their own records, the board and the weights."""
-    rows = inputs(entry.options, graph, nodes, fitted.state)
-    return full_graph(model_of(graph), rows, None)(fitted.state)
+    """Logits of nodes, each from its own record, the boards and the weights."""
+    network, made = model_of(graph), []
+    for part in slices(len(nodes)):
+        rows = _asked(entry.options, fitted.state, graph, nodes[part])
+        made.append(full_graph(network, rows, None)(fitted.state))
+    return torch.cat(made) if made else torch.zeros((0, graph.num_classes))
+
+
+def _asked(
+    config: VotesConfig, state: Mapping[str, Tensor], graph: Graph, nodes: np.ndarray
+) -> Any:
+    """Rows of the model from all boards; what a node pushed on each is taken out of what it reads."""
+    if "second" not in state:
+        return inputs(config, graph, nodes, state)
+    shares = [float(share) for share in state["shares"]]
+    votes = shares[0] * first_votes(graph, nodes, state)
+    other = ~state["voters"].numpy()[nodes]
+    votes[other] = shares[1] * _second_votes(config, graph, nodes[other], state, state)
+    board = combined([state[name].numpy() for name in ("board", "second")], shares)
+    return rows_of(config, graph, nodes, votes, board, float(state["scale"]))

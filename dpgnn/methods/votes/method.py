@@ -27,7 +27,7 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.votes.options import VotesConfig
-from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, node_plan
+from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, has, node_plan
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -64,7 +64,7 @@ def fit(
     """
     from dpgnn.methods.votes import fit as votes_fit
 
-    if not _has_board(plan):
+    if not has(plan, BOARD):
         made = dp_mlp.fit(
             as_dp_mlp(entry), dp_mlp.METHOD.sees(graph), split, prepared, plan, _as_dp_mlp(context)
         )
@@ -85,10 +85,6 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits, covered=False, note=OWN_RECORD)
 
 
-def _has_board(plan: Plan) -> bool:
-    return any(mechanism.name == BOARD for mechanism in plan.mechanisms)
-
-
 def _as_dp_mlp(context: Context) -> Context:
     """The context of the entry `dp_mlp`: a seeded run draws what that entry's run draws, byte for byte."""
     axes = {**context.streams.axes, "entry": "dp_mlp"}
@@ -96,10 +92,10 @@ def _as_dp_mlp(context: Context) -> Context:
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """The board."""
-    from dpgnn.methods.votes.board import noisy_board
+    """The boards."""
+    from dpgnn.methods.votes.board import noisy_board, noisy_second_board
 
-    return (noisy_board,)
+    return (noisy_board, noisy_second_board)
 
 
 # the board is released once; only the asked node's own record enters its answer beside it
@@ -126,11 +122,12 @@ METHOD = Method(
     asked=Asked(steps="training.num_steps", counted="steps", flags={"mean-degree": "mean_degree"}),
     releases=releases,
     queries=QUERIES,
-    # theorem 12: the board is noised; who may vote and the clipping scale are public facts of the plan
-    state={"noisy-state": ("board", "voters", "scale")},
+    # theorem 12: boards are noised; who votes, the clipping scale and the shares of boards are public facts
+    state={"noisy-state": ("board", "second", "voters", "scale", "shares")},
     reads_own_lists=True,
     example={
         "mean_degree": 50.0,
+        "rounds": 2,
         "training": {"num_steps": 10},
     },
 )

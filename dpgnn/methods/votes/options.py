@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from dpgnn.core.checks import positive, require
+from dpgnn.core.checks import at_least, one_of, positive, require
+from dpgnn.core.config import later
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.shared.planning import DPSGDConfig
 from dpgnn.training.options import OptimizerConfig
@@ -31,6 +33,12 @@ class VotesConfig:
         bias: the constant input of the linear model.
         training: noisy gradient descent of the linear model.
         mlp: DP-MLP, where the board carries too little.
+        rounds: 2 adds a second board, on which nodes that are no training nodes push the class that the model
+            gives them.
+        reads: what a node reads of a board: the rows of its own list, its own row, or both.
+        subtract: whether a node takes out of what it reads what it pushed itself.
+        max_pushes: a node pushes to this many ids of its list at most, with weight 1/sqrt of their number;
+            None pushes to all.
     """
 
     mean_degree: float = 5.0
@@ -41,6 +49,10 @@ class VotesConfig:
     bias: float = 0.3
     training: DPSGDConfig = LINEAR
     mlp: DPMLPConfig = DPMLPConfig()
+    rounds: Literal[1, 2] = later(1)
+    reads: Literal["both", "list", "row"] = later("both")
+    subtract: bool = later(True)
+    max_pushes: int | None = later(None)
 
     def __post_init__(self) -> None:
         for name in ("mean_degree", "agreement", "clip", "bias"):
@@ -48,3 +60,7 @@ class VotesConfig:
         require(self.agreement <= 1, "agreement", "be <= 1", self.agreement)
         require(self.least_signal >= 0, "least_signal", "be >= 0", self.least_signal)
         require(0 < self.share < 1, "share", "be in (0, 1)", self.share)
+        one_of("rounds", self.rounds, (1, 2))
+        one_of("reads", self.reads, ("both", "list", "row"))
+        if self.max_pushes is not None:
+            at_least("max_pushes", self.max_pushes, 1)

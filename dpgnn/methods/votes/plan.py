@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants import gdp
+from dpgnn.accountants import composition, gdp
 from dpgnn.accountants.events import GaussianRelease, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import require
@@ -15,9 +15,12 @@ from dpgnn.methods.shared.planning import claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Entry, Facts
+    from dpgnn.accountants.composition import Spent
     from dpgnn.methods.votes.options import VotesConfig
 
-BOARD = "board"
+BOARD, SECOND = "board", "second-board"
+# the root of a budget's equation is found to fewer digits than this
+ROUNDING = 1e-9
 ASSUMED_PUBLIC = (
     "node ids", "membership of the split", "number of classes", "declared mean degree", "all options",
 )  # fmt: skip
@@ -80,12 +83,20 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         reference_sensitivity=config.training.clipping_norm,
         also=lambda steps: compose_all(steps, board.event),
     )  # fmt: skip
+    second = _second_board(entry, facts, budget) if config.rounds == 2 else ()
+    # a node is a training node or another one: it enters board and training, or the second board, never both
+    spent = max(
+        (counted.spent, *(_spent(each, budget) for each in second)), key=lambda s: s.epsilon
+    )
+    mechanisms: tuple[Mechanism, ...] = (board, counted.mechanism)
+    if second:
+        mechanisms = (*(replace(each, population="train") for each in mechanisms), *second)
     claim = claim_for(
-        entry, budget, counted.spent,
+        entry, budget, spent,
         assumed_public=ASSUMED_PUBLIC, released="noisy-state",
     )  # fmt: skip
     return Plan(
-        mechanisms=(board, counted.mechanism),
+        mechanisms=mechanisms,
         claims=(claim,),
         num_steps=counted.mechanism.num_steps,
         facts=facts.recorded(),
@@ -93,17 +104,41 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     )
 
 
+def has(plan: Plan, name: str) -> bool:
+    """Whether a mechanism is planned."""
+    return any(mechanism.name == name for mechanism in plan.mechanisms)
+
+
 def _board(entry: Entry, facts: Facts, budget: Budget) -> Mechanism:
     """The board's release, with its share of the squared budget."""
     config: VotesConfig = entry.options
-    size = sensitivity(str(entry.relation), facts.num_classes)
     share_mu = gdp.mu(budget.epsilon, budget.delta) * math.sqrt(config.share)
+    details = {"share": config.share, "mean_degree": config.mean_degree}
+    return _release(BOARD, entry, facts, share_mu, details)
+
+
+def _second_board(entry: Entry, facts: Facts, budget: Budget) -> tuple[Mechanism, ...]:
+    """The second board, with the whole budget: who pushes on it enters nothing else."""
+    mu = gdp.mu(budget.epsilon, budget.delta) * (1 - ROUNDING)
+    return (replace(_release(SECOND, entry, facts, mu, {}), population="others"),)
+
+
+def _release(
+    name: str, entry: Entry, facts: Facts, mu: float, details: dict[str, float]
+) -> Mechanism:
+    """A board whose Gaussian release is mu-GDP."""
+    size = sensitivity(str(entry.relation), facts.num_classes)
     relation: Any = entry.relation
-    noise = size / share_mu
+    noise = size / mu
     return Mechanism(
-        name=BOARD,
+        name=name,
         event=GaussianRelease(relation=relation, noise_stddev=noise, sensitivity=size),
         noise_stddev=noise,
         sensitivity=size,
-        details={"share": config.share, "mean_degree": config.mean_degree},
+        details=details,
     )
+
+
+def _spent(mechanism: Mechanism, budget: Budget) -> Spent:
+    event = mechanism.event
+    return composition.spent(event, delta=budget.delta, relation=event.relation, accountant="gdp")

@@ -31,16 +31,20 @@ def labels(seed: int) -> np.ndarray:
 TRAIN = np.arange(9)
 
 
+def lists_of(arcs: np.ndarray) -> sp.csr_array:
+    return own_lists(arcs, SIZE, np.arange(SIZE)).astype(float)
+
+
 def board_of(
     arcs: np.ndarray, train: np.ndarray, y: np.ndarray, classes: int = CLASSES
 ) -> np.ndarray:
-    return pushed(own_lists(arcs, SIZE), train, vote_vectors(y[train], classes))
+    return pushed(arcs, SIZE, train, vote_vectors(y[train], classes))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_record_moves_the_board_by_one_whatever_its_degree(seed: int) -> None:
     arcs, y = directed(seed), labels(seed)
-    whole, lists = board_of(arcs, TRAIN, y), own_lists(arcs, SIZE)
+    whole, lists = board_of(arcs, TRAIN, y), lists_of(arcs)
     for node in range(SIZE):
         without = board_of(arcs[:, arcs[0] != node], TRAIN[node != TRAIN], y)
         emptied = board_of(arcs[:, arcs[0] != node], TRAIN, y)
@@ -77,21 +81,23 @@ def test_others_read_through_released_rows_only(seed: int) -> None:
     board = np.random.default_rng(seed).standard_normal((SIZE, CLASSES))
     votes = np.zeros((SIZE, CLASSES))
     votes[TRAIN] = vote_vectors(y[TRAIN], CLASSES)
-    before = read(own_lists(arcs, SIZE), np.arange(SIZE), votes, board)
+    before = read(lists_of(arcs), np.arange(SIZE), votes, board)
     for node in range(SIZE):
         other = votes.copy()
         other[node] = 0.0
-        after = read(own_lists(arcs[:, arcs[0] != node], SIZE), np.arange(SIZE), other, board)
+        after = read(lists_of(arcs[:, arcs[0] != node]), np.arange(SIZE), other, board)
         kept = np.arange(SIZE) != node
         np.testing.assert_array_equal(before[kept], after[kept])
 
 
 def test_no_node_reads_its_own_vote_with_one_sided_mentions() -> None:
     arcs, y = directed(0), labels(0)
-    lists = own_lists(arcs, SIZE)
+    lists = lists_of(arcs)
     for node in TRAIN:
-        alone = pushed(lists, np.array([node]), vote_vectors(y[[node]], CLASSES))
-        heard, own = read(lists, np.array([node]), vote_vectors(y[[node]], CLASSES), alone)[0]
+        alone = pushed(arcs, SIZE, np.array([node]), vote_vectors(y[[node]], CLASSES))
+        heard, own = read(lists[[node]], np.array([node]), vote_vectors(y[[node]], CLASSES), alone)[
+            0
+        ]
         np.testing.assert_allclose(heard, 0.0, atol=1e-12)
         assert not own.any(), "nobody stands in its own list"
 
@@ -105,14 +111,14 @@ def _scaled(arcs: np.ndarray, train: np.ndarray, y: np.ndarray, weight: sp.csr_a
 
 def _receiver_degree(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.ndarray:
     """A push divided by the receivers' degrees, too."""
-    lists = own_lists(arcs, SIZE)
+    lists = lists_of(arcs)
     degree = np.maximum(np.asarray(lists.sum(axis=1)).ravel(), 1.0)
     return _scaled(arcs, train, y, sp.csr_array(lists.multiply(1 / np.sqrt(degree)[None, :])))
 
 
 def _capped_by_receiver(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Each row takes its first two voters only."""
-    lists = own_lists(arcs, SIZE).toarray()
+    lists = lists_of(arcs).toarray()
     lists[np.setdiff1d(np.arange(SIZE), train)] = 0
     kept = lists * (np.cumsum(lists, axis=0) <= 2)
     degree = np.maximum(lists.sum(axis=1), 1.0)
@@ -121,14 +127,14 @@ def _capped_by_receiver(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> n
 
 def _mutual(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Pushes along mutual edges only, each divided by their number."""
-    lists = own_lists(arcs, SIZE)
+    lists = lists_of(arcs)
     both = sp.csr_array(lists.multiply(lists.T))
-    return pushed(both, train, vote_vectors(y[train], CLASSES))
+    return pushed(np.stack(both.nonzero()), SIZE, train, vote_vectors(y[train], CLASSES))
 
 
 def _mean_of_voters(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rows divided by their true number of voters, pushes of norm 1."""
-    lists = own_lists(arcs, SIZE)
+    lists = lists_of(arcs)
     voters = np.maximum(np.asarray(lists[train].sum(axis=0)).ravel(), 1.0)
     return _scaled(arcs, train, y, lists) / voters[:, None]
 
@@ -136,7 +142,7 @@ def _mean_of_voters(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.nd
 def _not_distinct(arcs: np.ndarray, train: np.ndarray, y: np.ndarray) -> np.ndarray:
     """An id that stands twice in a list gets two pushes, divided as if it stood there once."""
     counts = sp.csr_array((np.ones(arcs.shape[1]), (arcs[0], arcs[1])), shape=(SIZE, SIZE))
-    degree = np.maximum(np.diff(own_lists(arcs, SIZE).indptr), 1)
+    degree = np.maximum(np.diff(lists_of(arcs).indptr), 1)
     return _scaled(arcs, train, y, sp.csr_array(counts.multiply(1 / np.sqrt(degree)[:, None])))
 
 
@@ -168,10 +174,10 @@ def test_brute_force_finds_a_read_with_anothers_list() -> None:
     """A node that reads who mentions it reads the lists of others."""
     arcs, board = directed(0), np.random.default_rng(0).standard_normal((SIZE, CLASSES))
     votes = np.zeros((SIZE, CLASSES))
-    before = read(sp.csr_array(own_lists(arcs, SIZE).T), np.arange(SIZE), votes, board)
+    before = read(sp.csr_array(lists_of(arcs).T), np.arange(SIZE), votes, board)
     moved = []
     for node in range(SIZE):
-        fewer = sp.csr_array(own_lists(arcs[:, arcs[0] != node], SIZE).T)
+        fewer = sp.csr_array(lists_of(arcs[:, arcs[0] != node]).T)
         after = read(fewer, np.arange(SIZE), votes, board)
         moved.append(np.abs(np.delete(before - after, node, axis=0)).max())
     assert max(moved) > 1e-3
@@ -183,7 +189,7 @@ def test_brute_force_finds_a_clip_at_an_observed_quantile() -> None:
     votes = np.zeros((SIZE, CLASSES))
 
     def reads(arcs: np.ndarray) -> np.ndarray:
-        found = read(own_lists(arcs, SIZE), np.arange(SIZE), votes, board)
+        found = read(lists_of(arcs), np.arange(SIZE), votes, board)
         return clipped(found, float(np.median(np.linalg.norm(found[:, 0], axis=1))))
 
     before = reads(arcs)
@@ -201,21 +207,21 @@ STAR_Y = np.array([0, 1, 0, 0])
 
 
 def test_a_star_of_four_nodes_by_hand() -> None:
-    lists, train = own_lists(STAR, 4), np.array([0, 1, 2])
+    train = np.array([0, 1, 2])
     votes = np.zeros((4, 2))
     votes[train] = vote_vectors(STAR_Y[train], 2)
     assert votes[0].tolist() == pytest.approx([0.707107, -0.707107], abs=1e-6)
-    board = pushed(lists, train, votes[train])
+    board = pushed(STAR, 4, train, votes[train])
     low, high = [-0.408248, 0.408248], [1.414214, -1.414214]
     np.testing.assert_allclose(board, [low, high, low, low], atol=1e-6)
-    heard = read(lists, np.arange(4), votes, board)[:, 0]
+    heard = read(own_lists(STAR, 4, np.arange(4)), np.arange(4), votes, board)[:, 0]
     one = [0.707107, -0.707107]
     np.testing.assert_allclose(heard, [one, [0, 0], one, high], atol=1e-6)
-    less = pushed(lists, train[[0, 2]], votes[[0, 2]])
+    less = pushed(STAR, 4, train[[0, 2]], votes[[0, 2]])
     np.testing.assert_allclose(less, [[0, 0], high, [0, 0], [0, 0]], atol=1e-6)
     assert np.linalg.norm(board - less) == pytest.approx(1.0)
     votes[1] *= -1
-    assert np.linalg.norm(board - pushed(lists, train, votes[train])) == pytest.approx(2.0)
+    assert np.linalg.norm(board - pushed(STAR, 4, train, votes[train])) == pytest.approx(2.0)
 
 
 def test_votes_of_three_classes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from dpgnn.accountants.events import compose_all
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.votes.board import shares_of
 from dpgnn.methods.votes.plan import sensitivity
 
 FACTS = Facts(num_nodes=5000, num_train=3000, num_features=50, num_classes=2, task="multiclass")
@@ -69,6 +71,34 @@ def test_votes_cast_twice_are_not_what_was_counted() -> None:
     board, train = plan.mechanisms
     twice = compose_all(board.event, board.event, train.event)
     assert epsilon(twice, delta=1e-5, relation="add-remove") > 4.5
+
+
+@pytest.mark.parametrize("target", [1.0, 2.0, 4.0, 8.0])
+def test_a_second_board_costs_nothing_more(target: float) -> None:
+    budget = Budget(epsilon=target, delta=1e-5)
+    plan = plan_of(entry_of(rounds=2), budget)
+    board, train, second = plan.mechanisms
+    assert (board.population, train.population, second.population) == ("train", "train", "others")
+    one = plan_of(entry_of(), budget)
+    assert [dataclasses.replace(m, population=None) for m in (board, train)] == list(one.mechanisms)
+    mu = gdp.mu(target, 1e-5)
+    assert second.noise_stddev == pytest.approx(1 / mu, rel=1e-8)
+    training, others = plan.composed()
+    spent = [epsilon(event, delta=1e-5, relation="add-remove") for event in (training, others)]
+    assert plan.claims[0].epsilon == pytest.approx(max(spent), rel=1e-9)
+    assert max(spent) <= target
+    added = compose_all(*(m.event for m in plan.mechanisms))
+    assert epsilon(added, delta=1e-5, relation="add-remove") > 1.3 * target
+
+
+def test_numbers_of_two_rounds() -> None:
+    """Epsilon 4, delta 1e-5, a share of 0.4."""
+    board, _, second = plan_of(entry_of(rounds=2), Budget(epsilon=4.0, delta=1e-5)).mechanisms
+    assert second.noise_stddev == pytest.approx(1.081162, abs=1e-6)
+    shares = shares_of(board.noise_stddev, second.noise_stddev)
+    assert shares == pytest.approx((0.534522, 1.336306), abs=1e-6)
+    noise = math.hypot(shares[0] * board.noise_stddev, shares[1] * second.noise_stddev)
+    assert noise == pytest.approx(board.noise_stddev, rel=1e-12)
 
 
 def test_a_board_that_carries_too_little_is_left_out() -> None:
