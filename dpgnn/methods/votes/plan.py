@@ -14,8 +14,8 @@ from dpgnn.methods import dp_mlp
 from dpgnn.methods.shared.planning import claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
-    from dpgnn.methods.base import Entry, Facts
     from dpgnn.accountants.composition import Spent
+    from dpgnn.methods.base import Entry, Facts
     from dpgnn.methods.votes.options import VotesConfig
 
 BOARD, SECOND = "board", "second-board"
