@@ -105,7 +105,7 @@ def make_record(
         },
         randomness={"kind": "study", "root_seed": 7},
         metrics={"test": test, "val": dict(test)},
-        prediction={"covered": mode != "nonprivate", "note": ""},
+        prediction={"answers": "none" if mode == "nonprivate" else "own-record", "note": ""},
         versions={"dpgnn": "0.0", "python": "3.11", "torch": "2.13.0"},
     )  # fmt: skip
     return replace(record, **changes)

@@ -21,8 +21,10 @@ Status = Literal["proved", "as-published"]
 Released = Literal["weights", "weights+predictions", "noisy-state"]
 Selection = Literal["none", "public", "validation-unaccounted", "accounted"]
 Arithmetic = Literal["real", "float-caveat"]
+Answers = Literal["everyone", "own-record", "none"]
 
 PRIVACY_UNITS: tuple[PrivacyUnit, ...] = get_args(PrivacyUnit)
+ANSWERS: tuple[Answers, ...] = get_args(Answers)  # the first says most
 
 # The relations that are defined for each unit.
 UNIT_RELATIONS: dict[PrivacyUnit, tuple[Relation, ...]] = {

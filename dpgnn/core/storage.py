@@ -51,12 +51,15 @@ REMEDIES = {
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(
+    path: str | os.PathLike[str], mode: str = "wb", *, owner_only: bool = False
+) -> Iterator[IO[Any]]:
     """Open a temporary file beside `path`; rename it over `path` when the block ends without error.
 
     Args:
         path: where the file shall be; parent folders are made.
         mode: "wb" or "w" (UTF-8).
+        owner_only: nobody but its owner may read or write the file.
 
     Raises:
         OSError: the folder cannot be written or the disk is full; nothing is left at `path`.
@@ -66,11 +69,11 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     with explain_os_errors(target):
-        yield from _write_then_rename(target, descriptor, temporary, mode)
+        yield from _write_then_rename(target, descriptor, temporary, mode, owner_only)
 
 
 def _write_then_rename(
-    target: Path, descriptor: int, temporary: str, mode: str
+    target: Path, descriptor: int, temporary: str, mode: str, owner_only: bool
 ) -> Iterator[IO[Any]]:
     encoding = None if "b" in mode else "utf-8"
     try:
@@ -80,7 +83,7 @@ def _write_then_rename(
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        os.chmod(temporary, 0o600 if owner_only else 0o666 & ~umask)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.core.checks import one_of
 from dpgnn.core.randomness import Streams
@@ -109,12 +110,16 @@ class Fitted:
 
     Attributes:
         state: named tensors that are released with the model (weights, noisy aggregates); they are
-            covered by the plan's claims, and `predict` needs nothing else.
+            covered by the plan's claims.
+        kept: named tensors that answers read and that are not released: a row for each node, to be used for
+            answers to that node alone. A release writes them to a file of their own that only its owner
+            may read; a study does not write them.
         history: one row per checkpoint of training (step, epsilon, ...), for the training curves.
         details: what the record shall say of the fit.
     """
 
     state: Mapping[str, torch.Tensor]
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -125,14 +130,24 @@ class Prediction:
 
     Attributes:
         logits: float32, shape (num_nodes_asked, num_classes).
-        covered: whether the claims cover the answers themselves; False where inference reads private
-            features or edges of the evaluation graph afresh.
+        answers: who may see them under the claims (docs/accounting.md, answers): "everyone"; "own-record",
+            the asked node alone, whose own record an answer reads; "none", where inference reads other
+            records of the evaluation graph afresh.
         note: why, in words.
     """
 
     logits: torch.Tensor
-    covered: bool
+    answers: Answers
     note: str = ""
+
+
+def own_features_only(entry: Entry, logits: torch.Tensor) -> Prediction:
+    """Answers that read released weights and the asked node's own features, and nothing else."""
+    return Prediction(
+        logits=logits,
+        answers="none" if entry.mode == "nonprivate" else "own-record",
+        note="an answer reads the released weights and the asked node's own features only",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from dpgnn.methods.base import (
     Prediction,
     Prepared,
     Support,
+    own_features_only,
 )
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
@@ -157,8 +158,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     config: DPMLPConfig = entry.options
     x = normalize_rows(graph.x, config.row_norm)
     logits = full_graph(_network(config, graph), x[node_idx], None)(fitted.state)
-    note = "an answer reads the released weights and the asked node's own features only"
-    return Prediction(logits=logits, covered=True, note=note)
+    return own_features_only(entry, logits)
 
 
 def _network(config: DPMLPConfig, graph: Graph) -> Network:

@@ -90,7 +90,7 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Averaged answers for the nodes asked for.
 
-    Not covered by the claims: an answer reads the features and edges around the asked node.
+    No claim holds for the answers: an answer reads the features and edges around the asked node.
     """
     import torch
 
@@ -108,7 +108,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     if config.average == "probabilities":
         logits = logits.logit() if graph.task == "multilabel" else logits.log()
     note = f"an answer reads features and edges within {config.num_averages} hops of the asked node"
-    return Prediction(logits=logits, covered=False, note=note)
+    return Prediction(logits=logits, answers="none", note=note)
 
 
 def _trained(entry: Entry) -> Entry:

@@ -127,7 +127,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     with torch.no_grad():
         x = as_input(normalize_rows(graph.x, config.row_norm))
         logits = model(x, _operator(config, graph))
-    return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note="no privacy")
+    return Prediction(logits=logits[torch.from_numpy(node_idx)], answers="none", note="no privacy")
 
 
 def _layers(run: FittedRun) -> Layers:

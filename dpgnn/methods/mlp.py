@@ -114,7 +114,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     model.eval()
     with torch.no_grad():
         logits = model(as_input(normalize_rows(graph.x, config.row_norm)[node_idx]))
-    return Prediction(logits=logits, covered=False, note="no privacy")
+    return Prediction(logits=logits, answers="none", note="no privacy")
 
 
 def _layers(run: FittedRun) -> Layers:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpgnn.accountants.claims import Claim, from_dict, in_words
+from dpgnn.accountants.claims import ANSWERS, Answers, Claim, from_dict, in_words
 from dpgnn.records.frame import Run, as_float, to_frame
 from dpgnn.records.info import StudyInfo
+from dpgnn.records.schema import answers_of
 from dpgnn.training.evaluation import mean_interval
 
 UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
 UNCOVERED_WORDS = (
-    f"{UNCOVERED} the weights are covered; an answer reads features or edges at inference that no claim "
-    "covers."
+    f"{UNCOVERED} the weights are covered; an answer reads features or edges of other nodes at inference "
+    "that no claim covers."
 )
 
 
@@ -59,14 +60,14 @@ class Cell:
         return self.mode != "nonprivate"
 
     @cached_property
-    def covered(self) -> bool:
-        """Whether the claims hold for the answers too: no run's prediction reads private data again."""
-        return all(bool(run.record.prediction.get("covered")) for run in self.runs)
+    def answers(self) -> Answers:
+        """Who may see the answers under the claims: the narrowest circle of the runs."""
+        return max((answers_of(run.record) for run in self.runs), key=ANSWERS.index)
 
     @property
     def marked_label(self) -> str:
-        """The label; with ° where the entry is private and its answers are not covered."""
-        return self.label + (UNCOVERED if self.is_private and not self.covered else "")
+        """The label; with ° where the entry is private and no claim holds for its answers."""
+        return self.label + (UNCOVERED if self.is_private and self.answers == "none" else "")
 
     @cached_property
     def interval(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from dpgnn.accountants.claims import Answers
 from dpgnn.core import config as strict
 from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError, read_json
@@ -40,7 +41,7 @@ class Record:
         randomness: kind and root_seed.
         num_threads: threads of the run.
         metrics: by part ("val", "test"): see `evaluation.metrics`; {} in a release.
-        prediction: covered (whether claims cover the answers) and note.
+        prediction: answers (who may see them under the claims) and note; `answers_of` reads older ones too.
         details: what the fit says of itself.
         versions: python, platform and the packages that decide numbers.
     """
@@ -94,3 +95,25 @@ def record_from(value: Any, where: str | Path) -> Record:
         return strict.read(Record, value)
     except strict.ConfigError as error:
         raise DamagedFileError(f"{where}: {error}; delete it and rerun") from None
+
+
+def answers_of(record: Record) -> Answers:
+    """Who may see the answers of a run under its claims.
+
+    Records made before there were three values say whether claims cover the answers, without whose record
+    they read: at node level the answers they call covered read the asked node's own, and so do those of
+    noisy aggregates and of votes, which they call not covered.
+    """
+    told = record.prediction
+    if record.entry.get("mode") == "nonprivate":
+        return "none"
+    if "answers" in told:
+        stated: Answers = told["answers"]
+        return stated
+    if told.get("covered"):
+        return "everyone" if record.entry.get("privacy_unit") == "edge" else "own-record"
+    note = str(told.get("note", ""))
+    return "own-record" if any(words in note for words in _OF_OWN_RECORDS) else "none"
+
+
+_OF_OWN_RECORDS = ("its own noisy rows", "own-record:")

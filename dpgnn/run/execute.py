@@ -153,7 +153,7 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
             scores[part] = evaluation.metrics(
                 rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
             )
-    return scores, {"covered": answer.covered, "note": answer.note}
+    return scores, {"answers": answer.answers, "note": answer.note}
 
 
 def _set_threads(num_threads: int) -> None:

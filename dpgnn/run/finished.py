@@ -8,7 +8,7 @@ from pathlib import Path
 from dpgnn.core.checks import fail
 from dpgnn.core.storage import atomic_write, read_json, write_json
 from dpgnn.records.schema import Record, read_record
-from dpgnn.run.record import RUN_FILES
+from dpgnn.run.record import OWN_ROWS, RUN_FILES
 
 # beside a copy, and written after it: what configuration, code and inputs it is of
 FINGERPRINT = "fingerprint.json"
@@ -52,6 +52,10 @@ def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
 
 def copy_run(source: Path, target: Path) -> None:
     """Copy a run's files, the record last."""
+    (target / OWN_ROWS).unlink(missing_ok=True)
+    if (source / OWN_ROWS).exists():
+        with atomic_write(target / OWN_ROWS, owner_only=True) as file:
+            file.write((source / OWN_ROWS).read_bytes())
     for name in RUN_FILES:
         with atomic_write(target / name) as file:
             file.write((source / name).read_bytes())

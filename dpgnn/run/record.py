@@ -23,6 +23,8 @@ from dpgnn.run.specification import Specification, recorded_inputs
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# rows that answers to their own nodes read, of a release that has them; never part of what is handed on
+OWN_ROWS = "own_rows.safetensors"
 # the record is last: where it stands, the others do too
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
 
@@ -74,7 +76,7 @@ def budget_of(run: Specification, spent: float | None) -> dict[str, Any]:
 def write_run(
     out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any]
 ) -> None:
-    """Write the four files of a run.
+    """Write the files of a run: four, and in a release the rows that are kept for the nodes themselves.
 
     Args:
         out: the run's folder.
@@ -84,6 +86,7 @@ def write_run(
     """
     write_parquet(out / "history.parquet", _history(record, fitted))
     _write_state(out / "model.safetensors", record, fitted)
+    _write_own_rows(out / OWN_ROWS, record, fitted)
     write_json(out / "resources.json", resources)
     write_json(out / "record.json", record)
 
@@ -124,3 +127,14 @@ def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
     note = None if fitted is None else {"released": str(record.entry["method"])}
     with atomic_write(path) as file:
         file.write(save(state, metadata=note))
+
+
+def _write_own_rows(path: Path, record: Record, fitted: Fitted | None) -> None:
+    """What answers read and nobody else may see: of a release alone, readable by its owner."""
+    from safetensors.torch import save
+
+    path.unlink(missing_ok=True)
+    if record.randomness.get("kind") != "release" or fitted is None or not fitted.kept:
+        return
+    with atomic_write(path, owner_only=True) as file:
+        file.write(save({name: rows.contiguous().cpu() for name, rows in fitted.kept.items()}))

@@ -64,7 +64,7 @@ def test_answers_are_dp_mlps_averaged_over_each_node_and_its_neighbours(
     if average == "probabilities" and num_averages:
         found = found.exp()
     torch.testing.assert_close(found, values[SPLIT.test_idx.copy()], atol=1e-5, rtol=1e-4)
-    assert answer.covered == (num_averages == 0)
+    assert answer.answers == ("none" if num_averages else "own-record")
 
 
 def test_multilabel_probabilities_come_back_as_logits() -> None:

@@ -76,7 +76,7 @@ def test_a_published_cell_keeps_what_can_be_proved_as_its_second_claim(
 
 
 def test_a_label_is_marked_where_answers_are_not_covered(runs: list[Run], info: StudyInfo) -> None:
-    open_ = {"covered": False, "note": "reads edges"}
+    open_ = {"answers": "none", "note": "reads edges"}
     runs = [
         replace(run, record=replace(run.record, prediction=open_))
         if run.record.key["entry"] == "gap" and run.record.key["repeat"] == 2
@@ -85,9 +85,9 @@ def test_a_label_is_marked_where_answers_are_not_covered(runs: list[Run], info: 
     ]
     cells = build_cells(runs, info)
     gap, mlp = (cell_of(cells, "alpha", *key) for key in (("gap", "8"), ("mlp", "inf")))
-    assert (gap.covered, gap.marked_label) == (False, "GAP°")
+    assert (gap.answers, gap.marked_label) == ("none", "GAP°")
     # an entry without privacy has no claim that could cover its answers
-    assert (mlp.covered, mlp.marked_label) == (False, "MLP")
+    assert (mlp.answers, mlp.marked_label) == ("none", "MLP")
 
 
 def test_titles_name_entries_only_where_they_are_unique(runs: list[Run], info: StudyInfo) -> None:

@@ -118,7 +118,7 @@ def test_answers_of_another_shape_are_refused(
 ) -> None:
     def predict(*arguments: Any) -> Any:
         right = method.predict(*arguments)
-        return SimpleNamespace(logits=bend(right.logits), covered=right.covered, note=right.note)
+        return SimpleNamespace(logits=bend(right.logits), answers=right.answers, note=right.note)
 
     method = patched(monkeypatch, predict=predict)
     with pytest.raises(ValueError, match=r"dp_mlp: logits that predict gives for .* must"):

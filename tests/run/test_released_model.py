@@ -29,6 +29,6 @@ def test_the_documented_snippet_answers_as_the_run_did(repository: Path, tmp_pat
     exec(snippet, found)
     answer = methods.get("dp_mlp").predict(entry, found["fitted"], GRAPH, np.arange(10))
     assert found["entry"] == entry
-    assert found["answer"].covered
+    assert found["answer"].answers == "own-record"
     assert np.array_equal(found["answer"].logits.numpy(), answer.logits.numpy())
     assert found["classes"].shape == (10,)

@@ -22,7 +22,7 @@ from dpgnn.methods.shared.aggregate import (
 )
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.head_private import FittedWithRows, private_encoder, private_head
+from dpgnn.methods.shared.head_private import private_encoder, private_head
 from dpgnn.methods.shared.head_training import encode, train_head
 from dpgnn.methods.shared.node_level import AGGREGATE
 from dpgnn.methods.shared.undirected import adjacency_of, check_degree_promise
@@ -126,7 +126,7 @@ def fit_node(
     head, logits, history = private_head(
         config.head, config.node.head.optimizer, channels, graph, split, context, delta=delta
     )
-    return FittedWithRows(state=weights | head, history=tuple(history), kept={"logits": logits})
+    return Fitted(state=weights | head, history=tuple(history), kept={"logits": logits})
 
 
 def fit_node_as_released(

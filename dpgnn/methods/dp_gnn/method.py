@@ -27,6 +27,7 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
     nonprivate_plan,
+    own_features_only,
 )
 from dpgnn.methods.dp_gnn.options import (
     DPGNNConfig,
@@ -123,7 +124,7 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for by full-graph inference with complete lists.
 
-    Not covered by the claims where there is a hop: an answer reads the neighbours' features afresh.
+    No claim holds for the answers where there is a hop: an answer reads the neighbours' features afresh.
     """
     config: DPGNNConfig = entry.options
     x = features_of(config, graph.x)
@@ -131,11 +132,10 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     arcs = inference_arcs(config, graph, node_idx[:0], None) if held is None else held
     ready = _inference_input(config, x, arcs, node_idx)
     logits = _answers(_network(config, graph), ready, arcs, node_idx)(fitted.state)
-    covered = entry.mode != "nonprivate" and config.num_hops == 0
-    note = "an answer reads the asked node's own features only"
-    if config.num_hops:
-        note = f"an answer reads features and edges within {config.num_hops} hops of the asked node"
-    return Prediction(logits=logits, covered=covered, note=note)
+    if config.num_hops == 0:
+        return own_features_only(entry, logits)
+    note = f"an answer reads features and edges within {config.num_hops} hops of the asked node"
+    return Prediction(logits=logits, answers="none", note=note)
 
 
 def _network(config: DPGNNConfig, graph: Graph) -> Network:

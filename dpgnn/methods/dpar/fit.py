@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted, Prediction, Prepared
+from dpgnn.methods.base import Fitted, Prediction, Prepared, own_features_only
 from dpgnn.methods.dpar.options import DPARConfig, is_control_of_sound, resolved
 from dpgnn.methods.dpar.rows import members_of, vectors, weights_of_roots
 
@@ -105,8 +105,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     x = normalize_rows(graph.x, config.row_norm)
     if config.power_iterations == 0:
         logits = full_graph_logits(network, fitted.state, x[node_idx], None)
-        note = "an answer reads the released weights and the asked node's own features only"
-        return Prediction(logits=logits, covered=entry.mode == "sound", note=note)
+        return own_features_only(entry, logits)
     own = full_graph_logits(network, fitted.state, x, None).numpy()
     operator = propagation(graph)
     state = own
@@ -114,7 +113,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
         state = (1 - config.restart) * (operator @ state) + config.restart * own
     note = "inference reads features and edges of the evaluation graph, which no claim covers"
     logits = torch.from_numpy(np.ascontiguousarray(state[node_idx], dtype=np.float32))
-    return Prediction(logits=logits, covered=False, note=note)
+    return Prediction(logits=logits, answers="none", note=note)
 
 
 def propagation(graph: Graph) -> sp.csr_array:

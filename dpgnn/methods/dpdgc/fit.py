@@ -16,7 +16,7 @@ from dpgnn.methods.releases import Arguments, Draw, Where, gaussian, noised, rel
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.head_private import FittedWithRows, private_head
+from dpgnn.methods.shared.head_private import private_head
 from dpgnn.methods.shared.head_training import train_head
 from dpgnn.methods.shared.node_level import AGGREGATE, ENCODER
 from dpgnn.methods.shared.private_training import run_dp_sgd
@@ -67,7 +67,7 @@ def fit_private(
         config.head, config.node.head.optimizer, [dense, unit_rows(released)], graph, split, context,
         delta=delta,
     )  # fmt: skip
-    return FittedWithRows(state=state | head, history=tuple(rows), kept={"logits": logits})
+    return Fitted(state=state | head, history=tuple(rows), kept={"logits": logits})
 
 
 def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpgnn.core.checks import require
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec
+from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec, own_features_only
 from dpgnn.methods.drw.data import (
     first_hop_of_graph,
     network_behind_first_hop,
@@ -110,12 +110,9 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     x = normalize_rows(graph.x, config.row_norm)
     logits = _logits(config, network_of(config, graph), graph, x)(dict(fitted.state))
     if config.sampler == "nodes":
-        note = "an answer reads the released weights and the asked node's own features only"
-        return Prediction(
-            logits=logits[torch.from_numpy(node_idx)], covered=entry.mode != "nonprivate", note=note
-        )
+        return own_features_only(entry, logits[torch.from_numpy(node_idx)])
     note = "inference reads features and edges of the evaluation graph, which no claim covers"
-    return Prediction(logits=logits[torch.from_numpy(node_idx)], covered=False, note=note)
+    return Prediction(logits=logits[torch.from_numpy(node_idx)], answers="none", note=note)
 
 
 def _train_private(

@@ -13,7 +13,7 @@ from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.aggregate import Draw, column_scaled_rows, noisy_sums, unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.head_private import FittedWithRows, private_encoder, private_head
+from dpgnn.methods.shared.head_private import private_encoder, private_head
 from dpgnn.methods.shared.head_training import encode, train_head
 from dpgnn.methods.shared.node_level import AGGREGATE
 from dpgnn.methods.shared.undirected import adjacency_of
@@ -75,7 +75,7 @@ def fit_node(
     head, logits, history = private_head(
         config.head, config.node.head.optimizer, channels, graph, split, context, delta=delta
     )
-    return FittedWithRows(state=encoder | head, history=tuple(history), kept={"logits": logits})
+    return Fitted(state=encoder | head, history=tuple(history), kept={"logits": logits})
 
 
 def edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:

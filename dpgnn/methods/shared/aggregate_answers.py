@@ -12,6 +12,7 @@ from dpgnn.methods.base import Entry, Fitted, Prediction
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dpgnn.accountants.claims import Answers
     from dpgnn.data.graph import Graph
 
 EDGE_NOTE = "computed from the noisy release and public features and labels"
@@ -24,25 +25,29 @@ NODE_NOTE = (
 def answer(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for; transductive, so of nodes of the graph that was fitted.
 
+    At edge level the logits are released; at node level each node's stand in `fitted.kept`, for it alone.
+
     Raises:
-        ValueError: node level, and the fit was read back from released weights, which hold no rows.
+        ValueError: node level, and the fit was read back from released weights alone, which hold no rows.
     """
     import torch
 
-    logits: Tensor | None = fitted.state.get("logits")
-    if logits is None:
-        logits = getattr(fitted, "kept", {}).get("logits")
+    logits: Tensor | None = fitted.state.get("logits", fitted.kept.get("logits"))
     if logits is None:
         fail(
-            "predictions", "be asked for inside the run", "released weights",
-            "the noisy rows they need are not part of a node-level release",
+            "predictions", "read the nodes' own rows", "released weights alone",
+            "pass `kept` as read from own_rows.safetensors of the release",
         )  # fmt: skip
-    if entry.mode == "nonprivate":
-        covered, note = False, "no privacy"
-    elif entry.privacy_unit == "edge":
-        covered, note = True, EDGE_NOTE
-    else:
-        covered, note = False, NODE_NOTE
+    answers, note = _who_may_see(entry)
     return Prediction(
-        logits=logits[torch.from_numpy(np.array(node_idx))], covered=covered, note=note
+        logits=logits[torch.from_numpy(np.array(node_idx))], answers=answers, note=note
     )
+
+
+def _who_may_see(entry: Entry) -> tuple[Answers, str]:
+    """Who may see the answers, and why."""
+    if entry.mode == "nonprivate":
+        return "none", "no privacy"
+    if entry.privacy_unit == "edge":
+        return "everyone", EDGE_NOTE
+    return "own-record", NODE_NOTE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.node_level import ENCODER, HEAD
 from dpgnn.methods.shared.private_training import run_dp_sgd
@@ -25,18 +23,6 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Context
     from dpgnn.methods.shared.head_options import HeadConfig
     from dpgnn.training.options import OptimizerConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class FittedWithRows(Fitted):
-    """A fit whose answers need rows that are not released.
-
-    Attributes:
-        kept: "logits" of all nodes, made inside the run from each node's own features and noisy rows; it
-            is never written, because the claim covers the weights only.
-    """
-
-    kept: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def private_encoder(

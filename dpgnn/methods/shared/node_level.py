@@ -10,8 +10,9 @@ depend on r_k, so adding the copy there is post-processing. Given the copy, ever
 of the rows v != u with that sensitivity, or a DP-SGD step with one changed root: the composition of these
 dominates, and the weights are a function of it. (A replaced node has a copy for each world; both are drawn
 in both.) So the released weights cost what encoder, aggregation without u's row, and head cost together;
-neither u's own row nor the number of rows appears. What is not covered is a release of u's own noisy row or
-of u's prediction to somebody else than u: `released` is "weights".
+neither u's own row nor the number of rows appears. The rows v != u are revealed with the weights, and
+the answer to v reads nothing else but v's own features: the answers to all nodes but u are covered too
+(`own-record`). What is not is a release of u's own noisy row, or of u's answer to somebody else than u.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     if "board" not in fitted.state:
         return dp_mlp.predict(as_dp_mlp(entry), fitted, graph, node_idx)
     logits = votes_fit.answers(entry, fitted, graph, node_idx)
-    return Prediction(logits=logits, covered=False, note=OWN_RECORD)
+    return Prediction(logits=logits, answers="own-record", note=OWN_RECORD)
 
 
 def _as_dp_mlp(context: Context) -> Context:

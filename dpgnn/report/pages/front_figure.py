@@ -109,7 +109,7 @@ def _one_setting(rows: Sequence[Row]) -> tuple[list[Row], str]:
 
 def _hollow(rows: Sequence[Row]) -> str:
     """What hollow dots mean, where there are some."""
-    some = any(row["answers"] == "not covered" for row in rows)
+    some = any(row["answers"] == "none" for row in rows)
     return f" Hollow dots ({UNCOVERED}): {UNCOVERED_WORDS[2:]}" if some else ""
 
 
@@ -165,7 +165,7 @@ def _panel(
         color = GROUP_COLORS[guarantees.index(row["guarantee"]) % len(GROUP_COLORS)]
         if row["low"] is not None:
             axis.hlines(place, 100 * row["low"], 100 * row["high"], color=color, alpha=0.5, lw=2)
-        fill = color if row["answers"] == "covered" else "white"
+        fill = "white" if row["answers"] == "none" else color
         axis.plot(100 * row["mean"], place, "o", color=color, markerfacecolor=fill, markersize=4)
     axis.set_title(dataset, loc="left")
     axis.tick_params(axis="y", length=0, labelsize=8)

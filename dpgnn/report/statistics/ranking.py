@@ -1,8 +1,9 @@
 """Rankings: which entries may be compared at equal epsilon, who leads, and what is refused.
 
-Entries stand in one ranking only when `implications.may_rank_together` allows it: one sentence about what
-is protected must be true of all of them. An entry whose guarantee is stronger than that sentence may stand
-in several rankings; an entry whose claim exceeds its budget stands in none.
+Entries stand in one ranking only when `implications.may_rank_together` allows it - one sentence about what
+is protected must be true of all of them - and their answers may be shown to the same circle. An entry whose
+guarantee is stronger than that sentence may stand in several rankings; an entry whose claim exceeds its
+budget stands in none.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpgnn.accountants.caveats import CAVEATS
-from dpgnn.accountants.claims import Claim
+from dpgnn.accountants.claims import ANSWERS, Answers, Claim
 from dpgnn.accountants.implications import Notion, may_rank_together, notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
 
+ANSWERS_TO: dict[Answers, str] = {
+    "everyone": "everyone", "own-record": "their own node", "none": "nobody",
+}  # fmt: skip
 SLACK = 1e-9  # rounding of an epsilon that was calibrated to its target
+
+
+_OTHER_CIRCLE = "their answers may be shown to different circles"
 
 
 class RankingRefused(ValueError):
@@ -47,12 +54,13 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """Entries of one data set, setting and epsilon that share a guarantee.
+    """Entries of one data set, setting and epsilon that share a guarantee and who may see answers.
 
     Attributes:
         dataset, setting, epsilon: where.
         notion: the guarantee all of them give.
         status: "proved" or "as-published".
+        answers: who may see the answers under the guarantee.
         places: by position.
         num_comparisons: pairs compared, which the p values are corrected for.
     """
@@ -62,13 +70,14 @@ class Ranking:
     epsilon: str
     notion: Notion
     status: str
+    answers: Answers
     places: tuple[Place, ...]
     num_comparisons: int
 
     @property
     def title(self) -> str:
         """The guarantee in a few words."""
-        return f"{self.notion}, {self.status}"
+        return f"{self.notion}, answers to {ANSWERS_TO[self.answers]}, {self.status}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +108,8 @@ def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
     """
     kept: list[list[Cell]] = []
     usable = [cell for cell in cells if why_unranked(cell) == ""]
-    for status in ("proved", "as-published"):
-        members = [cell for cell in usable if _claim(cell).status == status]
+    for status, answers in itertools.product(("proved", "as-published"), ANSWERS):
+        members = [c for c in usable if _claim(c).status == status and c.answers == answers]
         notions = list(dict.fromkeys(notion(_claim(cell)) for cell in members))
         candidates = [
             [cell for cell in members if notion_implies(notion(_claim(cell)), weakest)]
@@ -127,9 +136,12 @@ def rank(cells: Sequence[Cell]) -> Ranking:
     for cell in cells:
         if reason := why_unranked(cell):
             raise RankingRefused(f"{cell.entry} may not be ranked: {reason}")
+    seen_by = {cell.answers for cell in cells}
+    listed = ", ".join(cell.entry for cell in cells)
+    if len(seen_by) > 1:
+        raise RankingRefused(f"{listed} may not stand in one ranking: {_OTHER_CIRCLE}")
     answer = may_rank_together([_claim(cell) for cell in cells])
     if not answer.allowed or answer.notion is None:
-        listed = ", ".join(cell.entry for cell in cells)
         raise RankingRefused(f"{listed} may not stand in one ranking: {answer.reason}")
     ordered = sorted(cells, key=lambda cell: -cell.interval["mean"])
     verdicts, tests = _against_leader(ordered)
@@ -148,6 +160,7 @@ def rank(cells: Sequence[Cell]) -> Ranking:
         epsilon=first.epsilon,
         notion=answer.notion,
         status=_claim(first).status,
+        answers=first.answers,
         places=tuple(places),
         num_comparisons=math.comb(len(ordered), 2),
     )
@@ -163,12 +176,14 @@ def refusals(cells: Sequence[Cell]) -> list[Refusal]:
             ]
             if reasons:
                 reason = "; ".join(reasons)
+            elif a.answers != b.answers:
+                reason = _OTHER_CIRCLE
             else:
                 answer = may_rank_together([_claim(a), _claim(b)])
                 if answer.allowed:
                     continue
                 reason = answer.reason
-            kinds = (kind(_claim(a)), kind(_claim(b)))
+            kinds = (kind(a), kind(b))
             found.setdefault(
                 kinds,
                 Refusal(first=kinds[0], second=kinds[1], entries=(a.label, b.label), reason=reason),
@@ -188,9 +203,10 @@ def why_unranked(cell: Cell) -> str:
     return ""
 
 
-def kind(claim: Claim) -> str:
-    """A claim's notion and status in a few words."""
-    return f"{notion(claim)}, {claim.status}"
+def kind(cell: Cell) -> str:
+    """Notion, answers and status of a cell in a few words."""
+    claim = _claim(cell)
+    return f"{notion(claim)}, answers to {ANSWERS_TO[cell.answers]}, {claim.status}"
 
 
 def shared_repeats(a: Cell, b: Cell) -> list[int]:

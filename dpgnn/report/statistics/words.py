@@ -26,6 +26,9 @@ NOT_PROTECTED = {
 }
 NO_GUARANTEE = "Nothing is protected: this entry trains on the data without any guarantee."
 NOT_COVERED = "the answers themselves: prediction reads private features or edges again, uncounted"
+OWN_RECORD = (
+    "the answer to a node itself, which reads its own record: it may be shown to that node alone"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +99,7 @@ def _kind(cell: Cell) -> str:
         f"|{c.released}|{c.selection}|{c.arithmetic}"
         for c in cell.claims
     ]
-    return " & ".join([*parts, str(cell.covered)])
+    return " & ".join([*parts, cell.answers])
 
 
 def _protection(members: Sequence[Cell]) -> Protection:
@@ -127,7 +130,9 @@ def _open(claim: Claim | None, cell: Cell) -> tuple[str, ...]:
     found = list(NOT_PROTECTED[claim.privacy_unit])
     if claim.assumed_public:
         found.append(f"what is taken as public: {', '.join(claim.assumed_public)}")
-    if not cell.covered:
+    if cell.answers == "own-record":
+        found.append(OWN_RECORD)
+    if cell.answers == "none":
         note = str(cell.runs[0].record.prediction.get("note", ""))
         found.append(f"{NOT_COVERED}{f' ({note})' if note else ''}")
     return tuple(found)

@@ -77,38 +77,18 @@ def ranking_lines(table: Table, note: str = "") -> list[str]:
 
 
 def leaders(ranked: Sequence[Row]) -> list[str]:
-    """Who leads under each guarantee at the smallest and the largest budget, in one table.
-
-    One column counts every entry, one those alone whose answers the claims cover too.
-    """
+    """Who leads under each guarantee at the smallest and the largest budget, in one table."""
     body = []
     for name, rows in _by_guarantee(ranked):
         budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
         for budget in dict.fromkeys((budgets[0], budgets[-1])):
-            here = sorted(
-                (row for row in rows if str(row["epsilon"]) == budget),
-                key=lambda row: int(row["position"]),
-            )
+            here = [row for row in rows if str(row["epsilon"]) == budget]
             first = [row for row in here if row["position"] == 1]
             clear = [row for row in first if row["bold"]]
-            best: dict[str, Row] = {}
-            for row in here:
-                if row["answers"] == "covered":
-                    best.setdefault(row["dataset"], row)
-            covered = [best[row["dataset"]] for row in first if row["dataset"] in best]
-            body.append(
-                [name, epsilon_text(budget), _counted(first), _counted(clear) or "nowhere",
-                 _counted(covered) or "none"]
-            )  # fmt: skip
-    head = [
-        "Guarantee",
-        "ε",
-        "Largest mean on",
-        "Ahead of all by more than the noise",
-        "Largest mean among those with covered answers",
-    ]
+            body.append([name, epsilon_text(budget), _counted(first), _counted(clear) or "nowhere"])
+    head = ["Guarantee", "ε", "Largest mean on", "Ahead of all by more than the noise"]
     lines = markdown(head, body)
-    if any(row["answers"] == "not covered" for row in ranked):
+    if any(row["answers"] == "none" for row in ranked):
         lines += ["", UNCOVERED_WORDS]
     return lines
 

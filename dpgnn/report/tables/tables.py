@@ -77,7 +77,7 @@ def rankings_table(found: Sequence[Ranking]) -> Table:
             row |= {"behind": test.mean if test else None, "n_pairs": test.n if test else None}
             row |= {"behind_low": test.low if test else None}
             row |= {"behind_high": test.high if test else None}
-            row["answers"] = "covered" if place.cell.covered else "not covered"
+            row["answers"] = place.cell.answers
             row["verdict"] = _place_words(place.verdict, place)
             row["bold"] = ("entry", "mean") if place.clear_lead else ()
             rows.append(row)
@@ -241,12 +241,12 @@ def _reference_text(row: Row) -> str:
 
 def marked(row: Row) -> str:
     """The label of a row of a ranking, with ° where an answer reads what no claim covers."""
-    return str(row["label"]) + (UNCOVERED if row["answers"] == "not covered" else "")
+    return str(row["label"]) + (UNCOVERED if row["answers"] == "none" else "")
 
 
 def _mark_words(rows: Sequence[Row]) -> str:
     """What ° means, where it stands; it ends with a space."""
-    return f"{UNCOVERED_WORDS} " if any(row["answers"] == "not covered" for row in rows) else ""
+    return f"{UNCOVERED_WORDS} " if any(row["answers"] == "none" for row in rows) else ""
 
 
 def _single_words(number: int) -> str:

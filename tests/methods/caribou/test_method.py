@@ -256,9 +256,13 @@ def test_edge_level_state_gives_the_released_rows_and_node_level_keeps_them(
     kept = fit(entry, small_graph, small_split)
     assert not {"noisy_state", "logits"} & set(kept.state)
     answer = METHOD.predict(entry, kept, small_graph, small_split.test_idx)
-    assert not answer.covered
+    assert answer.answers == "own-record"
+    whole = METHOD.predict(
+        entry, Fitted(state=kept.state, kept=kept.kept), small_graph, small_split.test_idx
+    )
+    assert bool((whole.logits == answer.logits).all())
     read_back = Fitted(state=kept.state)
-    with pytest.raises(ValueError, match="be asked for inside the run"):
+    with pytest.raises(ValueError, match="read the nodes' own rows"):
         METHOD.predict(entry, read_back, small_graph, small_split.test_idx)
 
 

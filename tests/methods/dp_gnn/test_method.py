@@ -88,7 +88,7 @@ def test_every_network_trains_in_every_mode_for_exactly_the_planned_steps(
         answer = METHOD.predict(entry, fitted, GRAPH, SPLIT.test_idx)
         assert answer.logits.shape == (15, 2)
         assert torch.isfinite(answer.logits).all()
-        assert answer.covered == (hops == 0 and mode != "nonprivate")
+        assert (answer.answers == "own-record") == (hops == 0 and mode != "nonprivate")
 
 
 def test_without_privacy_the_network_learns_and_with_a_large_budget_so_does_the_sound_one() -> None:

@@ -105,13 +105,13 @@ def test_every_variant_runs_and_records(tmp_path: Path, mode: Any, options: dict
     assert record["status"] == "ok", record["reason"]
     assert record["metrics"]["test"]["num_nodes"] == 12
     if mode == "sound":
-        covered = record["prediction"]["covered"]
-        assert covered is False  # power iteration reads the evaluation graph
+        # power iteration reads the evaluation graph
+        assert record["prediction"]["answers"] == "none"
 
 
-def test_answers_without_propagation_are_covered_in_sound_mode(tmp_path: Path) -> None:
+def test_answers_without_propagation_read_the_asked_record_alone(tmp_path: Path) -> None:
     record = run(tmp_path, entry_of("sound", rows="none", power_iterations=0))
-    assert record["prediction"]["covered"] is True
+    assert record["prediction"]["answers"] == "own-record"
 
 
 @pytest.mark.parametrize("rows", ["em1", "gm"])

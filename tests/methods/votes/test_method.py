@@ -34,7 +34,7 @@ def test_a_run_without_a_board_is_dp_mlp_byte_for_byte(tmp_path: Path) -> None:
 
 def test_answers_say_that_they_are_for_the_asked_node(tmp_path: Path) -> None:
     record = run(tmp_path, entry_of("votes", "sound", RECORD))
-    assert record["prediction"]["covered"] is False
+    assert record["prediction"]["answers"] == "own-record"
     assert record["prediction"]["note"].startswith("own-record:")
     assert record["details"]["board"] is True
     state = load_file(tmp_path / "model.safetensors")

@@ -20,7 +20,7 @@ def ranked(dataset: str, means: dict[str, float]) -> list[dict[str, Any]]:
     return [
         {
             **PLACE, "dataset": dataset, "entry": entry, "label": entry.upper(), "mean": means[entry],
-            "position": position, "answers": "covered", "bold": (),
+            "position": position, "answers": "own-record", "bold": (),
         }
         for position, entry in enumerate(order, 1)
     ]  # fmt: skip

@@ -77,7 +77,8 @@ def test_leads_are_named_only_where_they_are_clear(
 ) -> None:
     leads = make(runs, info)["Who leads"]
     assert leads[0] == (
-        "Under “node-record, add-remove, proved” at ε = 8, DP-GCN is ahead of all others on alpha and beta."
+        "Under “node-record, add-remove, answers to their own node, proved” at ε = 8, DP-GCN is ahead "
+        "of all others on alpha and beta."
     )
     assert "GAP stands alone on alpha and beta, so nothing is ranked" in leads[1]
     close = [

@@ -12,6 +12,7 @@ from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.statistics.ranking import (
+    Place,
     RankingRefused,
     compare,
     groups,
@@ -42,6 +43,34 @@ def test_proved_and_published_claims_stand_in_no_common_ranking(
     cells = build_cells(runs, info)
     with pytest.raises(RankingRefused, match="proved and as-published"):
         rank(at(cells, "8", "dp_gcn", "dp_gcn-paper"))
+
+
+def test_answers_for_different_circles_stand_in_no_common_ranking(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    before = next(
+        r for r in rankings(build_cells(runs, info)) if _has(r.places, "dp_gcn", "dp_mlp")
+    )
+    changed = [
+        replace(run, record=replace(run.record, prediction={"answers": "none", "note": ""}))
+        if run.record.key["entry"] == "dp_gcn"
+        else run
+        for run in runs
+    ]
+    cells = build_cells(changed, info)
+    found = rankings(cells)
+    assert not any(_has(ranking.places, "dp_gcn", "dp_mlp") for ranking in found)
+    assert {r.answers for r in found for place in r.places if place.cell.entry == "dp_gcn"} == {
+        "none"
+    }
+    pair = at(cells, before.epsilon, "dp_gcn", "dp_mlp")
+    with pytest.raises(RankingRefused, match="different circles"):
+        rank(pair)
+    assert any("different circles" in refusal.reason for refusal in refusals(cells))
+
+
+def _has(places: tuple[Place, ...], *entries: str) -> bool:
+    return set(entries) <= {place.cell.entry for place in places}
 
 
 def test_an_entry_without_privacy_is_never_ranked(runs: list[Run], info: StudyInfo) -> None:

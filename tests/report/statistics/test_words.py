@@ -43,7 +43,7 @@ def test_a_published_entry_carries_its_caveats_and_whether_they_break_it(
 def test_answers_that_no_claim_covers_are_said_to_be_open(runs: list[Run], info: StudyInfo) -> None:
     changed = [
         replace(
-            run, record=replace(run.record, prediction={"covered": False, "note": "reads edges"})
+            run, record=replace(run.record, prediction={"answers": "none", "note": "reads edges"})
         )
         for run in runs
     ]
