@@ -40,6 +40,8 @@ class AuditGraph:
         num_features, num_classes, task: as the data set has them, features at most 8.
         design: how leaves' features relate to the canary's.
         num_canaries: stars; 1 for two worlds, many for one-run audits.
+        mentions_stay: leaves name the canary in both worlds, whatever its own list is: `node-record` where a
+            node reads with its list.
         minimum_degree: the background and the canary's edge keep every degree at least this (edge unit).
     """
 
@@ -52,6 +54,7 @@ class AuditGraph:
     task: Literal["multiclass", "multilabel"] = "multiclass"
     design: Design = "orthogonal"
     num_canaries: int = 1
+    mentions_stay: bool = False
     minimum_degree: int = 0
 
     def __post_init__(self) -> None:
@@ -79,16 +82,18 @@ class AuditGraph:
         """The graph and split in which canary i has the record of G where inside[i], else that of G'."""
         coins = np.broadcast_to(np.asarray(inside, dtype=bool), (self.num_canaries,))
         x, y = self._records()
-        pairs = [self._background()]
+        background = self._background()
+        pairs, mentions = [background], [background]
         absent = []
         for canary, coin in zip(self.canaries.tolist(), coins.tolist()):
             pairs.append(self._star(canary, coin))
+            mentions.append(self._leaves(canary) if self.mentions_stay else pairs[-1])
             if not coin:
                 y[canary] = self._other_record(x, canary, y[canary])
                 if self.relation == "add-remove" and self.privacy_unit != "edge":
                     absent.append(canary)
-        edges = np.concatenate(pairs, axis=1)
-        both = np.concatenate([edges, edges[::-1]], axis=1).astype(np.int64)
+        own, named = np.concatenate(pairs, axis=1), np.concatenate(mentions, axis=1)
+        both = np.concatenate([own, named[::-1]], axis=1).astype(np.int64)
         labels = y if self.task == "multiclass" else self._multilabel(y)
         graph = Graph(
             name="audit",
@@ -97,6 +102,7 @@ class AuditGraph:
             y=labels,
             num_classes=self.num_classes,
             task=self.task,
+            directed=self.mentions_stay,
         )
         last = self.num_nodes - 4
         split = Split(
@@ -140,6 +146,11 @@ class AuditGraph:
             leaves = leaves[: 1 if coin else 0]
         elif self.privacy_unit in NODE_UNITS and not coin:
             leaves = leaves + self.num_leaves if self.relation == "replace-one" else leaves[:0]
+        return np.stack([np.full(len(leaves), canary), leaves]).astype(np.int64)
+
+    def _leaves(self, canary: int) -> np.ndarray:
+        """Pairs of a canary and each leaf of all its stars."""
+        leaves = canary + np.arange(1, self.star_size)
         return np.stack([np.full(len(leaves), canary), leaves]).astype(np.int64)
 
     def _background(self) -> np.ndarray:

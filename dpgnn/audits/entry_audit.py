@@ -149,7 +149,8 @@ def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
 
 def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
     """An audit graph on which the entry's canary can do its worst."""
-    degrees = methods.get(entry.method).degrees(entry)
+    method = methods.get(entry.method)
+    degrees = method.degrees(entry)
     declared = degrees.declared or degrees.slots
     leaves = max(2 * degrees.slots, 20)
     if entry.privacy_unit == "node-bounded":
@@ -163,6 +164,7 @@ def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
         num_leaves=num_leaves,
         num_classes=3 if facts is None else max(2, min(facts.num_classes, 3)),
         task="multiclass" if facts is None else facts.task,  # type: ignore[arg-type]
+        mentions_stay=entry.privacy_unit == "node-record" and method.list_owner == "source",
         minimum_degree=degrees.minimum,
     )
 

@@ -168,20 +168,24 @@ class _Runner:
                     f"no release that {self.entry.method} states executed this mechanism; declare the "
                     "function that does with `releases.release` and list it in `Method.releases`",
                 )
-        has_lists = self.method.reads_own_lists or self.base.samplers
-        if self.entry.privacy_unit == "node-record" and not has_lists:
+        if self.entry.privacy_unit == "node-record" and self.owner is None:
             empty = self.world.changed(arcs=self.world.arcs[:, :0])
             bare = self.observe(empty)
             for name, training in self.base.trainings.items():
                 if examples_of(training) != examples_of(bare.trainings[name]):
-                    yield name, "edges are read without a sampler whose lists belong to records"
+                    yield name, "edges are read, and nobody says whose record holds one"
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose record holds an arc, as the sampler or the method states it."""
+        samplers = self.base.samplers
+        return samplers[0].promise.owner if samplers else self.method.list_owner
 
     def pairs(self, world: World, max_neighbours: int | None) -> Iterator[tuple[Any, World, World]]:
         """Neighbours under the entry's unit and relation."""
-        owner: Owner = self.base.samplers[0].promise.owner if self.base.samplers else "source"
         unit, relation = str(self.entry.privacy_unit), str(self.entry.relation)
         return neighbours(
-            world, unit, relation, owner=owner, rng=np.random.default_rng(self.seed),
+            world, unit, relation, owner=self.owner or "source", rng=np.random.default_rng(self.seed),
             max_neighbours=max_neighbours, degree_bound=self.plan.claims[0].degree_bound,
         )  # fmt: skip
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
+    from dpgnn.samplers.promise import Owner
 
 __all__ = [
     "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
@@ -206,8 +207,8 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
-        reads_own_lists: a node reads with its own record's list, from the arcs it is the source of, without
-            a sampler; neighbours still show whether another record enters.
+        list_owner: whose record holds an arc under `node-record`, "source" or "target", for a method without a
+            sampler (a sampler's promise states it); audits change the arcs of that end alone.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
             mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
         degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.
@@ -236,7 +237,7 @@ class Method:
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
-    reads_own_lists: bool = False
+    list_owner: Owner | None = None
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False

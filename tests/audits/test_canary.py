@@ -27,6 +27,19 @@ def test_only_the_canarys_record_and_edges_differ(unit, relation, design):
     assert degree[0] == 3
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "null-one", "replace-one"])
+def test_mentions_stay_where_a_record_is_its_own_list_alone(relation):
+    recipe = AuditGraph(
+        privacy_unit="node-record", relation=relation, num_leaves=3, mentions_stay=True
+    )
+    (one, _), (two, _) = recipe.world(True), recipe.world(False)
+    assert {source for source, _ in pairs(one) ^ pairs(two)} == {0}
+    leaves = set(range(1, recipe.star_size))
+    for graph in (one, two):
+        assert {source for source, target in pairs(graph) if target == 0} == leaves
+    assert {target for source, target in pairs(one) if source == 0} == {1, 2, 3}
+
+
 def test_feature_neighbours_share_their_structure():
     recipe = AuditGraph(privacy_unit="node-features", relation="replace-one", num_leaves=3)
     (one, _), (two, _) = recipe.world(True), recipe.world(False)

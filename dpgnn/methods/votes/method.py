@@ -124,7 +124,7 @@ METHOD = Method(
     queries=QUERIES,
     # theorem 12: boards are noised; who votes, the clipping scale and the shares of boards are public facts
     state={"noisy-state": ("board", "second", "voters", "scale", "shares")},
-    reads_own_lists=True,
+    list_owner="source",
     example={
         "mean_degree": 50.0,
         "rounds": 2,

@@ -1,0 +1,40 @@
+"""A canary's label and list on the board, and its list in what it reads: no audit finds more than is claimed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from contract import entry_of
+
+from dpgnn.accountants.plan import Budget
+from dpgnn.audits import training_audit
+from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, recipe_of
+from dpgnn.methods.base import Support
+
+
+def request(relation: str) -> AuditRequest:
+    entry = entry_of("votes", "sound", Support(privacy_unit="node-record", relation=relation))
+    budget = Budget(epsilon=1.0, delta=1e-4)
+    return AuditRequest(entry=entry, budget=budget, num_runs=100, max_steps=2, root_seed=1)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "null-one", "replace-one"])
+def test_no_audit_of_votes_finds_more_than_is_claimed(relation: str) -> None:
+    train, board = audit(request(relation))
+    assert (train.mechanism, board.mechanism) == ("train", "board")
+    for finding in (train, board):
+        assert finding.verdict is not None
+        assert not finding.verdict.rejected
+        assert all(check.passed for check in finding.checks)
+    assert train.attained_share == pytest.approx(1.0, abs=0.25)
+
+
+def test_the_canarys_neighbours_train_on_what_they_had() -> None:
+    """Were the mentions of the canary taken away too, its leaves would read another list."""
+    case = case_of(request("add-remove"))
+    mechanism = case.plan.mechanism("train")
+    assert training_audit.aim_at(case, mechanism).changed() == (1, 0)
+    both = dataclasses.replace(recipe_of(case.entry), mentions_stay=False)
+    gone = dataclasses.replace(case, recipe=both, kept={})
+    assert training_audit.aim_at(gone, mechanism).changed()[0] > 1
