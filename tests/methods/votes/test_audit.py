@@ -1,4 +1,4 @@
-"""A canary's label and list on the board, and its list in what it reads: no audit finds more than is claimed."""
+"""A canary's label and list on the board, its list in what it reads: no audit finds more than is claimed."""
 
 from __future__ import annotations
 
