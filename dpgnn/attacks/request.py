@@ -13,7 +13,7 @@ import numpy as np
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.attacks import hub, linkteller, membership, noise_free_layer, released_state
+from dpgnn.attacks import board, hub, linkteller, membership, noise_free_layer, released_state
 from dpgnn.attacks.influence import DIRECTIONS, Direction
 from dpgnn.attacks.linkteller import SETS, PairSet, Variant
 from dpgnn.attacks.queries import fitted_run, has_noise, prepared_for
@@ -218,6 +218,8 @@ def run_leak(request: AttackRequest) -> Results:
         found += _kept({"attack": "noise-free-layer"}, lambda: _noise_free_layer(request))
     if not released_state.why_not(entry):
         found += _kept({"attack": "released-state"}, lambda: _released_state(request))
+    if not board.why_not(entry):
+        found += _kept({"attack": "board"}, lambda: _board(request))
     return found or [
         {"attack": "leak", "status": "not-applicable", "reason": "no attack is made for this entry"}
     ]
@@ -249,6 +251,13 @@ def _released_state(request: AttackRequest) -> Results:
         target, pairs, level=request.sizes.level, rng=request.rng("released-state", paired=False)
     )
     return [result]
+
+
+def _board(request: AttackRequest) -> Results:
+    return board.attack(
+        request.unfitted, num_runs=request.sizes.num_runs, level=request.sizes.level,
+        rng=request.rng("board", paired=False),
+    )  # fmt: skip
 
 
 def claim_of(request: AttackRequest) -> dict[str, Any]:

@@ -207,8 +207,8 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
-        list_owner: whose record holds an arc under `node-record`, "source" or "target", for a method without a
-            sampler (a sampler's promise states it); audits change the arcs of that end alone.
+        list_owner: whose record holds an arc under `node-record`, "source" or "target", for a method that has
+            no sampler (a sampler's promise states it); audits change the arcs of that end alone.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
             mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
         degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.

@@ -137,6 +137,7 @@ class Leaks:
         why_not_last_row: entry -> why its last layer is not suspected to be without noise; "" when it is.
         without_other_leaks: entry -> the entry whose sampler, which counts readers, is its only leak.
         why_not_sampler: entry -> why that sampler is not attacked; "" when it is.
+        board: (run, graph, ids of voters) -> (draw -> the released board of votes); None where there is none.
     """
 
     noisy_edges: Callable[[FittedRun, Graph, Streams], sp.csr_array] | None = None
@@ -146,6 +147,9 @@ class Leaks:
     why_not_last_row: Callable[[Entry], str] = lambda entry: ""
     without_other_leaks: Callable[[Entry], Entry] | None = None
     why_not_sampler: Callable[[Entry], str] = lambda entry: ""
+    board: Callable[[FittedRun, Graph, np.ndarray], Callable[[Draw], np.ndarray] | None] | None = (
+        None
+    )
 
 
 def at_node_level(entry: Entry) -> bool:

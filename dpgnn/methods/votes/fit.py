@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.accountants.plan import Plan
+    from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
@@ -78,10 +79,7 @@ def _first_board(
     planned = context.ledger.enter(BOARD)
     voters = np.zeros(graph.num_nodes, dtype=np.bool_)
     voters[split.train_idx] = True
-    sums = _sums(
-        config, graph, split.train_idx,
-        vote_vectors(graph.y[split.train_idx], graph.num_classes), context,
-    )  # fmt: skip
+    sums = sums_of_labels(config, graph, split.train_idx, context.streams)
     board = noisy_board(sums, planned.noise_stddev, normal_draw(context, BOARD))
     return {
         "board": torch.from_numpy(board.copy()),
@@ -104,9 +102,8 @@ def _second_board(
     """
     planned = context.ledger.enter(SECOND)
     others = second_voters(state["voters"].numpy())
-    sums = _sums(
-        config, graph, others, _second_votes(config, graph, others, weights, state), context
-    )
+    votes = _second_votes(config, graph, others, weights, state)
+    sums = _sums(config, graph, others, votes, context.streams)
     board = noisy_second_board(sums, planned.noise_stddev, normal_draw(context, SECOND))
     shares = shares_of(plan.mechanism(BOARD).noise_stddev, planned.noise_stddev)
     return {"second": torch.from_numpy(board.copy()), "shares": torch.tensor(shares)}
@@ -117,10 +114,17 @@ def second_voters(voters: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~voters)
 
 
-def _sums(
-    config: VotesConfig, graph: Graph, nodes: np.ndarray, votes: np.ndarray, context: Context
+def sums_of_labels(
+    config: VotesConfig, graph: Graph, voters: np.ndarray, streams: Streams
 ) -> np.ndarray:
-    key = None if config.max_pushes is None else draw_key(context.streams.numpy("sampler"))
+    """What voters push for their labels, without noise; float64, shape (num_nodes, num_classes)."""
+    return _sums(config, graph, voters, vote_vectors(graph.y[voters], graph.num_classes), streams)
+
+
+def _sums(
+    config: VotesConfig, graph: Graph, nodes: np.ndarray, votes: np.ndarray, streams: Streams
+) -> np.ndarray:
+    key = None if config.max_pushes is None else draw_key(streams.numpy("sampler"))
     return pushed(graph.edge_index, graph.num_nodes, nodes, votes, most=config.max_pushes, key=key)
 
 

@@ -25,14 +25,17 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
-from dpgnn.methods.queries import Queries
+from dpgnn.methods.queries import Leaks, Queries
 from dpgnn.methods.votes.options import VotesConfig
 from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, has, node_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.releases import Release
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.releases import Draw, Release
 
 OWN_RECORD = (
     "own-record: an answer reads the released weights and board and the asked node's own record; it is for "
@@ -91,6 +94,19 @@ def _as_dp_mlp(context: Context) -> Context:
     return replace(context, streams=replace(context.streams, axes=axes))
 
 
+def _board_of(
+    run: FittedRun, graph: Graph, voters: np.ndarray
+) -> Callable[[Draw], np.ndarray] | None:
+    """The first board of a graph with the run's noise; None where its plan has none."""
+    from dpgnn.methods.votes import fit as votes_fit
+    from dpgnn.methods.votes.board import noisy_board
+
+    if not has(run.plan, BOARD):
+        return None
+    sums = votes_fit.sums_of_labels(run.entry.options, graph, voters, run.streams)
+    return lambda draw: noisy_board(sums, run.plan.mechanism(BOARD).noise_stddev, draw)
+
+
 def releases() -> tuple[Release[..., Any], ...]:
     """The boards."""
     from dpgnn.methods.votes.board import noisy_board, noisy_second_board
@@ -122,6 +138,7 @@ METHOD = Method(
     asked=Asked(steps="training.num_steps", counted="steps", flags={"mean-degree": "mean_degree"}),
     releases=releases,
     queries=QUERIES,
+    leaks=Leaks(board=_board_of),
     # theorem 12: boards are noised; who votes, the clipping scale and the shares of boards are public facts
     state={"noisy-state": ("board", "second", "voters", "scale", "shares")},
     list_owner="source",

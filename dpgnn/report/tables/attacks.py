@@ -32,6 +32,7 @@ NAMES = {
     "noise-free-layer": "noise-free layer",
     "hub": "hub behind the sampler",
     "released-state": "the release itself",
+    "board": "board of votes",
 }
 
 
@@ -92,6 +93,8 @@ def kind_of(result: Mapping[str, Any]) -> str:
     if result["attack"] == "linkteller":
         kind = str(result["pair_set"])
         return f"{name}, {kind + ' edges' if kind == 'held-out' else kind}"
+    if result["attack"] == "board" and "what" in result:
+        return f"{name}, {result['what']}"
     if result["attack"] == "hub" and "hub_degree" in result:
         return f"{name}, {result['hub_degree']} nodes"
     return name
