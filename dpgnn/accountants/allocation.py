@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Generic, Literal, get_args
 
 from dpgnn.accountants import calibration, gdp
-from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.composition import spent as composed
 from dpgnn.accountants.events import Event, R, compose_all
+from dpgnn.accountants.plan import Spent
 from dpgnn.core import checks
 
 Rule = Literal["shared-multiplier", "epsilon-ratio", "mu2-ratio"]

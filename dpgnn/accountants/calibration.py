@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from dpgnn.accountants.composition import Accountant, Spent, delta, epsilon
+from dpgnn.accountants.composition import Accountant, delta, epsilon
 from dpgnn.accountants.events import Event, R, compose
+from dpgnn.accountants.plan import Spent
 from dpgnn.core import checks
 
 __all__ = [

@@ -18,27 +18,11 @@ from dpgnn.accountants import gdp, pld, rdp
 from dpgnn.accountants.events import Event, R, parts, require_relation
 from dpgnn.accountants.grid import default_step
 from dpgnn.accountants.loss import DiscreteLoss
+from dpgnn.accountants.plan import Spent
 from dpgnn.core import checks
 
 Floats = NDArray[np.float64]
 Accountant = Literal["pld", "gdp", "rdp"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """An epsilon at a budget's delta, with the name of what counted it.
-
-    Attributes:
-        epsilon: >= 0; math.inf where nothing finite is proved.
-        accountant: pld, gdp, rdp, the name of a published formula, or none.
-    """
-
-    epsilon: float
-    accountant: str
-
-
-# what is proved of a run of which nothing finite is
-NOTHING_PROVED = Spent(epsilon=math.inf, accountant="none")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

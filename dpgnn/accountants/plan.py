@@ -68,6 +68,23 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spent:
+    """An epsilon at a budget's delta, with the name of what counted it.
+
+    Attributes:
+        epsilon: >= 0; math.inf where nothing finite is proved.
+        accountant: pld, gdp, rdp, the name of a published formula, or none.
+    """
+
+    epsilon: float
+    accountant: str
+
+
+# what is proved of a run of which nothing finite is
+NOTHING_PROVED = Spent(epsilon=math.inf, accountant="none")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mechanism:
     """One release, or one run of equal steps, that touches private data.
 

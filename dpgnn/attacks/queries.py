@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.accountants.plan import Budget
+    from dpgnn.accountants.population import PublicPopulation
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
@@ -42,6 +43,7 @@ def fitted_run(
     *,
     state: Mapping[str, Tensor] | None = None,
     label: str = "run",
+    population: PublicPopulation | None = None,
 ) -> FittedRun:
     """A run as attacks read it.
 
@@ -49,12 +51,13 @@ def fitted_run(
         entry, graph, split, prepared, budget, streams: of the run.
         state: its tensors; None fits the entry, {} leaves them out for attacks that read none.
         label: stands before progress lines.
+        population: declared numbers of nodes that the run's plan was made from.
 
     Raises:
         ValueError: the entry cannot be planned or fitted.
     """
     method = methods.get(entry.method)
-    plan = method.plan(entry, facts_of(graph, split, prepared), budget)
+    plan = method.plan(entry, facts_of(graph, split, prepared, population), budget)
     if state is None:
         context = Context(ledger=Ledger(plan), streams=streams, store=Store(None), label=label)
         state = method.fit(entry, method.sees(graph), split, prepared, plan, context).state

@@ -26,6 +26,7 @@ from dpgnn.methods.queries import FittedRun
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dpgnn.accountants.population import PublicPopulation
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
 
@@ -104,6 +105,7 @@ class AttackRequest:
     root_seed: int = 0
     randomness: Any = "study"
     sizes: Sizes = Sizes()
+    population: PublicPopulation | None = None
 
     @cached_property
     def streams(self) -> Streams:
@@ -150,7 +152,7 @@ class AttackRequest:
     ) -> FittedRun:
         return fitted_run(
             self.entry, graph, self.split, prepared, self.budget, streams, state=state,
-            label=self.label,
+            label=self.label, population=self.population,
         )  # fmt: skip
 
 

@@ -59,6 +59,8 @@ def _parser(method: Method) -> argparse.ArgumentParser:
         add("--num-steps", type=int, help=f"number of {method.asked.counted}")
     add("--num-train-nodes", type=int, help="training nodes; public")
     add("--num-nodes", type=int, help="nodes; public (default: the training nodes)")
+    add("--public-population", action="store_true",
+        help="these numbers are declared, as public_population of a study, and not counted")  # fmt: skip
     for flag, option in method.asked.flags.items():
         add(f"--{flag}", metavar="VALUE", help=f"the option {option}")
     add("--set", action="append", default=[], metavar="OPTION=VALUE", help="any other option")
@@ -131,7 +133,7 @@ def question_of(method: Method, args: argparse.Namespace) -> Question:
         options=options,
         facts=Facts(
             num_nodes=num_nodes, num_train=num_train, num_features=1, num_classes=2,
-            task="multiclass",
+            task="multiclass", declared=args.public_population,
         ),
         delta=args.delta,
         noise_multiplier=args.noise_multiplier,

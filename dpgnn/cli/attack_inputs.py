@@ -73,7 +73,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
             f"{key.folder}: fitted again, the model on disk is of other {' and '.join(loaded.stale)}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
-    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph)
+    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population)
     return AttackRequest(
         entry=inputs.entry,
         budget=Budget(epsilon=inputs.epsilon, delta=delta),
@@ -86,6 +86,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
         root_seed=inputs.root_seed,
         randomness=inputs.randomness,
         sizes=sizes,
+        population=inputs.population,
     )
 
 

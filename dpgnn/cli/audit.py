@@ -179,11 +179,14 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
     entry = study.entries[key.entry].for_dataset(key.dataset)
-    delta = resolve_delta(study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph)
+    population = study.population_for(key.entry, key.dataset)
+    delta = resolve_delta(
+        study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph, population
+    )
     return AuditRequest(
         entry=entry,
         budget=Budget(epsilon=epsilon_value(key.epsilon), delta=delta),
-        facts=facts_of(graph, split, None),
+        facts=facts_of(graph, split, None, population),
         root_seed=study.config.root_seed,
         num_runs=args.runs,
         max_steps=args.steps,

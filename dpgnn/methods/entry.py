@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpgnn.accountants.population import PublicPopulation
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
 
@@ -55,6 +56,7 @@ class Facts:
         num_features: columns of x.
         num_classes: classes or labels.
         task: "multiclass" or "multilabel".
+        declared: num_nodes and num_train are a declared population, not counted on the graph.
         structure: facts that depend on the structure (number of subgraphs M, ...); a plan that reads one
             may only claim a unit under which the structure is public, and the record says so.
     """
@@ -64,6 +66,7 @@ class Facts:
     num_features: int
     num_classes: int
     task: str
+    declared: bool = False
     structure: Mapping[str, Any] = field(default_factory=dict)
 
     def recorded(self) -> dict[str, Any]:
@@ -72,7 +75,8 @@ class Facts:
             name: getattr(self, name)
             for name in ("num_nodes", "num_train", "num_features", "num_classes", "task")
         }
-        return plain | {"depends_on_structure": dict(self.structure)}
+        declared = {"public_population": True} if self.declared else {}
+        return plain | declared | {"depends_on_structure": dict(self.structure)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +116,17 @@ class Prepared:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
 
-def facts_of(graph: Graph, split: Split, prepared: Prepared | None) -> Facts:
-    """The public facts a plan may read."""
+def facts_of(
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    population: PublicPopulation | None = None,
+) -> Facts:
+    """The public facts a plan may read; a declared population stands in place of what can be counted."""
     return Facts(
-        num_nodes=graph.num_nodes,
-        num_train=len(split.train_idx),
+        num_nodes=graph.num_nodes if population is None else population.nodes,
+        num_train=len(split.train_idx) if population is None else population.training,
+        declared=population is not None,
         num_features=graph.num_features,
         num_classes=graph.num_classes,
         task=graph.task,

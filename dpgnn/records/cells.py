@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from dpgnn.accountants.claims import ANSWERS, Answers, Claim, from_dict, in_words
+from dpgnn.accountants.population import with_sizes
 from dpgnn.records.frame import Run, as_float, to_frame
 from dpgnn.records.info import StudyInfo
-from dpgnn.records.schema import answers_of
+from dpgnn.records.schema import Record, answers_of
 from dpgnn.training.evaluation import mean_interval
 
 UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
@@ -87,9 +88,9 @@ class Cell:
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The claims of the repeats: for each position the one with the largest epsilon, the weakest."""
-        by_run = [[_claim(values) for values in run.record.claims] for run in self.runs]
+        by_run = [claims_of(run.record) for run in self.runs]
         if not by_run or len({len(claims) for claims in by_run}) != 1:
-            return max((tuple(claims) for claims in by_run), key=len, default=())
+            return max(by_run, key=len, default=())
         return tuple(max(column, key=lambda claim: claim.epsilon) for column in zip(*by_run))
 
     @property
@@ -111,7 +112,7 @@ class Cell:
     @property
     def words(self) -> tuple[str, ...]:
         """The claims of the first repeat's record in words."""
-        return tuple(in_words(_claim(values)) for values in self.runs[0].record.claims)
+        return tuple(in_words(claim) for claim in claims_of(self.runs[0].record))
 
     @property
     def spent_epsilon(self) -> float | None:
@@ -179,5 +180,14 @@ def _cell(
     )
 
 
-def _claim(values: Any) -> Claim:
-    return from_dict({name: value for name, value in values.items() if name != "words"})
+def claims_of(record: Record) -> tuple[Claim, ...]:
+    """The claims of a record, with what follows from its facts where it was made before claims said so.
+
+    A record says whether its plan was made from a declared population; where it was not, its claims say which
+    sizes they take as public, and that add-remove changes one of them.
+    """
+    stated = tuple(
+        from_dict({name: value for name, value in values.items() if name != "words"})
+        for values in record.claims
+    )
+    return stated if record.facts.get("public_population") else with_sizes(stated, declared=False)

@@ -13,11 +13,13 @@ from typing import Any
 
 from dpgnn import methods
 from dpgnn.accountants import calibration, composition
-from dpgnn.accountants.claims import Claim, mark_large_delta
+from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, require
 from dpgnn.methods.base import Entry, Facts, Mode
+from dpgnn.run.plan import stated_claims
 
 # names of the mechanism whose noise and steps an answer shows, by precedence; any other's stand in the plan
 SHOWN = ("train", "aggregate")
@@ -32,7 +34,7 @@ class Question:
         mode: published or sound.
         privacy_unit, relation: of the guarantee; None takes the method's first pair.
         options: option (dotted) -> value.
-        facts: public sizes.
+        facts: public sizes; `declared` where they are a study's `public_population`.
         delta: in (0, 1).
         noise_multiplier: relative to the sensitivity, for every stage; None is found.
         num_steps: of the option that the method counts by (`Asked.steps`); None is found.
@@ -57,7 +59,7 @@ class Answer:
 
     Attributes:
         plan: the method's own.
-        claims: its claims, with `delta-too-large` where delta is no smaller than 1/(10 nodes).
+        claims: its claims, with the sizes they take as public and the caveats that follow from facts.
         num_steps: of `Asked.counted`.
         steps_within_target: sound steps that the target allows, where noise and target were given.
     """
@@ -216,7 +218,9 @@ def _has(question: Question) -> bool:
 
 
 def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
-    claims = mark_large_delta(plan.claims, question.delta, question.facts.num_nodes)
+    declared = question.facts.declared and question.mode == "sound"
+    facts = replace(question.facts, declared=declared)
+    claims = stated_claims(methods.get(question.method), plan, facts, question.delta)
     found = Answer(plan=plan, claims=claims, num_steps=0)
     return replace(found, num_steps=steps or found.shown.num_steps)
 
@@ -226,6 +230,7 @@ def _check(question: Question) -> None:
     one_of("method", question.method, methods.TABLE)
     one_of("mode", question.mode, ("published", "sound"))
     open_probability("delta", question.delta)
+    check_delta(question.delta, question.facts.num_nodes)
     for name, value in (
         ("noise_multiplier", question.noise_multiplier),
         ("target_epsilon", question.target_epsilon),

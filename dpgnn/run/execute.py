@@ -75,7 +75,7 @@ class _Made:
 def _make(run: Specification, work: Path | None, clock: Clock) -> _Made:
     """Plan, fit and score."""
     inputs, first = run.inputs, first_record(run)
-    facts = facts_of(inputs.graph, inputs.split, inputs.prepared)
+    facts = facts_of(inputs.graph, inputs.split, inputs.prepared, inputs.population)
     try:
         plan = propose(run, facts)
     except (ValueError, TypeError) as error:

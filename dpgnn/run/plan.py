@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from dpgnn.accountants.claims import mark_large_delta
+from dpgnn.accountants.claims import Claim, mark_large_delta
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods.base import Facts
+from dpgnn.accountants.population import check_delta, with_sizes
+from dpgnn.methods.base import Facts, Method
 from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification
 
@@ -17,9 +18,11 @@ def propose(run: Specification, facts: Facts) -> Plan:
     """The method's plan within the run's budget.
 
     Raises:
-        ValueError, TypeError: no plan meets the budget, or the plan claims something else.
+        ValueError, TypeError: delta is too large, no plan meets the budget, or another claim is made.
     """
     inputs = run.inputs
+    if inputs.delta != "auto" and not inputs.repeats_paper and inputs.entry.mode != "nonprivate":
+        check_delta(run.delta, facts.num_nodes)
     plan = run.method.plan(inputs.entry, facts, Budget(epsilon=inputs.epsilon, delta=run.delta))
     check_plan(inputs.entry, plan, inputs.epsilon)
     return plan
@@ -32,13 +35,18 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     """
     inputs = run.inputs
     edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
-    plan = dataclasses.replace(
-        plan, claims=mark_large_delta(plan.claims, run.delta, facts.num_nodes)
-    )
+    claims = stated_claims(run.method, plan, facts, run.delta)
+    plan = dataclasses.replace(plan, claims=claims)
     plan = add_caveats(plan, (*inputs.caveats, *edge_caveats))
     if inputs.delta == "auto" and inputs.entry.privacy_unit == "edge":
         plan = _add_public(plan, NUM_EDGES)
     return plan
+
+
+def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:
+    """The plan's claims with the sizes that are taken as public, and the caveats that follow from facts."""
+    claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
+    return with_sizes(claims, declared=facts.declared, shows_nodes=method.shows_nodes)
 
 
 def add_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:

@@ -15,6 +15,7 @@ from dpgnn.core.storage import sha256_json
 from dpgnn.methods.base import Entry, Method, Performance, Prepared
 
 if TYPE_CHECKING:
+    from dpgnn.accountants.population import PublicPopulation
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
 
@@ -37,6 +38,8 @@ class RunInputs:
         hashes: sha256 of graph, split and prepared sample.
         caveats: caveats any claim carries, from the graph's and the split's preprocessing.
         edge_caveats: those that only methods which read edges carry.
+        population: declared numbers of nodes, where the entry's plan reads them in place of the graph's.
+        repeats_paper: the study repeats a paper, whose delta may exceed one over the number of units.
         root_seed, randomness: of the study.
         performance: speed settings.
     """
@@ -51,6 +54,8 @@ class RunInputs:
     hashes: Mapping[str, Any]
     caveats: tuple[str, ...] = ()
     edge_caveats: tuple[str, ...] = ()
+    population: PublicPopulation | None = None
+    repeats_paper: bool = False
     root_seed: int = 0
     randomness: Any = "study"
     performance: Performance = Performance()
@@ -90,7 +95,9 @@ def specify(inputs: RunInputs) -> Specification:
     return Specification(
         inputs=dataclasses.replace(inputs, graph=method.sees(inputs.graph)),
         method=method,
-        delta=resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph),
+        delta=resolve_delta(
+            inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population
+        ),
         streams=Streams(
             root_seed=inputs.root_seed,
             axes={k: v for k, v in inputs.key.items() if k != "study"},
@@ -102,7 +109,12 @@ def specify(inputs: RunInputs) -> Specification:
     )
 
 
-def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) -> float:
+def resolve_delta(
+    delta: float | str,
+    privacy_unit: str | None,
+    graph: Graph,
+    population: PublicPopulation | None = None,
+) -> float:
     """The delta of a run.
 
     "auto" is 1 / (10 * num_nodes) for the node units, and 10^-(digits of the number of edges + 1) for
@@ -112,12 +124,13 @@ def resolve_delta(delta: float | str, privacy_unit: str | None, graph: Graph) ->
         delta: "auto" or a number in (0, 1).
         privacy_unit: of the entry; None counts as a node unit.
         graph: for its public size.
+        population: read in place of the graph's size.
     """
     if not isinstance(delta, str):
         return float(delta)
     if privacy_unit == "edge":
         return 10.0 ** -(len(str(max(graph.num_edges, 1))) + 1)
-    return 1.0 / (10 * graph.num_nodes)
+    return 1.0 / (10 * (graph.num_nodes if population is None else population.nodes))
 
 
 def config_of(inputs: RunInputs) -> dict[str, Any]:
@@ -131,6 +144,7 @@ def config_of(inputs: RunInputs) -> dict[str, Any]:
         "randomness": inputs.randomness,
         "num_threads": inputs.performance.num_threads,
         **processes_of(inputs.performance),
+        **population_of(inputs.population),
     }
 
 
@@ -142,6 +156,13 @@ def method_code(method: str) -> str:
 def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
     """Hashes of the inputs as the record holds them; none in a release, where they tell graphs apart."""
     return dict(inputs.hashes) if inputs.randomness == "study" else {}
+
+
+def population_of(population: PublicPopulation | None) -> dict[str, Any]:
+    """A declared population as a configuration holds it; nothing where there is none."""
+    if population is None:
+        return {}
+    return {"public_population": dataclasses.asdict(population)}
 
 
 def processes_of(performance: Performance) -> dict[str, int]:

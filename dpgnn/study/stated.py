@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpgnn import methods
+from dpgnn.accountants.population import PublicPopulation
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.core.config import ConfigError
@@ -34,11 +35,14 @@ class DatasetConfig:
         settings: names of settings (splits) it is run in.
         entries: only these entries; empty for all.
         delta: overrides the study's delta; "auto" or a number in (0, 1).
+        public_population: numbers of nodes and of training nodes that the owner states, rounded as the owner
+            likes; sound plans under add-remove read them in place of the graph's.
     """
 
     settings: tuple[str, ...]
     entries: tuple[str, ...] = ()
     delta: float | Literal["auto"] | None = None
+    public_population: PublicPopulation | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from dpgnn.accountants.population import PublicPopulation, check_delta, reads_population
 from dpgnn.core import config as strict
 from dpgnn.core.checks import one_of, require
 from dpgnn.core.config import ConfigError
@@ -103,6 +104,12 @@ class Study:
                 return delta
         return self.config.delta
 
+    def population_for(self, entry: str, dataset: str) -> PublicPopulation | None:
+        """The declared numbers of nodes that an entry's plan reads on a data set; None where it counts."""
+        stated = self.entries[entry]
+        reads = reads_population(stated.mode, stated.privacy_unit, stated.relation)
+        return self.config.datasets[dataset].public_population if reads else None
+
     def split_seed(self, setting: str) -> int:
         """The root seed where a split is drawn; 0 for a published one, so that all studies share its file."""
         return 0 if self.config.settings[setting].kind == "public" else self.config.root_seed
@@ -112,8 +119,10 @@ class Study:
         entry = self.entries[key.entry].for_dataset(key.dataset)
         # only where it is used, so that it is no part of what other runs depend on
         several = {"num_processes": self.config.num_processes}
+        population = self.population_for(key.entry, key.dataset)
         return {
             **(several if self.config.num_processes > 1 else {}),
+            **({} if population is None else {"public_population": dataclasses.asdict(population)}),
             "entry": dataclasses.asdict(entry) | {"options": dataclasses.asdict(entry.options)},
             "delta": self.delta_for(key.entry, key.dataset),
             "setting": self.config.settings[key.setting].stated,
@@ -157,7 +166,23 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
     _check_patterns(study)
     for entry, dataset in sorted({(key.entry, key.dataset) for key in study.keys}):
         entries[entry].for_dataset(dataset)
+        _check_delta(study, entry, dataset)
     return study
+
+
+def _check_delta(study: Study, entry: str, dataset: str) -> None:
+    """Refuse a delta that is too large for a declared population; others are checked by each run's plan.
+
+    Raises:
+        ConfigError: names the data set and the entry.
+    """
+    delta, population = study.delta_for(entry, dataset), study.population_for(entry, dataset)
+    if population is None or isinstance(delta, str) or study.config.paper:
+        return
+    try:
+        check_delta(delta, population.nodes)
+    except ValueError as error:
+        raise ConfigError(f"entry {entry} on {dataset}: {error}") from None
 
 
 def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) -> None:

@@ -37,6 +37,8 @@ class Wanted:
             split=cast(Any, None),
             prepared=None,
             hashes={},
+            population=self._study.population_for(key.entry, key.dataset),
+            repeats_paper=bool(config.paper),
             root_seed=config.root_seed,
             randomness=config.randomness,
             performance=Performance(

@@ -162,8 +162,39 @@ def test_parsing_needs_no_heavy_module():
 def test_a_delta_that_is_too_large_is_said_of_the_claims(capsys):
     size = ["--num-train-nodes", "1000", "--batch-size", "100"]
     words = ["account", "dp_mlp", *size, "--num-steps", "10", "--noise-multiplier", "2", "--json"]
-    for delta, said in (("0.5", True), ("1e-4", False)):
+    for delta, said in (("5e-4", True), ("1e-4", False)):
         for mode in ("sound", "published"):
             values = json.loads(run(capsys, *words, "--delta", delta, "--mode", mode))
             assert all(("delta-too-large" in c["caveats"]) == said for c in values["claims"])
             assert values["delta_units"] == "1000 nodes"
+
+
+@pytest.mark.parametrize("method", ["dp_mlp", "edgerand", "gap"])
+@pytest.mark.parametrize("delta", ["0.9", "0.001"])
+@pytest.mark.parametrize("mode", ["sound", "published"])
+def test_a_delta_of_one_over_the_nodes_is_refused(capsys, method, delta, mode):
+    assert main(["account", method, "--num-nodes", "1000", "--target-epsilon", "1", "--mode", mode,
+                 *([] if method == "edgerand" else ["--num-steps", "2"]), "--delta", delta]) == 1  # fmt: skip
+    said = capsys.readouterr().err
+    assert f"delta must be < 0.001, one over the 1000 nodes, got {float(delta)}" in said
+
+
+def test_declared_numbers_of_nodes_leave_no_caveat(capsys):
+    words = ["account", "dp_mlp", "--num-train-nodes", "1000", "--num-nodes", "2000", "--json",
+             "--num-steps", "10", "--noise-multiplier", "2", "--delta", "1e-6"]  # fmt: skip
+    found = {}
+    for flag in ((), ("--public-population",)):
+        for relation in ("add-remove", "null-one"):
+            values = json.loads(run(capsys, *words, "--relation", relation, *flag))
+            (claim,) = values["claims"]
+            found[bool(flag), relation] = (
+                claim["caveats"], "number of nodes" in claim["assumed_public"], claim["epsilon"]
+            )  # fmt: skip
+    epsilon = found[False, "add-remove"][2]
+    assert found[False, "add-remove"] == (["population-changes"], True, epsilon)
+    assert found[True, "add-remove"] == ([], False, epsilon)
+    assert (
+        found[True, "null-one"]
+        == found[False, "null-one"]
+        == ([], True, found[True, "null-one"][2])
+    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.cells import Cell, build_cells, claims_of
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
 
@@ -65,6 +65,24 @@ def test_the_claim_of_a_cell_is_the_weakest_of_its_repeats(
     claim = cell_of(build_cells(runs, info), "alpha", "dp_mlp", "1").claim
     assert claim is not None
     assert claim.epsilon == 1.5
+
+
+def test_a_record_from_before_claims_said_so_says_which_sizes_are_public(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    run = next(run for run in runs if run.record.key["entry"] == "dp_mlp")
+    assert run.record.claims[0]["caveats"] == []
+    (claim,) = claims_of(run.record)
+    assert claim.caveats == ("population-changes",)
+    sizes = ("number of nodes", "number of features", "number of classes")
+    assert claim.assumed_public == (*run.record.claims[0]["assumed_public"], *sizes)
+    cell = cell_of(build_cells(runs, info), "alpha", "dp_mlp", "8")
+    assert cell.claim is not None
+    assert cell.claim.caveats == claim.caveats
+    assert "(population-changes)" in cell.words[0]
+    facts = {**run.record.facts, "public_population": True}
+    (declared,) = claims_of(replace(run.record, facts=facts))
+    assert declared.to_dict() == {k: v for k, v in run.record.claims[0].items() if k != "words"}
 
 
 def test_a_published_cell_keeps_what_can_be_proved_as_its_second_claim(

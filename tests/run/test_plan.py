@@ -1,9 +1,29 @@
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract import PRIVATE, entry_of, inputs_of
+from safetensors.torch import load_file
+
+from dpgnn import methods
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.plan import Plan
+from dpgnn.accountants.population import CHANGES, DECLARED, PublicPopulation, changes_nodes
+from dpgnn.core.seeds import child
+from dpgnn.core.storage import canonical_json
 from dpgnn.data.datasets import provenance
-from dpgnn.run.plan import add_caveats
+from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
+from dpgnn.methods.base import Entry, Support, facts_of
+from dpgnn.records.cells import claims_of
+from dpgnn.records.recorded import plan_of
+from dpgnn.run.execute import run_one
+from dpgnn.run.plan import add_caveats, propose, with_caveats
+from dpgnn.run.specification import RunInputs, config_of, specify
 
 CLAIM = Claim(
     privacy_unit="node",
@@ -26,3 +46,128 @@ def test_a_graph_made_from_features_marks_methods_that_read_edges() -> None:
     assert provenance("digits")["edge_caveats"] == ["preprocessing"]
     assert provenance("digits")["caveats"] == []
     assert provenance("facebook-Rutgers89")["caveats"] == ["preprocessing"]
+
+
+NODES, TRAINING = 80, 60
+POPULATION = PublicPopulation(nodes=100, training=70)
+NODE_ADD_REMOVE = [
+    case
+    for case in PRIVATE
+    if case.values[1] == "sound"
+    and changes_nodes(case.values[2].privacy_unit, case.values[2].relation)
+]
+
+
+def a_graph(num_nodes: int) -> Graph:
+    """A ring of which every node has two neighbours on each side; the last node of 80 may be left out."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((NODES, 5)).astype(np.float32)
+    arcs = [(i, (i + step) % NODES) for i in range(NODES) for step in (-2, -1, 1, 2)]
+    kept = sorted((a, b) for a, b in arcs if max(a, b) < num_nodes)
+    return Graph(
+        name="ring", x=x[:num_nodes], edge_index=np.array(kept, np.int64).T.copy(),
+        y=np.arange(num_nodes) % 2, num_classes=2,
+    )  # fmt: skip
+
+
+def inputs_on(entry: Entry, num_removed: int, **changes: Any) -> RunInputs:
+    """A run on the ring of 80 nodes, 60 of them for training, or on that without its last nodes."""
+    graph = a_graph(NODES - num_removed)
+    split = Split(
+        train_idx=np.arange(NODES - TRAINING, graph.num_nodes), val_idx=np.arange(10),
+        test_idx=np.arange(10, NODES - TRAINING), inductive=False,
+    )  # fmt: skip
+    method, prepared = methods.get(entry.method), None
+    spec = method.sampler(entry)
+    if spec is not None:
+        assert method.prepare is not None
+        prepared = method.prepare(graph, split, spec, child(0, "sampler", sampler=spec.label))
+    stated = {"graph": graph, "split": split, "prepared": prepared, "delta": "auto"} | changes
+    return dataclasses.replace(inputs_of(entry), **stated)
+
+
+def planned(inputs: RunInputs) -> Plan:
+    """The plan as the run makes it."""
+    run = specify(inputs)
+    facts = facts_of(run.inputs.graph, inputs.split, inputs.prepared, inputs.population)
+    return with_caveats(propose(run, facts), run, facts)
+
+
+def as_bytes(plan: Plan) -> str:
+    """Noise, steps, rates, divisors, claims and facts."""
+    return str(canonical_json([plan_of(plan), plan.claims, dict(plan.facts)]))
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), NODE_ADD_REMOVE)
+def test_a_declared_population_gives_both_neighbours_one_plan(
+    name: str, mode: Any, support: Support
+) -> None:
+    entry = entry_of(name, mode, support)
+    with_node, without = (
+        planned(inputs_on(entry, removed, population=POPULATION)) for removed in (0, 1)
+    )
+    assert as_bytes(with_node) == as_bytes(without)
+    for claim in with_node.claims:
+        assert claim.delta in (0.0, 1 / (10 * POPULATION.nodes))
+        assert {DECLARED, "number of features", "number of classes"} <= set(claim.assumed_public)
+        assert "number of training nodes" not in claim.assumed_public
+        assert (CHANGES in claim.caveats) == methods.get(name).shows_nodes
+    # without it the two plans differ, and the claim says so
+    counted = [planned(inputs_on(entry, removed)) for removed in (0, 1)]
+    assert as_bytes(counted[0]) != as_bytes(counted[1])
+    assert CHANGES in counted[0].claims[0].caveats
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), NODE_ADD_REMOVE)
+def test_shapes_of_what_is_released_are_those_of_the_neighbour(
+    name: str, mode: Any, support: Support, tmp_path: Path
+) -> None:
+    entry, found = entry_of(name, mode, support), []
+    for removed in (0, 1):
+        out = tmp_path / str(removed)
+        record = run_one(inputs_on(entry, removed, population=POPULATION), out, work=None)
+        assert record.status == "ok", record.reason
+        assert record.facts["public_population"] is True
+        assert record.facts["num_train"] == POPULATION.training
+        state = load_file(out / "model.safetensors")
+        found.append({key: tuple(value.shape) for key, value in state.items()})
+        assert (CHANGES in claims_of(record)[0].caveats) == methods.get(name).shows_nodes
+    assert (found[0] != found[1]) == methods.get(name).shows_nodes
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
+def test_every_finite_claim_names_the_sizes_it_takes_as_public(
+    name: str, mode: Any, support: Support
+) -> None:
+    for claim in planned(inputs_on(entry_of(name, mode, support), 0)).claims:
+        sizes = {"number of nodes", "number of features", "number of classes"}
+        assert sizes <= set(claim.assumed_public) or claim.epsilon == float("inf")
+
+
+def test_a_batch_larger_than_the_declared_training_nodes_is_refused() -> None:
+    entry = entry_of("dp_mlp", "sound", Support(privacy_unit="node", relation="add-remove"))
+    small = PublicPopulation(nodes=9, training=9)
+    with pytest.raises(ValueError, match="number of training nodes, 9, got 10"):
+        planned(inputs_on(entry, 0, population=small))
+
+
+def test_a_population_is_part_of_the_configuration_of_a_run_that_reads_it() -> None:
+    entry = entry_of("dp_mlp", "sound", Support(privacy_unit="node", relation="add-remove"))
+    assert "public_population" not in config_of(inputs_on(entry, 0))
+    stated = config_of(inputs_on(entry, 0, population=POPULATION))
+    assert stated["public_population"] == {"nodes": 100, "training": 70}
+
+
+@pytest.mark.parametrize("support", ["node add-remove", "node null-one"])
+def test_a_delta_of_one_over_the_nodes_is_refused_but_where_a_paper_is_repeated(
+    support: str,
+) -> None:
+    unit, relation = support.split()
+    entry = entry_of("dp_mlp", "sound", Support(privacy_unit=unit, relation=relation))
+    with pytest.raises(
+        ValueError, match=r"delta must be < 0\.0125, one over the 80 nodes, got 0\.9"
+    ):
+        planned(inputs_on(entry, 0, delta=0.9))
+    paper = planned(inputs_on(entry, 0, delta=0.9, repeats_paper=True))
+    assert "delta-too-large" in paper.claims[0].caveats
+    planned(inputs_on(entry, 0, delta=0.012))

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from contract import GRAPH, entry_of, inputs_of
 
+from dpgnn.accountants.population import PublicPopulation
 from dpgnn.data.graph import Graph
 from dpgnn.methods.base import Performance, Support
 from dpgnn.run.specification import resolve_delta, specify
@@ -19,6 +20,8 @@ def test_delta_auto_depends_on_public_sizes_only(small_graph: Graph) -> None:
     fewer = dataclasses.replace(small_graph, edge_index=small_graph.edge_index[:, :0])
     assert resolve_delta("auto", "node", fewer) == resolve_delta("auto", "node", small_graph)
     assert resolve_delta(1e-3, "edge", small_graph) == 1e-3
+    declared = PublicPopulation(nodes=1000, training=600)
+    assert resolve_delta("auto", "node", small_graph, declared) == 1e-4
 
 
 def test_delta_counts_the_edges_that_a_method_does_not_see() -> None:

@@ -7,8 +7,10 @@ import pytest
 import yaml
 from studies import BASE, changed
 
+from dpgnn.accountants.population import PublicPopulation
 from dpgnn.core.config import ConfigError
 from dpgnn.study.study import RunKey, load_study, resolve
+from dpgnn.study.wanted import Wanted
 
 
 def test_every_run_is_enumerated_once() -> None:
@@ -43,6 +45,52 @@ def test_audits_and_attacks_are_of_all_runs_or_of_those_that_fit_a_pattern() -> 
     ):
         with pytest.raises(ConfigError, match=rf"{key}: no run of this study is '.*{rule}"):
             resolve(changed(**{key: [pattern]}))
+
+
+def test_a_declared_population_is_read_where_the_number_of_nodes_changes() -> None:
+    declared = {"nodes": 2000, "training": 1200}
+    study = resolve(changed(datasets__digits__public_population=declared))
+    key = next(key for key in study.keys if (key.entry, key.dataset) == ("dp", "digits"))
+    found = study.population_for("dp", "digits")
+    assert found == PublicPopulation(nodes=2000, training=1200)
+    assert Wanted(study).inputs(key).population == found
+    assert study.run_params(key)["public_population"] == declared
+    # not without noise, not on another data set, not where the number of nodes stays
+    plain = next(key for key in study.keys if (key.entry, key.dataset) == ("mlp", "digits"))
+    assert "public_population" not in study.run_params(plain)
+    assert study.population_for("dp", "chains-s") is None
+    same = changed(datasets__digits__public_population=declared, entries__dp__relation="null-one")
+    assert resolve(same).population_for("dp", "digits") is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"nodes": 2000}, "datasets.digits.public_population.*training"),
+        ({"nodes": 10, "training": 11}, "datasets.digits.public_population.*<= nodes = 10, got 11"),
+        (
+            {"nodes": 0, "training": 0},
+            "datasets.digits.public_population.*nodes must be >= 1, got 0",
+        ),
+        ({"nodes": 1e3, "training": 5}, "datasets.digits.public_population"),
+        ({"nodes": 1000, "trainings": 5}, "datasets.digits.public_population.*trainings"),
+        (1000, "datasets.digits.public_population"),
+    ],
+)
+def test_a_population_that_is_none_is_refused_by_its_path(declared: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(changed(datasets__digits__public_population=declared))
+
+
+def test_a_delta_of_one_over_the_declared_nodes_is_refused_when_the_study_is_read() -> None:
+    words = {"datasets__digits__public_population": {"nodes": 100, "training": 60}}
+    with pytest.raises(
+        ConfigError, match=r"entry dp on digits: delta must be < 0\.01, one over the"
+    ):
+        resolve(changed(**words, datasets__digits__delta=0.01))
+    assert resolve(changed(**words, datasets__digits__delta=0.009)).keys
+    # the authors' own delta may be repeated
+    assert resolve(changed(**words, datasets__digits__delta=0.01, paper="dpar")).keys
 
 
 def test_delta_comes_from_the_nearest_place() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import ContractiveIteration, Event
-from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Plan, Spent
 from dpgnn.core.checks import require
 from dpgnn.methods.caribou import sensitivity
 from dpgnn.methods.shared.edge_level import gaussian_mechanism

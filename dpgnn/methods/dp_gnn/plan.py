@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, GumbelTopK, compose, compose_all
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Budget, Mechanism, Plan, Spent
 from dpgnn.core.checks import fail
 from dpgnn.methods.dp_gnn.options import (
     DPGNNConfig,

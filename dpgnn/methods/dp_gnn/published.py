@@ -6,9 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import FixedSizeRoots, compose
-from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Plan, Spent
 from dpgnn.accountants.published import THEOREM_1, layerwise_event
 from dpgnn.core.checks import fail
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, part_names, sampler_of, threshold_rule

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants import amplification, composition, published_dpar, rdp
-from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, GumbelTopK
-from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism, Spent
 from dpgnn.core.checks import require
 from dpgnn.methods.dpar.mechanisms import (
     RELATION,

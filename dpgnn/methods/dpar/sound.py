@@ -7,9 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants import amplification, calibration, composition
-from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, compose
-from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.accountants.plan import Budget, Mechanism, Spent
 from dpgnn.methods.dpar.mechanisms import (
     RELATION,
     Sizes,

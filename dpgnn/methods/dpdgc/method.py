@@ -105,6 +105,7 @@ METHOD = Method(
     leaks=LEAKS,
     releases=releases,
     degrees=degrees,
+    shows_nodes=True,
     example={
         "head": {"hidden": 8, "training": {"num_epochs": 5}},
         "node": {

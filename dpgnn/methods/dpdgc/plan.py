@@ -70,7 +70,8 @@ def _sound(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> P
 
 
 def _published(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> Plan:
-    from dpgnn.accountants.composition import NOTHING_PROVED, Spent, spent
+    from dpgnn.accountants.composition import spent
+    from dpgnn.accountants.plan import NOTHING_PROVED, Spent
 
     stage, size = config.node.encoder, config.norm_scale
     counted = (counted_steps(stage, facts.num_train), _release(size, size))

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants import calibration, rdp
-from dpgnn.accountants.composition import NOTHING_PROVED, Spent
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism, Plan, Spent
 from dpgnn.accountants.published_drw import DRW_ORDERS, wang_rdp
 from dpgnn.core.checks import fail, require
 from dpgnn.methods.drw.options import (

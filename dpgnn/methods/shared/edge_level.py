@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.composition import NOTHING_PROVED
-from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism
 from dpgnn.methods.shared.planning import claim_for
 
 if TYPE_CHECKING:

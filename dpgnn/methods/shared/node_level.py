@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import (
     Event,
     FixedSizeRoots,
@@ -32,7 +31,7 @@ from dpgnn.accountants.events import (
     compose_all,
     parts,
 )
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Budget, Mechanism, Plan, Spent
 from dpgnn.core.checks import require
 from dpgnn.methods.shared.node_level_options import NodeConfig, Rule, StageConfig
 from dpgnn.methods.shared.planning import claim_for
@@ -331,7 +330,8 @@ def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tupl
 def _proved(
     entry: Entry, budget: Budget, mechanisms: list[Mechanism], aggregation: Aggregation
 ) -> Spent:
-    from dpgnn.accountants.composition import NOTHING_PROVED, spent
+    from dpgnn.accountants.composition import spent
+    from dpgnn.accountants.plan import NOTHING_PROVED
 
     if aggregation.proved is None:
         return NOTHING_PROVED

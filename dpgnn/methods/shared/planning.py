@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpgnn.accountants.composition import Spent
 from dpgnn.accountants.events import Event, PoissonRoots, compose
-from dpgnn.accountants.plan import Budget, Mechanism
+from dpgnn.accountants.plan import Budget, Mechanism, Spent
 from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.training.options import OptimizerConfig
 

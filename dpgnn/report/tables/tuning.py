@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dpgnn.accountants.claims import from_dict
-from dpgnn.records.cells import Cell
+from dpgnn.records.cells import Cell, claims_of
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.statistics.ranking import Ranking, compare, shared_repeats
@@ -183,9 +182,7 @@ def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInf
 def _with_caveat(run: Run) -> Run:
     """The run with claims that say how its options were chosen."""
     claims = []
-    for stated in run.record.claims:
-        claim = from_dict({key: value for key, value in stated.items() if key != "words"})
+    for claim in claims_of(run.record):
         caveats = tuple(dict.fromkeys((*claim.caveats, SELECTION)))
-        claim = replace(claim, selection=SELECTION, caveats=caveats)
-        claims.append(claim.to_dict())
+        claims.append(replace(claim, selection=SELECTION, caveats=caveats).to_dict())
     return replace(run, record=replace(run.record, claims=tuple(claims)))

@@ -1,0 +1,101 @@
+"""How many nodes there are, as far as that is public: a declared population, and what claims say of it.
+
+Under add-remove the number of nodes differs between two graphs, so a plan that counts nodes is another plan
+in the other graph. Proof and remedy: docs/accounting.md, theorem 13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpgnn.accountants.claims import Claim
+from dpgnn.core.checks import at_least, require
+
+CHANGES = "population-changes"
+COUNTED = ("number of nodes", "number of training nodes")
+DECLARED = "declared numbers of nodes and of training nodes"
+SHAPES = ("number of features", "number of classes")
+# a float64 holds every number of nodes up to here
+MOST_NODES = 2**53
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicPopulation:
+    """Numbers of nodes that the graph's owner states; nothing compares them with the graph.
+
+    Guarantee: a plan made from them alone is the same for every graph, so also for two that differ in a node.
+
+    Attributes:
+        nodes: N0, of the graph, rounded as the owner likes; delta is 1/(10 N0) where it is auto.
+        training: of the training nodes; sampling rates, steps and divisors are made from it.
+    """
+
+    nodes: int
+    training: int
+
+    def __post_init__(self) -> None:
+        at_least("nodes", self.nodes, 1)
+        at_least("training", self.training, 1)
+        require(self.nodes <= MOST_NODES, "nodes", f"be <= {MOST_NODES}", self.nodes)
+        rule = f"be <= nodes = {self.nodes}"
+        require(self.training <= self.nodes, "training", rule, self.training)
+
+
+def changes_nodes(privacy_unit: str | None, relation: str | None) -> bool:
+    """Whether neighbouring graphs have another number of nodes."""
+    return relation == "add-remove" and privacy_unit != "edge"
+
+
+def reads_population(mode: str, privacy_unit: str | None, relation: str | None) -> bool:
+    """Whether a plan is made from a declared population; published plans count as their papers do."""
+    return mode == "sound" and changes_nodes(privacy_unit, relation)
+
+
+def with_sizes(
+    claims: tuple[Claim, ...], *, declared: bool, shows_nodes: bool = False
+) -> tuple[Claim, ...]:
+    """Claims that name every size they take as public, and `population-changes` where nodes were counted.
+
+    Args:
+        claims: one without a finite epsilon takes nothing as public and comes back as it is.
+        declared: where the relation changes the number of nodes, the plan was made from a declared one.
+        shows_nodes: what is released has a row for every node, so that its shape tells how many there are.
+    """
+    return tuple(
+        _with_sizes(claim, declared=declared, shows_nodes=shows_nodes)
+        if claim.epsilon < float("inf")
+        else claim
+        for claim in claims
+    )
+
+
+def _with_sizes(claim: Claim, *, declared: bool, shows_nodes: bool) -> Claim:
+    own, changes = claim.assumed_public, changes_nodes(claim.privacy_unit, claim.relation)
+    declared = declared and changes
+    if declared:
+        own = tuple(fact for fact in own if fact not in COUNTED)
+    sizes = (DECLARED if declared else COUNTED[0], *SHAPES)
+    caveats = claim.caveats
+    says_so = changes and claim.status == "proved" and (shows_nodes or not declared)
+    if says_so and CHANGES not in caveats:
+        caveats = (*caveats, CHANGES)
+    return replace(claim, assumed_public=tuple(dict.fromkeys((*own, *sizes))), caveats=caveats)
+
+
+def check_delta(delta: float, num_nodes: int) -> None:
+    """Refuse a delta at which publishing a unit outright would count as private.
+
+    One over ten times the number of units is a usual delta. From one over that number on, a mechanism that
+    publishes one unit, drawn at random, is (0, delta)-private.
+
+    Args:
+        delta: in (0, 1).
+        num_nodes: public; also for edges, whose number is private.
+
+    Raises:
+        ValueError: delta * num_nodes >= 1.
+    """
+    require(
+        delta * num_nodes < 1, "delta", f"be < {1 / num_nodes:.4g}, one over the {num_nodes} nodes",
+        delta, "take `auto` or 1/(10 nodes): a larger one allows to publish a whole record",
+    )  # fmt: skip
