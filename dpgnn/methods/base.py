@@ -173,6 +173,7 @@ class Asked:
     Attributes:
         steps: option that holds the number of steps, hops or releases; "" where there is none.
         counted: what it counts, in the plural.
+        fixed_steps: privacy units under which the number of steps is no choice.
         flags: flag of the command line -> option.
         published: options of the paper's own accounting, where the default is another.
         structure: facts that a published plan measures on a graph -> value where no graph is at hand.
@@ -180,6 +181,7 @@ class Asked:
 
     steps: str = ""
     counted: str = "releases"
+    fixed_steps: tuple[str, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
     published: Mapping[str, Any] = field(default_factory=dict)
     structure: Mapping[str, Any] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def answer(question: Question) -> Answer:
     """
     _check(question)
     noise, steps, target = question.noise_multiplier, question.num_steps, question.target_epsilon
-    if not methods.get(question.method).asked.steps or steps is not None:
+    if not _counted_by(question) or steps is not None:
         plan = _plan(question, Budget(epsilon=target or math.inf, delta=question.delta,
                                       noise_multiplier=noise), steps)  # fmt: skip
         return _answer(question, plan, steps)
@@ -118,7 +118,7 @@ def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[C
     """
     sound, published = (replace(question, mode=mode) for mode in ("sound", "published"))
     require(
-        bool(methods.get(question.method).asked.steps) and _has(published), "--compare",
+        bool(_counted_by(question)) and _has(published), "--compare",
         "be asked of a method with steps and a published accounting", question.method,
     )  # fmt: skip
     noise = float(found.shown.details["noise_multiplier"])
@@ -225,6 +225,13 @@ def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
     return replace(found, num_steps=steps or found.shown.num_steps)
 
 
+def _counted_by(question: Question) -> str:
+    """The option that holds the number of steps; "" where it is no choice."""
+    method = methods.get(question.method)
+    unit = question.privacy_unit or method.supports[0].privacy_unit
+    return "" if unit in method.asked.fixed_steps else method.asked.steps
+
+
 def _check(question: Question) -> None:
     """Refuse numbers that are none, and too little or too much of them."""
     one_of("method", question.method, methods.TABLE)
@@ -239,7 +246,7 @@ def _check(question: Question) -> None:
         require(usable, name, "be > 0 and finite", value)
     if question.num_steps is not None:
         at_least("num_steps", question.num_steps, 1)
-    steps = methods.get(question.method).asked.steps
+    steps = _counted_by(question)
     if not steps:
         require(
             question.num_steps is None, "num_steps", "not be given", question.num_steps,

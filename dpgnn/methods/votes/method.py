@@ -2,7 +2,8 @@
 
 Node level (`node-record`): a push is divided by the square root of the voter's own degree, so one record
 moves the board by 1 whatever the degree. A node reads the rows of its own list, and a linear model trained
-by DP-SGD uses them. See docs/methods/votes.md.
+by DP-SGD uses them. Edge level (`edge`): two rounds of noisy sums of votes along edges, each read by a model
+that is trained without noise. See docs/methods/votes.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from dpgnn.methods.base import (
     Prepared,
     Support,
 )
-from dpgnn.methods.queries import Leaks, Queries
+from dpgnn.methods.queries import Leaks
+from dpgnn.methods.shared.aggregate_answers import answer
+from dpgnn.methods.votes import edge_queries
+from dpgnn.methods.votes.edge_plan import edge_plan
 from dpgnn.methods.votes.options import VotesConfig
 from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, has, node_plan
 
@@ -44,12 +48,14 @@ OWN_RECORD = (
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Noise from the budget; see `node_plan`.
+    """Noise from the budget; see `node_plan` and `edge_plan`.
 
-    Guarantee: of `node_plan`.
+    Guarantee: of `node_plan` or, for the unit `edge`, of `edge_plan`.
 
-    Source: docs/accounting.md, theorem 12.
+    Source: docs/accounting.md, theorems 12 and 13.
     """
+    if entry.privacy_unit == "edge":
+        return edge_plan(entry, facts, budget)
     return node_plan(entry, facts, budget)
 
 
@@ -63,8 +69,12 @@ def fit(
 ) -> Fitted:
     """Release the board and train; DP-MLP's fit where the plan falls back to it.
 
-    Guarantee: records enter through planned mechanisms alone.
+    Guarantee: records, or edges, enter through planned mechanisms alone.
     """
+    if entry.privacy_unit == "edge":
+        from dpgnn.methods.votes.edge_fit import fit_edge
+
+        return fit_edge(entry, graph, split, plan, context)
     from dpgnn.methods.votes import fit as votes_fit
 
     if not has(plan, BOARD):
@@ -78,8 +88,11 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, each from its own record and what was released.
 
-    The claim covers the answers to all nodes but the one whose record changes, which is `own-record`.
+    The claim covers the answers to all nodes but the one whose record changes, which is `own-record`; at edge
+    level it covers all answers.
     """
+    if entry.privacy_unit == "edge":
+        return answer(entry, fitted, graph, node_idx)
     from dpgnn.methods.votes import fit as votes_fit
 
     if "board" not in fitted.state:
@@ -108,37 +121,41 @@ def _board_of(
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """The boards."""
+    """The boards, and both rounds at edge level."""
     from dpgnn.methods.votes.board import noisy_board, noisy_second_board
+    from dpgnn.methods.votes.edge_rounds import two_rounds
 
-    return (noisy_board, noisy_second_board)
+    return (noisy_board, noisy_second_board, two_rounds)
 
-
-# the board is released once; only the asked node's own record enters its answer beside it
-QUERIES = Queries(
-    why_not_other_graph=lambda entry: (
-        "the board has a row for each node of the graph it was fitted on"
-    )
-)
 
 METHOD = Method(
     name="votes",
     title="Votes",
     config=VotesConfig,
-    source="this project; docs/accounting.md, theorem 12",
+    source="this project; docs/accounting.md, theorems 12 and 13",
     modes=("sound",),
     supports=(
         Support(privacy_unit="node-record", relation="add-remove"),
         Support(privacy_unit="node-record", relation="null-one"),
         Support(privacy_unit="node-record", relation="replace-one"),
+        Support(privacy_unit="edge", relation="add-remove"),
     ),
     plan=plan,
     fit=fit,
     predict=predict,
-    asked=Asked(steps="training.num_steps", counted="steps", flags={"mean-degree": "mean_degree"}),
+    asked=Asked(
+        steps="training.num_steps",
+        counted="steps",
+        fixed_steps=("edge",),
+        flags={"mean-degree": "mean_degree"},
+    ),
     releases=releases,
-    queries=QUERIES,
-    leaks=Leaks(board=_board_of),
+    queries=edge_queries.QUERIES,
+    leaks=Leaks(
+        board=_board_of,
+        noisy_rows=edge_queries.noisy_rows,
+        why_not_rows=edge_queries.why_not_rows,
+    ),
     # theorem 12: boards are noised; who votes, the clipping scale and the shares of boards are public facts
     state={"noisy-state": ("board", "second", "voters", "scale", "shares")},
     list_owner="source",
@@ -147,5 +164,11 @@ METHOD = Method(
         "mean_degree": 50.0,
         "rounds": 2,
         "training": {"num_steps": 10},
+        "edge": {
+            "scaled": {"hidden": [8], "training": {"num_epochs": 5}},
+            "raw": {"hidden": [8], "training": {"num_epochs": 5}},
+            "linear": {"training": {"num_epochs": 5}},
+            "head": {"hidden": 8, "training": {"num_epochs": 5}},
+        },
     },
 )

@@ -9,6 +9,7 @@ from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.core.config import later
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.shared.planning import DPSGDConfig
+from dpgnn.methods.votes.edge_options import EdgeConfig
 from dpgnn.training.options import OptimizerConfig
 
 LINEAR = DPSGDConfig(
@@ -39,6 +40,7 @@ class VotesConfig:
         subtract: whether a node takes out of what it reads what it pushed itself.
         max_pushes: a node pushes to this many ids of its list at most, with weight 1/sqrt of their number;
             None pushes to all.
+        edge: options of the edge level, which reads none of the others.
     """
 
     mean_degree: float = 5.0
@@ -53,6 +55,7 @@ class VotesConfig:
     reads: Literal["both", "list", "row"] = later("both")
     subtract: bool = later(True)
     max_pushes: int | None = later(None)
+    edge: EdgeConfig = later(EdgeConfig())
 
     def __post_init__(self) -> None:
         for name in ("mean_degree", "agreement", "clip", "bias"):

@@ -1,0 +1,127 @@
+"""Runs at edge level: base scores, two rounds of votes, a head after each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.queries import AGGREGATE
+from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.undirected import adjacency_of
+from dpgnn.methods.votes.board import vote_vectors
+from dpgnn.methods.votes.edge_base import base_scores, fit_bases
+from dpgnn.methods.votes.edge_head import apply_head, head_rows, train_head
+from dpgnn.methods.votes.edge_rounds import Messages, two_rounds
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.methods.releases import Draw
+    from dpgnn.methods.votes.edge_options import EdgeConfig
+
+HEAD1, HEAD2 = "head1.", "head2."
+
+
+def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+    """Base, round, head, round, head.
+
+    Guarantee: edges enter through the planned mechanism alone; all else reads released and public values.
+    """
+    config: EdgeConfig = entry.options.edge
+    noise = context.ledger.enter(AGGREGATE).noise_stddev
+    state = fit_bases(config, graph, split, context)
+    scores = base_scores(config, state, graph, split)
+
+    def learn(first: np.ndarray) -> Messages:
+        rows = head_rows(config, scores, [(first, noise)])
+        head, _ = train_head(config, rows, graph, split, context, "head1")
+        state.update({HEAD1 + name: value for name, value in head.items()})
+        return messages_of(config, head, scores, noise)
+
+    boards = two_rounds(
+        adjacency_of(graph), votes_of(scores, graph, split), labelled(graph, split), noise,
+        normal_draw(context, AGGREGATE), learn,
+    )  # fmt: skip
+    rows = second_rows(config, scores, boards, noise)
+    head, history = train_head(config, rows, graph, split, context, "head2")
+    state |= {HEAD2 + name: value for name, value in head.items()}
+    state |= {
+        f"noisy_state.{number}": torch.from_numpy(board.astype(np.float32))
+        for number, board in enumerate(boards, start=1)
+    }
+    logits = apply_head(config, head, rows, graph.num_classes)
+    return Fitted(
+        state=state | {"logits": torch.from_numpy(logits.astype(np.float32))},
+        history=tuple(history),
+    )
+
+
+def answer_again(
+    config: EdgeConfig,
+    state: Mapping[str, Tensor],
+    graph: Graph,
+    split: Split,
+    noise: float,
+    draw: Draw,
+) -> np.ndarray:
+    """Logits of all nodes from both rounds run again with the fitted models, float64."""
+    scores = base_scores(config, state, graph, split)
+    boards = two_rounds(
+        adjacency_of(graph), votes_of(scores, graph, split), labelled(graph, split), noise, draw,
+        lambda first: messages_of(config, _part(state, HEAD1), scores, noise),
+    )  # fmt: skip
+    rows = second_rows(config, scores, boards, noise)
+    return apply_head(config, _part(state, HEAD2), rows, graph.num_classes)
+
+
+def votes_of(scores: np.ndarray, graph: Graph, split: Split) -> np.ndarray:
+    """Public votes of all nodes: the label of a training node, the base scores of others."""
+    votes = soft_votes(np.exp(scores))
+    votes[split.train_idx] = vote_vectors(graph.y[split.train_idx], graph.num_classes)
+    return votes
+
+
+def soft_votes(probabilities: np.ndarray) -> np.ndarray:
+    """(p - 1/C) / sqrt(1 - 1/C): norm at most 1, reached by one certain class."""
+    classes = probabilities.shape[-1]
+    return np.asarray((probabilities - 1 / classes) / np.sqrt(1 - 1 / classes))
+
+
+def labelled(graph: Graph, split: Split) -> np.ndarray:
+    """bool, shape (num_nodes,): training nodes."""
+    mask = np.zeros(graph.num_nodes, dtype=np.bool_)
+    mask[split.train_idx] = True
+    return mask
+
+
+def messages_of(
+    config: EdgeConfig, head: Mapping[str, Tensor], scores: np.ndarray, noise: float
+) -> Messages:
+    """Votes by the first head: senders and what they read -> messages."""
+
+    def messages(senders: np.ndarray, read: np.ndarray) -> np.ndarray:
+        rows = head_rows(config, scores[senders], [(read, noise)])
+        logits = torch.from_numpy(apply_head(config, head, rows, scores.shape[1]))
+        return soft_votes(torch.softmax(logits, dim=1).numpy())
+
+    return messages
+
+
+def second_rows(
+    config: EdgeConfig, scores: np.ndarray, boards: list[np.ndarray], noise: float
+) -> np.ndarray:
+    """Rows of the second head: scores, the mean of both rounds, and the second."""
+    first, second = boards
+    mean = ((first + second) / 2, noise / 2**0.5)
+    return head_rows(config, scores, [mean, (second, noise)])
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -1,0 +1,64 @@
+"""Asking votes again: by their own record at node level, both rounds at edge level; and what attacks need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpgnn.methods.base import Fitted
+from dpgnn.methods.queries import Queries
+from dpgnn.methods.shared import aggregate_queries
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from dpgnn.methods.entry import Entry
+    from dpgnn.methods.queries import FittedRun, Query
+
+
+def answer(run: FittedRun, query: Query) -> Tensor:
+    """Logits of all nodes of the query's graph.
+
+    Node level: from the released board and each node's own record. Edge level: both rounds run again on the
+    query's features, edges and noise.
+    """
+    import numpy as np
+    import torch
+
+    from dpgnn import methods
+    from dpgnn.methods.votes.edge_fit import answer_again
+
+    if run.entry.privacy_unit != "edge":
+        everyone, fitted = np.arange(query.graph.num_nodes), Fitted(state=dict(run.state))
+        return methods.get("votes").predict(run.entry, fitted, query.graph, everyone).logits
+
+    return torch.from_numpy(
+        answer_again(
+            run.entry.options.edge, run.state, query.graph, run.split,
+            *aggregate_queries.noise_of(run, query.streams),
+        )
+    )  # fmt: skip
+
+
+def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of the first round, and the public votes they are sums of."""
+    from dpgnn.methods.votes.edge_base import base_scores
+    from dpgnn.methods.votes.edge_fit import votes_of
+
+    scores = base_scores(run.entry.options.edge, run.state, run.graph, run.split)
+    return run.state["noisy_state.1"].double().numpy(), votes_of(scores, run.graph, run.split)
+
+
+def why_not_rows(entry: Entry) -> str:
+    """Why released rows are not attacked as sums of public rows; "" when they are."""
+    return "" if entry.privacy_unit == "edge" else "rows of the board are sums of private votes"
+
+
+# at node level the board is released once; only the asked node's own record enters its answer beside it
+QUERIES = Queries(
+    noise=lambda entry: "answers" if entry.privacy_unit == "edge" else "none",
+    answer=answer,
+    why_not_other_graph=lambda entry: (
+        "the board has a row for each node of the graph it was fitted on"
+    ),
+)

@@ -1,0 +1,81 @@
+"""The two rounds at edge level: messages along edges, summed at their ends, with noise.
+
+Proof (docs/accounting.md, theorem 13). A message u -> v has norm at most 1 and is a function of u, v,
+released sums and public values. Removing the edge {u, v} takes one message from row v and one from row u:
+sqrt 2; no other row changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.core.checks import require
+from dpgnn.methods.releases import Draw, as_called, gaussian, noised, release
+
+# (senders, what each has released less the receiver's vote) -> messages, rows of norm at most 1
+Messages = Callable[[np.ndarray, np.ndarray], np.ndarray]
+CHUNK = 200_000
+
+
+@release({"aggregate": gaussian(as_called)})
+def two_rounds(
+    adjacency: sp.csr_array,
+    votes: np.ndarray,
+    labelled: np.ndarray,
+    noise_stddev: float,
+    draw: Draw,
+    learn: Callable[[np.ndarray], Messages],
+) -> list[np.ndarray]:
+    """Noisy sums of the neighbours' votes, then of the neighbours' messages.
+
+    Guarantee: edges enter through two Gaussian releases, each of sensitivity sqrt 2 for one undirected edge.
+
+    Args:
+        adjacency: symmetric 0/1 with zero diagonal, float64 CSR.
+        votes: float64, shape (num_nodes, num_classes), rows of norm at most 1; public.
+        labelled: bool, shape (num_nodes,); these nodes send their vote again.
+        noise_stddev: per coordinate, of each round.
+        draw: standard normal noise of a round; secret.
+        learn: the released first round -> the messages of the other nodes; reads no edge.
+
+    Returns:
+        both released sums, float64, shape (num_nodes, num_classes).
+    """
+    _in_unit_ball(votes)
+    first = noised(adjacency @ votes, noise_stddev, draw, 1)
+    sums = second_sums(adjacency, votes, labelled, first, learn(first))
+    return [first, noised(sums, noise_stddev, draw, 2)]
+
+
+def second_sums(
+    adjacency: sp.csr_array,
+    votes: np.ndarray,
+    labelled: np.ndarray,
+    released: np.ndarray,
+    messages: Messages,
+) -> np.ndarray:
+    """Sums of the second round's messages without noise.
+
+    Node u without a label writes to v what it makes of its released sum less the vote of v, so that no vote
+    comes back to its sender.
+    """
+    sums = np.asarray(adjacency @ (votes * labelled[:, None]))
+    # the adjacency is symmetric: row u names the receivers of u
+    unlabelled = np.flatnonzero(~labelled)
+    own = sp.csr_array(adjacency[unlabelled])
+    senders, receivers = np.repeat(unlabelled, np.diff(own.indptr)), own.indices
+    for start in range(0, len(senders), CHUNK):
+        u, v = senders[start : start + CHUNK], receivers[start : start + CHUNK]
+        sent = messages(u, released[u] - votes[v])
+        _in_unit_ball(sent)
+        for column in range(sums.shape[1]):
+            sums[:, column] += np.bincount(v, weights=sent[:, column], minlength=len(sums))
+    return sums
+
+
+def _in_unit_ball(rows: np.ndarray) -> None:
+    inside = bool((np.linalg.norm(rows, axis=1) <= 1 + 1e-9).all())
+    require(inside, "votes", "lie in the unit ball", "a longer one")
