@@ -1,7 +1,7 @@
 """How many nodes there are, as far as that is public: a declared population, and what claims say of it.
 
 Under add-remove the number of nodes differs between two graphs, so a plan that counts nodes is another plan
-in the other graph. Proof and remedy: docs/accounting.md, theorem 13.
+in the other graph. Proof and remedy: docs/accounting.md, theorem 14.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
     from dpgnn.accountants.plan import Budget
     from dpgnn.attacks.request import AttackRequest
-    from dpgnn.run.specification import resolve_delta
+    from dpgnn.run.specification import checked_delta
 
     inputs = loaded.inputs
     if loaded.stale:
@@ -73,7 +73,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
             f"{key.folder}: fitted again, the model on disk is of other {' and '.join(loaded.stale)}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
-    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population)
+    delta = checked_delta(inputs)
     return AttackRequest(
         entry=inputs.entry,
         budget=Budget(epsilon=inputs.epsilon, delta=delta),

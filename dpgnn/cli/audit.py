@@ -170,23 +170,19 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.data.files.graph_files import read_graph
     from dpgnn.data.splits import read_split
     from dpgnn.methods.base import facts_of
-    from dpgnn.run.specification import resolve_delta
-    from dpgnn.study.tiers import epsilon_value
+    from dpgnn.run.specification import checked_delta
+    from dpgnn.study.wanted import Wanted
 
     paths = Paths(results=args.results)
     require_made(study, key, paths, "audit")
     graph = read_graph(paths.graph(key.dataset))
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
-    entry = study.entries[key.entry].for_dataset(key.dataset)
-    population = study.population_for(key.entry, key.dataset)
-    delta = resolve_delta(
-        study.delta_for(key.entry, key.dataset), entry.privacy_unit, graph, population
-    )
+    stated = dataclasses.replace(Wanted(study).inputs(key), graph=graph)
     return AuditRequest(
-        entry=entry,
-        budget=Budget(epsilon=epsilon_value(key.epsilon), delta=delta),
-        facts=facts_of(graph, split, None, population),
+        entry=stated.entry,
+        budget=Budget(epsilon=stated.epsilon, delta=checked_delta(stated)),
+        facts=facts_of(graph, split, None, stated.population),
         root_seed=study.config.root_seed,
         num_runs=args.runs,
         max_steps=args.steps,

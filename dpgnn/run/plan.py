@@ -6,10 +6,10 @@ import dataclasses
 
 from dpgnn.accountants.claims import Claim, mark_large_delta
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.accountants.population import check_delta, with_sizes
+from dpgnn.accountants.population import with_sizes
 from dpgnn.methods.base import Facts, Method
 from dpgnn.run.method_checks import check_plan
-from dpgnn.run.specification import Specification
+from dpgnn.run.specification import Specification, check_run_delta
 
 NUM_EDGES = "order of magnitude of the number of edges (delta)"
 
@@ -21,8 +21,7 @@ def propose(run: Specification, facts: Facts) -> Plan:
         ValueError, TypeError: delta is too large, no plan meets the budget, or another claim is made.
     """
     inputs = run.inputs
-    if inputs.delta != "auto" and not inputs.repeats_paper and inputs.entry.mode != "nonprivate":
-        check_delta(run.delta, facts.num_nodes)
+    check_run_delta(inputs, run.delta, facts.num_nodes)
     plan = run.method.plan(inputs.entry, facts, Budget(epsilon=inputs.epsilon, delta=run.delta))
     check_plan(inputs.entry, plan, inputs.epsilon)
     return plan

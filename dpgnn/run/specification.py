@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
+from dpgnn.accountants.population import check_delta
 from dpgnn.core.code_hash import code_sha256
 from dpgnn.core.config import stated
 from dpgnn.core.randomness import Streams
@@ -131,6 +132,24 @@ def resolve_delta(
     if privacy_unit == "edge":
         return 10.0 ** -(len(str(max(graph.num_edges, 1))) + 1)
     return 1.0 / (10 * (graph.num_nodes if population is None else population.nodes))
+
+
+def checked_delta(inputs: RunInputs) -> float:
+    """`resolve_delta` of a run that another stage than its own plans: audits and attacks.
+
+    Raises:
+        ValueError: a private entry's delta is one over the nodes, or more.
+    """
+    delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population)
+    num_nodes = inputs.graph.num_nodes if inputs.population is None else inputs.population.nodes
+    check_run_delta(inputs, delta, num_nodes)
+    return delta
+
+
+def check_run_delta(inputs: RunInputs, delta: float, num_nodes: int) -> None:
+    """Refuse a stated delta that is too large, see `check_delta`; a paper's own delta may be repeated."""
+    if inputs.delta != "auto" and not inputs.repeats_paper and inputs.entry.mode != "nonprivate":
+        check_delta(delta, num_nodes)
 
 
 def config_of(inputs: RunInputs) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from dpgnn.records.cells import claims_of
 from dpgnn.records.recorded import plan_of
 from dpgnn.run.execute import run_one
 from dpgnn.run.plan import add_caveats, propose, with_caveats
-from dpgnn.run.specification import RunInputs, config_of, specify
+from dpgnn.run.specification import RunInputs, checked_delta, config_of, specify
 
 CLAIM = Claim(
     privacy_unit="node",
@@ -144,6 +144,22 @@ def test_every_finite_claim_names_the_sizes_it_takes_as_public(
         assert sizes <= set(claim.assumed_public) or claim.epsilon == float("inf")
 
 
+def test_the_number_of_steps_of_some_epochs_tells_60_from_59_training_nodes() -> None:
+    support = Support(privacy_unit="node-record", relation="add-remove")
+    entry = entry_of("gap", "sound", support)
+    stage = dataclasses.replace(entry.options.node.encoder, batch_size=20, num_epochs=10)
+    node = dataclasses.replace(entry.options.node, encoder=stage)
+    entry = dataclasses.replace(entry, options=dataclasses.replace(entry.options, node=node))
+    steps = {
+        population: [
+            planned(inputs_on(entry, removed, population=population)).mechanisms[0].num_steps
+            for removed in (0, 1)
+        ]
+        for population in (None, POPULATION)
+    }
+    assert steps == {None: [30, 29], POPULATION: [35, 35]}
+
+
 def test_a_batch_larger_than_the_declared_training_nodes_is_refused() -> None:
     entry = entry_of("dp_mlp", "sound", Support(privacy_unit="node", relation="add-remove"))
     small = PublicPopulation(nodes=9, training=9)
@@ -168,6 +184,8 @@ def test_a_delta_of_one_over_the_nodes_is_refused_but_where_a_paper_is_repeated(
         ValueError, match=r"delta must be < 0\.0125, one over the 80 nodes, got 0\.9"
     ):
         planned(inputs_on(entry, 0, delta=0.9))
+    with pytest.raises(ValueError, match=r"one over the 80 nodes, got 0\.9"):
+        checked_delta(inputs_on(entry, 0, delta=0.9))
     paper = planned(inputs_on(entry, 0, delta=0.9, repeats_paper=True))
     assert "delta-too-large" in paper.claims[0].caveats
     planned(inputs_on(entry, 0, delta=0.012))
