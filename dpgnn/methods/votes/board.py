@@ -28,31 +28,41 @@ from dpgnn.methods.releases import (
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism
+    from dpgnn.samplers.lists import Arcs
 
 
 # voters, readers or rows of the board that are worked on at a time
-AT_ONCE = 1 << 17
+AT_ONCE = 1 << 19
+ARCS_AT_ONCE = 1 << 22
 
 
-def own_lists(edge_index: np.ndarray, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
+def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
     """Row i holds a 1 for each id of the list of nodes[i]: targets of its arcs, each once, itself never.
 
-    Only arcs of these nodes are read.
+    Only arcs of these nodes are kept, of `ARCS_AT_ONCE` that are looked at.
 
     Args:
-        edge_index: int64, shape (2, num_edges); an arc u -> v says that v stands in u's list.
+        arcs: shape (2, num_arcs), or chunks of that form; an arc u -> v says that v stands in u's list.
         num_nodes: size of the id universe.
         nodes: int64 ids, each once.
 
     Returns:
         int8 CSR, shape (len(nodes), num_nodes), indices ascending.
     """
+    from dpgnn.samplers.lists import arc_chunks
+
     place = np.full(num_nodes, -1, dtype=np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
-    source, target = edge_index
-    own = np.flatnonzero((place[source] >= 0) & (source != target))
-    ones = np.ones(len(own), dtype=np.int8)
-    cells = (ones, (place[source[own]], target[own].astype(np.int32)))
+    rows, ids = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for chunk in arc_chunks(arcs, num_nodes):
+        for first in range(0, chunk.shape[1], ARCS_AT_ONCE):
+            source, target = chunk[:, first : first + ARCS_AT_ONCE]
+            row = place[source]
+            own = (row >= 0) & (source != target)
+            rows.append(row[own])
+            ids.append(target[own].astype(np.int32))
+    row, column = np.concatenate(rows), np.concatenate(ids)
+    cells = (np.ones(len(row), dtype=np.int8), (row, column))
     lists = sp.csr_array(cells, shape=(len(nodes), num_nodes))
     lists.sum_duplicates()
     lists.data[:] = 1
@@ -87,7 +97,7 @@ def vote_vectors(y: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def pushed(
-    edge_index: np.ndarray,
+    arcs: Arcs,
     num_nodes: int,
     voters: np.ndarray,
     votes: np.ndarray,
@@ -98,8 +108,7 @@ def pushed(
     """Sums of the pushes without noise; the lists of `AT_ONCE` voters are in memory at a time.
 
     Args:
-        edge_index: int64, shape (2, num_edges).
-        num_nodes: size of the id universe.
+        arcs, num_nodes: as in `own_lists`.
         voters: int64 ids, each once; everybody else pushes nothing.
         votes: float64, shape (len(voters), num_classes), rows of norm at most 1.
         most: a voter pushes to this many ids of its list at most; None pushes to all.
@@ -110,7 +119,7 @@ def pushed(
     """
     sums = np.zeros((num_nodes, votes.shape[1]))
     for part in slices(len(voters)):
-        own = own_lists(edge_index, num_nodes, voters[part])
+        own = own_lists(arcs, num_nodes, voters[part])
         if most is not None:
             assert key is not None
             own = shortened(own, voters[part], most, key)
