@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.accountants.claims import Claim, PrivacyUnit
+from dpgnn.accountants.claims import ANSWERS, Answers, Claim, PrivacyUnit
 from dpgnn.accountants.events import Relation
 from dpgnn.core import checks
 
@@ -108,9 +108,24 @@ def notion_implies(stronger: Notion, weaker: Notion) -> bool:
     return weaker.degree_bound is not None and weaker.degree_bound <= stronger.degree_bound
 
 
-def implies(a: Claim, b: Claim) -> bool:
-    """Whether claim a, if true, makes claim b true: stronger or equal notion, epsilon and delta no larger."""
-    return notion_implies(notion(a), notion(b)) and a.epsilon <= b.epsilon and a.delta <= b.delta
+def implies(
+    a: Claim, b: Claim, *, answers_a: Answers = "none", answers_b: Answers = "none"
+) -> bool:
+    """Whether claim a makes claim b true.
+
+    It does when a's notion is stronger or equal, its epsilon and delta are no larger, it is proved or b is
+    not, it takes nothing as public that b does not, all that leaves the run under b leaves it under a, and
+    whoever may see answers under b (`answers_b`) may see them under a.
+    """
+    return (
+        notion_implies(notion(a), notion(b))
+        and a.epsilon <= b.epsilon
+        and a.delta <= b.delta
+        and (a.status == "proved" or b.status == "as-published")
+        and set(a.assumed_public) <= set(b.assumed_public)
+        and b.released in (a.released, "weights")
+        and ANSWERS.index(answers_a) <= ANSWERS.index(answers_b)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,13 @@ STATE: Mapping[str, tuple[str, ...]] = {
     "noisy-state": (*WEIGHTS, "noisy_state", "noisy_state.*"),
 }
 # made from released values and public features and labels
-STATE_AT_EDGE_LEVEL = ("logits", "*.running_mean", "*.running_var", "*.num_batches_tracked")
+STATE_AT_EDGE_LEVEL = (
+    "logits",
+    "answers_for",
+    "*.running_mean",
+    "*.running_var",
+    "*.num_batches_tracked",
+)
 # what a release's training curve may hold: nothing in it depends on the graph
 RELEASED_COLUMNS = ("step", "epsilon")
 

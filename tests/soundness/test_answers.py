@@ -82,3 +82,28 @@ def test_answers_move_only_where_the_statement_allows_it(
         assert own.all() or fitted.kept
     else:
         assert moved.any()
+
+
+LOOKED_UP = [
+    case
+    for case in PRIVATE
+    if case.values[0] in ("gap", "dpdgc", "caribou", "lapgraph", "edgerand")
+]
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), LOOKED_UP)
+def test_a_model_that_answers_by_look_up_refuses_another_graph(
+    name: str, mode: Any, support: Any, tmp_path: Path
+) -> None:
+    entry = entry_of(name, mode, support)
+    method, fitted = methods.get(name), released(entry, tmp_path)
+    smaller = replace(GRAPH, x=GRAPH.x[:-1], y=GRAPH.y[:-1], edge_index=GRAPH.edge_index[:, :0])
+    with pytest.raises(ValueError, match="number of nodes must be 60, got 59"):
+        method.predict(entry, fitted, smaller, NODES[:3])
+    other = replace(GRAPH, x=GRAPH.x[::-1].copy())
+    if entry.privacy_unit == "edge":
+        with pytest.raises(ValueError, match="hash of the features must be"):
+            method.predict(entry, fitted, other, NODES[:3])
+    else:
+        # features are private: a released model holds no hash of them
+        assert "answers_for" not in fitted.state | fitted.kept

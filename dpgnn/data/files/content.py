@@ -30,6 +30,13 @@ class ContentHash:
 
     def add_rows(self, x: Features, y: np.ndarray, parts: Mapping[str, np.ndarray]) -> None:
         """The next rows: features, labels, and for each split its int8 codes."""
+        self.add_features(x)
+        self._feed("y", y, "<i8")
+        for name, codes in parts.items():
+            self._feed(f"split {name}", codes, "<i1")
+
+    def add_features(self, x: Features) -> None:
+        """The next rows of features alone."""
         import scipy.sparse as sp
 
         rows = sp.csr_array(x)
@@ -40,9 +47,6 @@ class ContentHash:
         self._feed("lengths", np.diff(rows.indptr), "<i8")
         self._feed("columns", rows.indices, "<i8")
         self._feed("values", rows.data, "<f4")
-        self._feed("y", y, "<i8")
-        for name, codes in parts.items():
-            self._feed(f"split {name}", codes, "<i1")
 
     def add_edges(self, source: np.ndarray, target: np.ndarray) -> None:
         """The next edges in ascending order of (source, target)."""
@@ -58,6 +62,14 @@ class ContentHash:
     def _feed(self, stream: str, array: np.ndarray, dtype: str) -> None:
         content = np.ascontiguousarray(array, dtype=dtype).tobytes()
         self._streams.setdefault(stream, hashlib.sha256()).update(content)
+
+
+def features_hash(graph: Graph) -> str:
+    """The hash of a graph's number of nodes and features; no label or edge is read."""
+    found = ContentHash()
+    for start in range(0, graph.num_nodes, ROWS_AT_ONCE):
+        found.add_features(graph.x[start : start + ROWS_AT_ONCE])
+    return found.hexdigest({"num_nodes": graph.num_nodes, "num_features": graph.num_features})
 
 
 def content_hash(graph: Graph) -> str:

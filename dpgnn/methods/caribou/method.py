@@ -26,7 +26,7 @@ from dpgnn.methods.base import (
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
 from dpgnn.methods.shared import aggregate_bounds
-from dpgnn.methods.shared.aggregate_answers import answer
+from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import check_node_level
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def fit(
     from dpgnn.methods.caribou import fit as caribou_fit
 
     if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
-        return caribou_fit.fit_edge(entry, graph, split, plan, context)
+        return for_this_graph(caribou_fit.fit_edge(entry, graph, split, plan, context), graph)
     assert prepared is not None
     if entry.options.variant == "as-released" and entry.mode == "published":
         return caribou_fit.fit_node_as_released(entry, graph, split, prepared, plan, context)

@@ -14,6 +14,7 @@ from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.releases import Arguments, Draw, Where, gaussian, noised, release
 from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.aggregate_answers import for_this_graph
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.head_private import private_head
@@ -59,7 +60,7 @@ def fit_private(
     if edge_level:
         state["noisy_state"] = torch.from_numpy(released.astype(np.float32))
         head, history = train_head(config.head, [graph.x, released], graph, split, context)
-        return Fitted(state=state | head, history=tuple(history))
+        return for_this_graph(Fitted(state=state | head, history=tuple(history)), graph)
     x = normalize_rows(graph.x, "l2")
     dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
     # as unit rows: noise as large as the sums would drown the features in one clipped gradient
@@ -102,7 +103,7 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
     if config.normalized:
         sums /= config.norm_scale
     head, history = train_head(config.head, [graph.x, sums], graph, split, context)
-    return Fitted(state=head, history=tuple(history))
+    return for_this_graph(Fitted(state=head, history=tuple(history)), graph)
 
 
 def _embedding(

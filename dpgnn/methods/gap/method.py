@@ -24,7 +24,7 @@ from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
 from dpgnn.methods.gap.queries import LEAKS, QUERIES
 from dpgnn.methods.shared import aggregate_bounds
-from dpgnn.methods.shared.aggregate_answers import answer
+from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import check_node_level
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def fit(
     from dpgnn.methods.gap import fit as gap_fit
 
     if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
-        return gap_fit.fit_edge(entry, graph, split, plan, context)
+        return for_this_graph(gap_fit.fit_edge(entry, graph, split, plan, context), graph)
     assert prepared is not None
     return gap_fit.fit_node(entry, graph, split, prepared, plan, context)
 

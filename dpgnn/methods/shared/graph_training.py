@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.aggregate import symmetric_operator
+from dpgnn.methods.shared.aggregate_answers import for_this_graph
 from dpgnn.methods.shared.undirected import symmetric_adjacency
 from dpgnn.models.gcn import GCN, Operator
 from dpgnn.models.inputs import as_input
@@ -113,4 +114,5 @@ def train_on(
     with torch.no_grad():
         logits = forward(None)
     study = context.streams.randomness == "study"
-    return Fitted(state=state | {"logits": logits}, history=tuple(history) if study else ())
+    fitted = Fitted(state=state | {"logits": logits}, history=tuple(history) if study else ())
+    return for_this_graph(fitted, graph)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpgnn.methods.queries import FittedRun, Queries, Query
+from dpgnn.methods.shared.aggregate_answers import ANSWERS_FOR
 from dpgnn.methods.shared.aggregate_queries import noise_in_answers
 from dpgnn.methods.shared.layers import Layers, normalized_features, relu_convolutions
 
@@ -49,7 +50,7 @@ def edges_of(run: FittedRun, query: Query) -> sp.csr_array:
 
 def weights_of(run: FittedRun) -> dict[str, Tensor]:
     """The state without the answers."""
-    return {name: value for name, value in run.state.items() if name != "logits"}
+    return {name: value for name, value in run.state.items() if name not in ("logits", ANSWERS_FOR)}
 
 
 def _answer(run: FittedRun, query: Query) -> Tensor:
