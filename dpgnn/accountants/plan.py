@@ -197,6 +197,10 @@ class Ledger:
         self._entered.append(name)
         return mechanism
 
+    def planned(self, name: str) -> Mechanism:
+        """A planned mechanism's parameters, without entering it."""
+        return self._plan.mechanism(name)
+
     @property
     def entered(self) -> tuple[str, ...]:
         """Names entered so far, in order."""

@@ -12,19 +12,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from dpgnn.accountants.events import parts
-from dpgnn.accountants.plan import Mechanism
+from dpgnn.accountants.plan import Ledger, Mechanism
 from dpgnn.core.doors import Door
+from dpgnn.core.rounded_noise import add_rounded
+
+if TYPE_CHECKING:
+    from dpgnn.core.randomness import Streams
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Arguments = Mapping[str, Any]
-# (step, shape) -> standard normal noise of that shape, float64
-Draw = Callable[[int, tuple[int, int]], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundedDraw:
+    """Noise of a release: it is never seen by itself, only the noisy value on a public grid.
+
+    Attributes:
+        streams: of the run; secret.
+        ledger: of the run; knows the sensitivity.
+        stage: of the stream `noise`, and the mechanism's name.
+    """
+
+    streams: Streams
+    ledger: Ledger
+    stage: str
+
+    def add_to(self, value: np.ndarray, noise_stddev: float, step: int) -> np.ndarray:
+        """value + noise of a step, on the grid; see `core.rounded_noise.add_rounded`.
+
+        The deviation is larger by the share of the sensitivity that `rounding_of` allows for.
+        """
+        rng = self.streams.numpy("noise", stage=self.stage, step=step)
+        share = rounding_of(value.shape) / self.ledger.planned(self.stage).sensitivity
+        return add_rounded(
+            value, noise_stddev * (1.0 + 2.0 ** math.ceil(math.log2(share))), rng=rng
+        )
+
+
+# noise of a release, or in a study: (step, shape) -> standard normal noise of that shape, float64
+Draw = RoundedDraw | Callable[[int, tuple[int, int]], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +129,8 @@ def release(
 def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
     """value + noise_stddev * draw(step): the one place where Gaussian noise is added to rows.
 
-    Guarantee: a Gaussian release of `value`, whose sensitivity is for the caller to prove.
+    Guarantee: a Gaussian release of `value`, whose sensitivity is for the caller to prove; with a
+    `RoundedDraw` to the bit, else over real numbers.
 
     Args:
         value: float64, shape (num_rows, width).
@@ -105,7 +138,38 @@ def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) ->
         draw: standard normal noise of a step; secret.
         step: names the draw; a step is drawn once.
     """
+    if isinstance(draw, RoundedDraw):
+        return draw.add_to(value, noise_stddev, step)
     return value + noise_stddev * draw(step, value.shape)
+
+
+def rounding_of(shape: tuple[int, ...]) -> float:
+    """How far rounding in float64 moves two values apart that are operators of norm at most 1 times rows.
+
+    n rows of norm at most 1, width w, an operator A >= 0 of norm at most 1, its entries wrong by a few units:
+    an entry sums at most n terms, so the value is wrong by at most (n + 8) u |A||X| in every entry, of norm
+    at most (n + 8) u sqrt(n). Projections, residual and mean over rows add less than w + 56 more units. (Sums
+    of `summable` rows are exact and need none of it.)
+    """
+    num_rows, width = shape
+    return float(2.0 * (num_rows + width + 64) * math.sqrt(max(num_rows, 1)) * 2.0**-53)
+
+
+def summable(rows: np.ndarray, num_terms: int, norm: float = 1.0) -> np.ndarray:
+    """Rows whose sums are exact in float64, for releases: rounding tells nothing of what was summed.
+
+    Entries are cut towards zero to multiples of a power of two, small enough a part of the rows' norm that
+    fewer than 2^53 of them make any sum of `num_terms` rows. First each row is made shorter by 2^-29, more
+    than float64 rounds a norm of up to 2^20 columns, so that rows of norm `norm` as computed have at most
+    that norm as they stand.
+
+    Args:
+        rows: float64, shape (num_rows, width), norms at most `norm` but for rounding.
+        num_terms: public bound on the rows in a sum, each with weight 1.
+        norm: public bound on the norm of a row.
+    """
+    unit = 2.0 ** (math.ceil(math.log2(norm)) + math.ceil(math.log2(num_terms + 1)) - 52)
+    return np.asarray(np.trunc(rows * (1.0 - 2.0**-29) / unit) * unit)
 
 
 def event_of(mechanism: Mechanism) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,10 @@ class Batches(Protocol):
     @property
     def expected_batch_size(self) -> float:
         """Mean number of roots in a batch; public, and the usual divisor of the noisy sum."""
+
+    @property
+    def largest_batch(self) -> int:
+        """A public size that a batch exceeds with probability at most 2^-200, whatever the data."""
 
     @property
     def event_parameters(self) -> dict[str, float | int]:
@@ -52,6 +57,11 @@ class PoissonBatches:
     def expected_batch_size(self) -> float:
         """q times the number of roots."""
         return self.num_roots * self.sampling_probability
+
+    @property
+    def largest_batch(self) -> int:
+        """All roots, or fewer by `poisson_tail`."""
+        return min(self.num_roots, poisson_tail(self.expected_batch_size))
 
     @property
     def event_parameters(self) -> dict[str, float | int]:
@@ -89,6 +99,11 @@ class FixedSizeBatches:
         return float(self.batch_size)
 
     @property
+    def largest_batch(self) -> int:
+        """m."""
+        return self.batch_size
+
+    @property
     def event_parameters(self) -> dict[str, float | int]:
         """Of `events.FixedSizeRoots`."""
         return {"population": self.num_roots, "batch_size": self.batch_size}
@@ -97,6 +112,15 @@ class FixedSizeBatches:
         """m different roots."""
         chosen = rng.choice(self.num_roots, self.batch_size, replace=False, shuffle=False)
         return np.sort(chosen).astype(np.int64, copy=False)
+
+
+def poisson_tail(mean: float) -> int:
+    """A size that a Poisson batch of this mean exceeds with probability at most 2^-200.
+
+    Source: Bernstein's inequality, P(X >= mean + t) <= exp(-t^2 / (2 (mean + t / 3))).
+    """
+    log_tail = 200 * math.log(2)
+    return math.ceil(mean + log_tail / 3 + math.sqrt((log_tail / 3) ** 2 + 2 * log_tail * mean))
 
 
 def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:

@@ -101,7 +101,12 @@ def uniform_clipping(network: Network, per: Per, clipping_norm: float) -> Clippi
 
 
 def clip_factors(
-    squared: np.ndarray, spread: np.ndarray, part_of: np.ndarray, bounds: np.ndarray, unit: float
+    squared: np.ndarray,
+    spread: np.ndarray,
+    part_of: np.ndarray,
+    bounds: np.ndarray,
+    unit: float,
+    spread_share: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Factors in [0, 1] that bring every part of every root's gradient within its bound.
 
@@ -114,6 +119,8 @@ def clip_factors(
     wrong by at most 2^-150 (float32); rows with |a_t| > LARGEST_ROW = 1e20 count as non-finite, so this
     moves the sum by less than 2^-150 1e20 sqrt(num_entries) num_rows, far below the 2^-30 of the bound
     that is kept back, for every bound >= 1e-9 and up to 1e12 entries and rows.
+    A `spread_share` s > 4 unit takes the place of 4 unit, so that also factor S <= bound / s: what one root
+    adds to the rounding of a sum over the batch is bounded (`rounding.rounding_share`).
 
     A root with a non-finite norm in any tensor gets factor 0 everywhere and is reported, so that its rows
     can be zeroed (0 times infinity is not 0).
@@ -123,6 +130,7 @@ def clip_factors(
         spread: float64, same shape: S.
         part_of, bounds: from `Clipping.parts`.
         unit: the rounding unit of the rows (2^-24 for float32, 2^-53 for float64).
+        spread_share: s; 0 outside a release.
 
     Returns:
         factors: float64, shape (num_tensors, num_roots).
@@ -132,19 +140,20 @@ def clip_factors(
     """
     smallest = float(np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny)
     factors, bad = np.empty_like(squared), np.empty(squared.shape[1], dtype=bool)
-    _clip_factors(squared, spread, part_of, bounds, unit, smallest, factors, bad)
+    share = max(4.0 * unit, spread_share)
+    _clip_factors(squared, spread, part_of, bounds, unit, share, smallest, factors, bad)
     return factors, bad
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _clip_factors(squared, spread, part_of, bounds, unit, smallest, factors, bad):  # type: ignore[no-untyped-def]
+def _clip_factors(squared, spread, part_of, bounds, unit, share, smallest, factors, bad):  # type: ignore[no-untyped-def]
     """One root after the other; no fast math: NaN and infinity must be told from numbers."""
     total = np.empty(len(bounds))
     for i in range(squared.shape[1]):
         total[:] = 0.0
         bad[i] = False
         for tensor in range(len(part_of)):
-            upper = np.sqrt(squared[tensor, i]) + 4.0 * unit * spread[tensor, i]
+            upper = np.sqrt(squared[tensor, i]) + share * spread[tensor, i]
             bad[i] |= not np.isfinite(upper)
             total[part_of[tensor]] += upper * upper
         for part in range(len(bounds)):

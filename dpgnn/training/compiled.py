@@ -74,6 +74,7 @@ class CompiledEngine:
         sums: Mapping[str, Tensor],
         *,
         with_loss: bool = False,
+        spread_share: float = 0.0,
     ) -> Tensor | None:
         """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is taken when asked for."""
         ptr = level_ptr(self.trees, roots)
@@ -86,7 +87,8 @@ class CompiledEngine:
         factors = None
         if parts is not None:
             squared, spread = self._norms(roots, ptr, node, values, grads)
-            factors, bad = clip_factors(squared, spread, *parts, torch.finfo(self.dtype).eps / 2)
+            unit = torch.finfo(self.dtype).eps / 2
+            factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
         self._add(ptr, node, values, grads, factors, bad, sums)
         return loss
 
@@ -283,10 +285,11 @@ class CompiledEngine:
                     sums[f"{op.name}.bias"].add_(torch.from_numpy(bias_sum))
             elif op.bias:
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
+            g = g.to(weight_sum.dtype)  # a product in float32 would be rounded
             if a is None:
                 kernels.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
             else:
-                weight_sum.addmm_(a.T, g)
+                weight_sum.addmm_(a.to(weight_sum.dtype).T, g)
             tensor += 1 + op.bias
 
 

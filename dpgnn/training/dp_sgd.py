@@ -17,9 +17,10 @@ from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, po
 from dpgnn.training.clipping import Clipping, global_clipping
 from dpgnn.training.gradients import RootGradients
 from dpgnn.training.loop import ProgressLine, Row, run_steps
-from dpgnn.training.noise import Noise, add_noise, joint_noise
+from dpgnn.training.noise import Noise, add_noise, add_rounded_noise, joint_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
+from dpgnn.training.rounding import rounding_share
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism
@@ -141,9 +142,10 @@ def train(
     (sum over the batch of clipped per-root gradients + noise) / divisor, with fresh batch coins and fresh
     noise; an empty batch takes a noisy step like any other. So they are as private as the mechanism's
     event says. Unit and relation are those of the plan; numbers of roots and steps, clipping norm, noise
-    and divisor are public. In a release, losses, norms and batch sizes are neither shown nor stored, and a
-    step that is lost in a crash is drawn again with new noise without its first result having left the
-    process.
+    and divisor are public. In a release the sum is made in float64, its noise is larger by the share that
+    rounding moves it, and the noisy sum is rounded to a public grid; losses, norms and batch sizes
+    are neither shown nor stored, and a step that is lost in a crash is drawn again with new noise without
+    its first result having left the process.
 
     Args:
         spec: the mechanism.
@@ -182,14 +184,19 @@ def train(
     if len(set(spec.noise.stddev.values())) == 1:
         deviations = next(iter(spec.noise.stddev.values()))
     study = streams.randomness == "study"
+    add = add_noise
+    if streams.is_secret("noise"):
+        gradients.sum_for_release()
+        deviations = deviations * (1.0 + rounding_share(spec.batches.largest_batch))
+        add = add_rounded_noise
 
     def take_step(step: int) -> None:
         if before_step is not None:
             before_step(step)
         roots = spec.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
         total = gradients(parameters, roots)
-        noisy = add_noise(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))
-        state.step(noisy.div_(spec.divisor))
+        noisy = add(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))
+        state.step(noisy.to(dtype).div_(spec.divisor))
 
     def row(step: int) -> Row:
         values: Row = {} if epsilon_spent is None else {"epsilon": epsilon_spent(step)}

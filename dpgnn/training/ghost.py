@@ -83,14 +83,16 @@ def add_clipped_sum(
     sums: Mapping[str, Tensor],
     dropout: Dropout | None = None,
     norms: Norms | None = None,
+    spread_share: float = 0.0,
 ) -> Tensor:
     """Add a chunk's clipped per-root gradients to `sums`.
 
     Args:
         parts: from `Clipping.parts`; None adds plain gradients (no privacy).
-        sums: named tensors, changed in place.
+        sums: named tensors, changed in place; float64 ones are summed in float64 whatever the rows are.
         dropout: as in `layer_rows`.
         norms: how norms are found; `root_norms` by default, on any device.
+        spread_share: as in `clip_factors`.
 
     Roots of which something is not finite add nothing.
 
@@ -109,7 +111,7 @@ def add_clipped_sum(
     pointers = [layout.ptr[network.levels[op.source]] for op, _, _ in records]
     squared, spread = _all_norms(records, pointers, norms or root_norms)
     unit = torch.finfo(x.dtype).eps / 2
-    factors, bad = clip_factors(squared, spread, *parts, unit)
+    factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
     index = {name: i for i, name in enumerate(network.shapes)}
     for (op, a, g), ptr in zip(records, pointers):
         counts = torch.from_numpy(np.diff(ptr)).to(g.device)
@@ -126,8 +128,10 @@ def add_clipped_sum(
         weight = spread_out(factors[index[f"{op.name}.weight"]]).to(g.dtype)
         if op.bias:
             bias = spread_out(factors[index[f"{op.name}.bias"]]).to(g.dtype)
-            sums[f"{op.name}.bias"].add_(bias @ g)
-        sums[f"{op.name}.weight"].addmm_(a.T, g * weight[:, None])
+            bias_sum = sums[f"{op.name}.bias"]
+            bias_sum.add_(bias.to(bias_sum.dtype) @ g.to(bias_sum.dtype))
+        weight_sum = sums[f"{op.name}.weight"]
+        weight_sum.addmm_(a.to(weight_sum.dtype).T, (g * weight[:, None]).to(weight_sum.dtype))
     return loss
 
 

@@ -17,6 +17,7 @@ from dpgnn.models.trees import Trees
 from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
 from dpgnn.training.clipping import Clipping, Per, uniform_clipping
+from dpgnn.training.rounding import ROWS_OF_A_PRODUCT, SPREAD_SHARE
 
 Path = Literal["auto", "compiled", "autograd", "torch"]
 # rows of trees at once when norms are measured; fixed, so that they do not depend on the path
@@ -97,10 +98,9 @@ class RootGradients:
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
         chosen = execution.chunk_rows if dropout is None else DROPOUT_ROWS
         self.chunk_rows = chosen or _default_chunk_rows(self.path, network, self.device)
-        self.track_loss, self._count = False, 0
+        self.track_loss, self._count, self._spread_share = False, 0, 0.0
         dtype = execution.torch_dtype
-        self._sum = torch.zeros(network.num_parameters, dtype=dtype, device=self.device)
-        self._views = network.views(self._sum)
+        self._sum_in(dtype)
         self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
         self._y = torch.from_numpy(trees.y).to(self.device)
         if self.path == "compiled":
@@ -116,7 +116,8 @@ class RootGradients:
             roots: int64 positions among the trees' roots; may be empty; each stands for one term.
 
         Returns:
-            flat, shape (num_parameters,); overwritten by the next call; sensitive until noise is added.
+            flat, shape (num_parameters,), of the execution's dtype, float64 in a release; overwritten by the
+            next call; sensitive until noise is added.
         """
         self._sum.zero_()
         self._loss, self._count = torch.zeros((), device=self.device), len(roots)
@@ -126,8 +127,9 @@ class RootGradients:
             if self.path == "compiled":
                 with torch.no_grad():
                     loss = self._engine.add_clipped_sum(
-                        named, chunk, self.parts, self._views, with_loss=self.track_loss
-                    )
+                        named, chunk, self.parts, self._views, with_loss=self.track_loss,
+                        spread_share=self._spread_share,
+                    )  # fmt: skip
             else:
                 layout = chunk_layout(self.trees, chunk, self.device)
                 y = self._y[torch.from_numpy(chunk).to(self.device)]
@@ -142,10 +144,32 @@ class RootGradients:
                     self._views,
                     self.dropout,
                     self._norms,
+                    self._spread_share,
                 )
             if self.track_loss and loss is not None:
                 self._loss += loss
         return self._sum
+
+    def sum_for_release(self) -> None:
+        """Sum in float64 from now on, so that `rounding.rounding_share` bounds what rounding moves.
+
+        Terms stay of norm at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
+
+        Raises:
+            ValueError: a root's tree has more rows than one product may have.
+        """
+        largest = int(np.diff(self.trees.row_ptr).max(initial=0))
+        rule = f"be <= {ROWS_OF_A_PRODUCT} in a release"
+        require(
+            largest <= ROWS_OF_A_PRODUCT, "rows of a root's tree", rule, "more", "lower num_hops"
+        )
+        self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
+        self._spread_share = SPREAD_SHARE
+        self._sum_in(torch.float64)
+
+    def _sum_in(self, dtype: torch.dtype) -> None:
+        self._sum = torch.zeros(self.network.num_parameters, dtype=dtype, device=self.device)
+        self._views = self.network.views(self._sum)
 
     def clip(self, clipping: Clipping | None) -> None:
         """Use these bounds from now on; None sums plain gradients (no privacy)."""
@@ -193,9 +217,9 @@ class RootGradients:
     def _rows(self, node: Tensor) -> Tensor:
         """A chunk's features, dense."""
         if isinstance(self._x, Tensor):
-            return self._x.index_select(0, node).to(self._sum.dtype)
+            return self._x.index_select(0, node).to(self.execution.torch_dtype)
         rows = self._x[node.cpu().numpy()].toarray()
-        return torch.from_numpy(rows).to(self.device, self._sum.dtype)
+        return torch.from_numpy(rows).to(self.device, self.execution.torch_dtype)
 
 
 def _check(network: Network, x: Any, trees: Trees) -> None:

@@ -12,6 +12,7 @@ from numba import njit
 from torch import Tensor
 
 from dpgnn.core.checks import non_negative, require
+from dpgnn.core.rounded_noise import add_rounded
 from dpgnn.models.network import Network
 from dpgnn.training.clipping import Clipping
 
@@ -23,8 +24,7 @@ class Noise:
     Guarantee: divide every part of the sum by its deviation; what is released is then that sum plus
     standard noise, and one root moves it by at most sqrt(sum_l (C_l / sigma_l)^2). So the release is as
     private as one with a single clipping norm C and deviation C * `multiplier(clipping)`, whatever the
-    split over parts (an invertible linear map of the output costs nothing). Sums and noise are floating
-    point: claims carry the caveat on arithmetic.
+    split over parts (an invertible linear map of the output costs nothing).
 
     Attributes:
         stddev: part -> absolute standard deviation on the sum, by the names of `Clipping.norms`.
@@ -90,7 +90,8 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
     """total + N(0, stddev^2), drawn once per coordinate in float64.
 
     Guarantee: the Gaussian mechanism on `total`, as private as its L2 sensitivity over `stddev` says, with
-    the generator secret; sampling in floating point is covered by the caveat on arithmetic.
+    the generator secret, over real numbers. What floating point shows of the sum is not covered: a release
+    takes `add_rounded_noise`.
 
     Args:
         total: flat clipped sum, float32 or float64, on any device.
@@ -109,6 +110,25 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
         return noisy
     _add_normal(rng, np.zeros_like(noisy.numpy()), deviations, noisy.numpy())
     return total + noisy.to(total.device)
+
+
+def add_rounded_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator) -> Tensor:
+    """total + N(0, stddev^2) as a real number, rounded to a public grid.
+
+    Guarantee: post-processing of the Gaussian mechanism on `total` as it stands; see
+    `core.rounded_noise.add_rounded`.
+
+    Args:
+        total: flat clipped sum, float64, on any device.
+        stddev: one deviation, or one per coordinate (float64); > 0.
+        rng: the stream `noise`; secret.
+
+    Returns:
+        a new float64 tensor on the device of `total`; what is released.
+    """
+    deviations = torch.as_tensor(stddev, dtype=torch.float64).cpu().numpy()
+    noisy = add_rounded(total.detach().cpu().numpy(), deviations, rng=rng)
+    return torch.from_numpy(noisy).to(total.device)
 
 
 @njit(cache=True)

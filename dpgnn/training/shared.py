@@ -31,7 +31,7 @@ from dpgnn.training.gradients import Execution, RootGradients
 
 # a process that does not answer for this long is taken for dead
 SILENCE = timedelta(minutes=30)
-STOP, SUM, CLIP = 0, 1, 2
+STOP, SUM, CLIP, RELEASE = 0, 1, 2, 3
 
 
 @contextmanager
@@ -127,6 +127,12 @@ class SharedRootGradients(RootGradients):
         if self.num_processes > 1:
             content = np.frombuffer(pickle.dumps(clipping), dtype=np.uint8).copy()
             self._tell(CLIP, len(content), torch.from_numpy(content))
+
+    def sum_for_release(self) -> None:
+        """Sum in float64 from now on, in every process."""
+        super().sum_for_release()
+        self._parts = self._parts.double()
+        self._tell(RELEASE, 0)
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The clipped sum over `roots`; see `RootGradients`."""
@@ -248,6 +254,9 @@ def _answer(gradients: RootGradients, parameters: Tensor, rank: int, num_process
         content = torch.zeros(size, dtype=torch.uint8)
         dist.broadcast(content, src=0)
         gradients.clip(pickle.loads(content.numpy().tobytes()))
+        return True
+    if what == RELEASE:
+        gradients.sum_for_release()
         return True
     dist.broadcast(parameters, src=0)
     roots = torch.zeros(size, dtype=torch.int64)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 import pytest
+from randomgen import ChaCha
 
 from dpgnn.core.randomness import SECRET_STREAMS, Streams
 
@@ -24,6 +27,21 @@ def test_a_release_never_repeats_a_secret_stream_and_records_no_seed(name: str) 
     with pytest.raises(ValueError, match="must have no seed"):
         streams.seed(name)
     assert streams.recorded() == {"kind": "release", "root_seed": None}
+
+
+@pytest.mark.parametrize("name", [*SECRET_STREAMS, "noise/encoder"])
+def test_a_secret_stream_is_a_cryptographic_generator_keyed_by_the_system(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    asked = []
+    monkeypatch.setattr(secrets, "randbits", lambda bits: asked.append(bits) or len(asked))
+    streams = Streams(root_seed=0, axes=KEY, randomness="release")
+    for key in (1, 2):
+        drawn = streams.numpy(name)
+        assert asked == [256] * key
+        expected = ChaCha(key=key, rounds=20)
+        assert type(drawn.bit_generator) is ChaCha
+        assert np.array_equal(drawn.bit_generator.random_raw(64), expected.random_raw(64))
 
 
 def test_a_release_repeats_public_streams() -> None:

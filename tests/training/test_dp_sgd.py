@@ -11,6 +11,7 @@ import torch
 from dpgnn.accountants.events import FixedSizeRoots, GaussianRelease, PoissonRoots, compose
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.core.randomness import Streams
+from dpgnn.core.rounded_noise import grid_of
 from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
@@ -19,7 +20,9 @@ from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
 from dpgnn.training.gradients import RootGradients
 from dpgnn.training.noise import Noise, joint_noise, scaled_noise
+from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
+from dpgnn.training.rounding import rounding_share
 
 RELEASE = Streams(root_seed=7, axes={}, randomness="release")
 
@@ -102,6 +105,47 @@ def test_batches_and_noise_are_fresh_at_each_step_and_stage(make_problem, stream
     other, _, others = run(problem, spec, streams, quiet, stage="decoder")
     assert not np.array_equal(batches[0], others[0])
     assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_no_step_gets_the_noise_of_another(make_problem, streams, quiet, monkeypatch, secret):
+    given, real = [], Optimizer.step
+
+    def step(self, gradient):
+        given.append(gradient.clone())
+        real(self, gradient)
+
+    monkeypatch.setattr(Optimizer, "step", step)
+    # no batch: what the optimizer gets is noise alone
+    run(make_problem(0), spec_of(rate=0.0, num_steps=4), RELEASE if secret else streams, quiet)
+    noise = torch.stack(given).double() * 4.0 / 2.0
+    size = noise.shape[1]
+    assert float((torch.corrcoef(noise) - torch.eye(4)).abs().max()) < 5 / np.sqrt(size)
+    assert (noise[1:] != noise[:-1]).all()
+    assert abs(float((noise**2).mean()) - 1) < 5 * np.sqrt(2 / noise.numel())
+
+
+def test_a_release_sums_in_float64_and_what_leaves_is_on_the_grid(make_problem, quiet):
+    problem, spec = make_problem(0), spec_of(num_steps=1, rate=1.0, divisor=1.0)
+    problem.parameters = torch.zeros_like(problem.parameters)
+    steps = []
+
+    class Recorder(Recorded):
+        def __call__(self, parameters, roots):
+            total = super().__call__(parameters, roots)
+            steps.append(total.clone())
+            return total
+
+    after, _ = train(
+        spec, problem.network, Recorder(problem, spec.clipping), problem.parameters.float(),
+        OptimizerConfig(name="sgd", lr=1.0), streams=RELEASE, store=Store(None), progress=quiet,
+    )  # fmt: skip
+    assert steps[0].dtype == torch.float64
+    values = problem.network.flatten(after).double().numpy()
+    step = grid_of(2.0 * (1 + rounding_share(spec.batches.largest_batch)))
+    small = values[np.abs(values) < 2**23 * step]
+    assert len(small) > len(values) // 2
+    assert np.array_equal(small, np.rint(small / step) * step)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(make_problem, streams, quiet):

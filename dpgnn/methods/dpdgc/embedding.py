@@ -77,6 +77,10 @@ class NormalizedGradients:
         """Where sums are made."""
         return self.inner.device
 
+    def sum_for_release(self) -> None:
+        """Sum in float64; the projection rounds by less than one more term of each root."""
+        self.inner.sum_for_release()
+
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
         network = self.inner.network

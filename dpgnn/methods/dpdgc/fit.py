@@ -12,7 +12,16 @@ from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
-from dpgnn.methods.releases import Arguments, Draw, Where, gaussian, noised, release
+from dpgnn.methods.releases import (
+    Arguments,
+    Draw,
+    RoundedDraw,
+    Where,
+    gaussian,
+    noised,
+    release,
+    summable,
+)
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.aggregate_answers import for_this_graph
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
@@ -175,13 +184,22 @@ def released_sums(
     Returns:
         float64, shape (num_nodes, hidden).
     """
-    released = noised(embedding_sums(config, adjacency, weights), noise_stddev, draw)
+    sums = embedding_sums(config, adjacency, weights, exact=isinstance(draw, RoundedDraw))
+    released = noised(sums, noise_stddev, draw)
     return released / config.norm_scale if config.normalized else released
 
 
-def embedding_sums(config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor) -> np.ndarray:
-    """Sums over neighbours of embeddings of norm s (or of any norm, where the scaling is left out)."""
+def embedding_sums(
+    config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, *, exact: bool = False
+) -> np.ndarray:
+    """Sums over neighbours of embeddings of norm s (or of any norm, where the scaling is left out).
+
+    Args:
+        exact: scaled embeddings are cut so that sums are exact, see `releases.summable`; for releases.
+    """
     embeddings = weights.detach().numpy().astype(np.float64)
     if config.normalized:
         embeddings = config.norm_scale * unit_rows(embeddings)
+        if exact:
+            embeddings = summable(embeddings, len(embeddings), config.norm_scale)
     return np.asarray(adjacency @ embeddings)

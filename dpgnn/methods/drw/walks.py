@@ -48,7 +48,7 @@ class RunWalks:
         self.config = resolved(entry)
         self.prepared, self.context, self.network = prepared, context, network
         self.clipping: Clipping | None = None
-        self.track_loss = False
+        self.track_loss = self._for_release = False
         self._drawing = -1
         self._gradients: RootGradients | None = None
         self._space: Adjacency | None = None
@@ -63,6 +63,13 @@ class RunWalks:
             return
         self._drawing = drawing
         self._gradients = self.gradients_of(self._inputs(drawing), self.clipping)
+        if self._for_release:
+            self._gradients.sum_for_release()
+
+    def sum_for_release(self) -> None:
+        """Sum the subgraphs of this step and of all later ones in float64."""
+        self._for_release = True
+        self.current.sum_for_release()
 
     def counts(self, num_steps: int) -> list[int]:
         """M of every drawing of a run: walks, or roots where there are none; drawn again, so exact
@@ -158,6 +165,17 @@ class BatchesOfWalks:
     def num_roots(self) -> int:
         """Walks of this step."""
         return self.walks.num_roots
+
+    @property
+    def largest_batch(self) -> int:
+        """Of any step: no step has more walks than training nodes times restarts."""
+        from dpgnn.samplers.batches import poisson_tail
+
+        if self.size is not None:
+            return self.size
+        assert self.rate is not None
+        most = len(self.walks.split.train_idx) * max(self.walks.config.num_restarts, 1)
+        return min(most, poisson_tail(most * self.rate))
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """int64 positions, ascending."""

@@ -17,11 +17,13 @@ from dpgnn.core.checks import at_least, non_negative, open_probability, probabil
 from dpgnn.methods.releases import (
     Arguments,
     Draw,
+    RoundedDraw,
     Where,
     common_rows,
     gaussian,
     noised,
     release,
+    summable,
 )
 from dpgnn.methods.shared.undirected import degrees
 
@@ -245,7 +247,7 @@ def noisy_sums(
     _check_unit_rows(x0)
     states, x = [], x0
     for hop in range(1, num_hops + 1):
-        x = adjacency @ x
+        x = adjacency @ (summable(x, len(x)) if isinstance(draw, RoundedDraw) else x)
         if noise_stddev > 0:
             x = noised(x, noise_stddev, draw, hop)
         x = normalize(x)

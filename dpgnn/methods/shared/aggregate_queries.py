@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpgnn.core.checks import fail
 from dpgnn.methods.base import Context
 from dpgnn.methods.queries import AGGREGATE, FittedRun, NoiseIn, at_node_level
+from dpgnn.methods.releases import RoundedDraw
 from dpgnn.methods.shared.aggregate import Draw, unit_rows
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
 from dpgnn.methods.shared.edge_level import normal_draw
@@ -43,6 +45,8 @@ def noise_of(run: FittedRun, streams: Streams) -> tuple[float, Draw]:
 def run_noise(run: FittedRun, hop: int, shape: tuple[int, int]) -> np.ndarray | None:
     """The scaled noise of a hop of the run; None without privacy."""
     stddev, draw = noise_of(run, run.streams)
+    if isinstance(draw, RoundedDraw):
+        fail("noise of a run", "be of a study to be drawn again", "that of a release")
     return stddev * draw(hop, shape) if stddev > 0 else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism
+from dpgnn.methods.releases import Draw, RoundedDraw
 from dpgnn.methods.shared.planning import claim_for
 
 if TYPE_CHECKING:
@@ -89,8 +90,14 @@ def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
     )
 
 
-def normal_draw(context: Context, stage: str) -> Callable[[int, tuple[int, int]], Any]:
-    """Standard normal noise for step k of a stage, from the stream `noise`."""
+def normal_draw(context: Context, stage: str) -> Draw:
+    """Standard normal noise for step k of a stage, from the stream `noise`; on a grid in a release.
+
+    Args:
+        stage: the mechanism's name.
+    """
+    if context.streams.is_secret("noise"):
+        return RoundedDraw(streams=context.streams, ledger=context.ledger, stage=stage)
 
     def draw(step: int, shape: tuple[int, int]) -> Any:
         return context.streams.numpy("noise", stage=stage, step=step).standard_normal(shape)

@@ -24,6 +24,7 @@ from dpgnn.methods.releases import (
     distance,
     noised,
     release,
+    summable,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def pushed(
     *,
     most: int | None = None,
     key: np.ndarray | None = None,
+    exact: bool = False,
 ) -> np.ndarray:
     """Sums of the pushes without noise; the lists of `AT_ONCE` voters are in memory at a time.
 
@@ -113,6 +115,7 @@ def pushed(
         votes: float64, shape (len(voters), num_classes), rows of norm at most 1.
         most: a voter pushes to this many ids of its list at most; None pushes to all.
         key: which ids these are, see `shortened`.
+        exact: pushes are cut so that sums are exact, see `releases.summable`; for releases.
 
     Returns:
         float64, shape (num_nodes, num_classes).
@@ -124,6 +127,8 @@ def pushed(
             assert key is not None
             own = shortened(own, voters[part], most, key)
         push = votes[part] * _inverse_root(np.diff(own.indptr))[:, None]
+        if exact:
+            push = summable(push, len(voters))
         mentions = own.T.tocsr()
         for rows in slices(num_nodes):
             sums[rows] += mentions[rows] @ push

@@ -125,7 +125,10 @@ def _sums(
     config: VotesConfig, graph: Graph, nodes: np.ndarray, votes: np.ndarray, streams: Streams
 ) -> np.ndarray:
     key = None if config.max_pushes is None else draw_key(streams.numpy("sampler"))
-    return pushed(graph.edge_index, graph.num_nodes, nodes, votes, most=config.max_pushes, key=key)
+    return pushed(
+        graph.edge_index, graph.num_nodes, nodes, votes, most=config.max_pushes, key=key,
+        exact=streams.is_secret("noise"),
+    )  # fmt: skip
 
 
 def _second_votes(

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from dpgnn.samplers.batches import fixed_size_batches, poisson_batches, poisson_tail
+from dpgnn.training.clipping import clip_factors, global_clipping
+from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.rounding import SPREAD_SHARE, rounding_share
+
+
+def test_the_share_is_a_power_of_two_that_covers_both_worlds_rounding():
+    for size in (1, 100, 5000, 10**6):
+        operations = 2**16 + size
+        gamma = operations * 2.0**-53 / (1 - operations * 2.0**-53)
+        share = rounding_share(size)
+        assert share >= 2 * gamma * size / SPREAD_SHARE
+        assert np.frexp(share)[0] == 0.5
+    assert rounding_share(1000) < 1e-4
+
+
+@pytest.mark.parametrize(("num_roots", "rate"), [(10**4, 0.001), (10**4, 0.1), (10**6, 0.01)])
+def test_a_poisson_batch_is_hardly_ever_larger_than_its_bound(num_roots, rate):
+    batches = poisson_batches(num_roots, rate)
+    largest = batches.largest_batch
+    assert stats.binom.logsf(largest, num_roots, rate) < -200 * np.log(2)
+    assert largest <= num_roots
+    assert largest == min(num_roots, poisson_tail(num_roots * rate))
+    assert poisson_batches(50, 1.0).largest_batch == 50
+    assert fixed_size_batches(50, 7).largest_batch == 7
+
+
+def test_a_root_whose_rows_cancel_keeps_a_bounded_spread():
+    # rows of length 1e3 that cancel to 1e-3
+    squared, spread = np.array([[1e-6, 1.0]]), np.array([[1e3, 1.0]])
+    part_of, bounds = np.array([0]), np.array([1.0])
+    plain, _ = clip_factors(squared, spread, part_of, bounds, 2.0**-24)
+    bounded, _ = clip_factors(squared, spread, part_of, bounds, 2.0**-24, SPREAD_SHARE)
+    assert plain[0, 0] == 1.0
+    assert (bounded * spread * SPREAD_SHARE <= bounds).all()
+    assert bounded[0, 1] == pytest.approx(1 / (1 + SPREAD_SHARE), rel=1e-6)
+
+
+@pytest.mark.parametrize("path", ["compiled", "autograd", "torch"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sum_for_a_release_is_the_exact_sum_of_its_terms_but_for_the_share(
+    make_problem, path, seed
+):
+    problem = make_problem(seed, num_roots=30, num_hops=seed % 3, scale=10.0**seed)
+    clipping, roots = global_clipping(0.7), np.arange(30)
+    execution = Execution(path=path, chunk_rows=7)
+
+    def gradients() -> RootGradients:
+        given = (problem.network, problem.x, problem.trees)
+        return RootGradients(*given, clipping=clipping, execution=execution)
+
+    found = gradients()
+    found.sum_for_release()
+    parameters = problem.parameters.float()
+    total = found(parameters, roots).clone()
+    assert total.dtype == torch.float64
+    # chunk by chunk the terms have the same bits; their exact sum in fractions
+    exact = [Fraction(0)] * len(total)
+    for first in _chunks(problem.trees, 7):
+        one = gradients()
+        one.sum_for_release()
+        part = one(parameters, first)
+        exact = [e + Fraction(float(p)) for e, p in zip(exact, part)]
+    error = np.array([float(Fraction(float(t)) - e) for t, e in zip(total, exact)])
+    assert np.linalg.norm(error) <= rounding_share(30) * 0.7 / 2
+    # in float32 the same sum is further away than the share allows for
+    narrow = gradients()(parameters, roots).double().numpy()
+    assert np.linalg.norm(narrow - total.numpy()) > 100 * np.linalg.norm(error)
+
+
+def _chunks(trees, rows):
+    from dpgnn.training.chunks import chunks_of
+
+    return chunks_of(trees, np.arange(30), rows)
+
+
+def test_two_processes_sum_for_a_release_in_float64(make_problem):
+    from dpgnn.training.shared import SharedRootGradients
+
+    problem, clipping = make_problem(0), global_clipping(0.7)
+    given = (problem.network, problem.x, problem.trees)
+    alone = RootGradients(*given, clipping=clipping)
+    shared = SharedRootGradients(*given, clipping=clipping, num_processes=2)
+    try:
+        for gradients in (alone, shared):
+            gradients.sum_for_release()
+        parameters, roots = problem.parameters.float(), np.arange(9)
+        total = shared(parameters, roots)
+        assert total.dtype == torch.float64
+        torch.testing.assert_close(total, alone(parameters, roots), rtol=1e-5, atol=1e-6)
+    finally:
+        shared.close()
+
+
+def test_a_root_with_too_many_rows_is_refused(make_problem, monkeypatch):
+    problem = make_problem(1, num_hops=2)
+    gradients = RootGradients(problem.network, problem.x, problem.trees, clipping=None)
+    monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", 2)
+    with pytest.raises(ValueError, match="rows of a root's tree must be <= 2 in a release"):
+        gradients.sum_for_release()
