@@ -8,6 +8,7 @@ Theorems and proofs: docs/accounting.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +136,16 @@ def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
     """
     weights = np.exp(hypergeometric(event.population, event.changed_roots, event.batch_size))
     shift = 2 * event.clipping_norm / event.noise_stddev
-    losses = [gaussian_loss(i * shift, step) for i in range(len(weights))]
+    return revealed([gaussian_loss(i * shift, step) for i in range(len(weights))], weights)
+
+
+def revealed(losses: Sequence[DiscreteLoss], weights: Floats) -> DiscreteLoss:
+    """The loss of a pair that tells which of several pairs was drawn, by the same law in both worlds.
+
+    Args:
+        losses: of the pairs, on one grid step.
+        weights: float64 (num_losses,), probabilities.
+    """
     lower = min(loss.lower for loss in losses)
     upper = max(loss.lower + len(loss.mass) for loss in losses)
     mass = np.zeros(upper - lower)
@@ -143,7 +153,7 @@ def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
         start = loss.lower - lower
         mass[start : start + len(loss.mass)] += weight * loss.mass
     infinity = sum(float(w) * loss.infinity_mass for w, loss in zip(weights, losses))
-    return DiscreteLoss(step=step, lower=lower, mass=mass, infinity_mass=infinity)
+    return DiscreteLoss(step=losses[0].step, lower=lower, mass=mass, infinity_mass=infinity)
 
 
 def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgnn.audits.neighbours import examine, examine_promises
-from dpgnn.audits.worlds import make_world
+from dpgnn.audits.worlds import make_world, neighbours
 from dpgnn.samplers.hashing import draw_key, pair_hash
 from dpgnn.samplers.own_list import OwnList
+from dpgnn.samplers.subgraphs import changed_roots
 
 
 def random_arcs(seed, num_nodes, density, symmetric=False):
@@ -110,6 +111,40 @@ def test_every_neighbour_of_small_graphs_stays_within_the_promise(num_hops):
         # the bounds are not only safe but reached
         assert attained["node-record", "add-remove"]
         assert attained["node-record", "null-one"]
+
+
+@pytest.mark.parametrize("num_hops", [1, 2])
+def test_a_new_key_at_every_step_changes_no_more_roots_at_any_step(num_hops):
+    """docs/accounting.md, theorem 15: the promise holds for every key, so also for a key of each step."""
+    steps, ever = 12, {}
+    arcs = random_arcs(3, 8, 0.6, symmetric=True)
+    bound = int(np.bincount(arcs[0]).max())
+    sampler = OwnList(max_degree=1, num_hops=num_hops, degree_bound=bound)
+    world, keys = make_world(arcs, 8), np.random.default_rng(7).integers(2**63, size=steps)
+    for unit, relation in sampler.promise.changes:
+        declared = sampler.promise.changes[unit, relation]
+        found = neighbours(
+            world, unit, relation, owner="source", rng=np.random.default_rng(0), degree_bound=bound,
+            max_neighbours=40,
+        )  # fmt: skip
+        for _, first, second in found:
+            seen = set()
+            for key in keys:
+                samples = [
+                    sampler.sample(
+                        side.arcs, num_nodes=8, train_idx=side.train_idx, present=side.present,
+                        rng=np.random.default_rng(key),
+                    )
+                    for side in (first, second)
+                ]  # fmt: skip
+                changed = changed_roots(*samples, first.values, second.values)
+                assert changed[0].sum() <= declared.d_plus
+                assert changed[1].sum() <= declared.d_minus
+                seen |= set(samples[0].roots[changed[0]].tolist())
+            ever[unit, relation] = max(ever.get((unit, relation), 0), len(seen))
+    # over all steps more roots change than at any one: the steps compose, the roots do not add up
+    declared = sampler.promise.changes["node-record", "add-remove"]
+    assert ever["node-record", "add-remove"] > declared.d_plus
 
 
 def test_directed_lists_pass_too():
