@@ -250,7 +250,7 @@ def _check(question: Question) -> None:
     if not steps:
         require(
             question.num_steps is None, "num_steps", "not be given", question.num_steps,
-            f"{question.method} has none",
+            f"{question.method} has no such choice under this unit",
         )  # fmt: skip
     known = (question.noise_multiplier, question.num_steps, question.target_epsilon)
     given = sum(value is not None for value in known)

@@ -107,6 +107,17 @@ def test_every_method_of_the_table_can_be_asked(capsys):
         assert "--noise-multiplier" in capsys.readouterr().out
 
 
+def test_a_unit_with_a_fixed_number_of_rounds_is_asked_without_steps(capsys):
+    words = ["account", "votes", "--privacy-unit", "edge", "--num-nodes", "5000", "--delta", "1e-5"]
+    values = json.loads(run(capsys, *words, "--target-epsilon", "4", "--json"))
+    assert values["noise_stddev"] == pytest.approx(2.162324, abs=1e-6)
+    assert values["num_steps"] == 2
+    given = ["--noise-multiplier", repr(values["noise_multiplier"]), "--json"]
+    assert json.loads(run(capsys, *words, *given))["epsilon"] == pytest.approx(4.0)
+    assert main([*words, "--target-epsilon", "4", "--num-steps", "3"]) == 1
+    assert "num_steps must not be given" in capsys.readouterr().err
+
+
 def test_gaussian_releases_are_exact(capsys):
     words = ["account", "gaussian", "--num-steps", "3", "--delta", "1e-6", "--json"]
     values = json.loads(run(capsys, *words, "--target-epsilon", "2", "--sensitivity", "5"))

@@ -71,9 +71,10 @@ def head_rows(
     """
     blocks = [np.maximum(scores, config.lowest_score)]
     for values, noise in sums:
-        norm = np.linalg.norm(values, axis=1, keepdims=True)
+        size = np.linalg.norm(values, axis=1, keepdims=True) + noise * values.shape[1] ** 0.5
         blocks.append(np.arcsinh(values / max(noise, config.smallest_scale)))
-        blocks.append(values / (norm + noise * values.shape[1] ** 0.5))
+        # without noise, as audits ask, a node without neighbours has no direction
+        blocks.append(np.divide(values, size, out=np.zeros_like(values), where=size > 0))
     return np.concatenate(blocks, axis=1)
 
 

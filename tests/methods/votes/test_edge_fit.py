@@ -20,6 +20,7 @@ from dpgnn.methods.base import Context, Fitted, Support, facts_of
 from dpgnn.methods.releases import noised
 from dpgnn.methods.votes.edge_base import base_scores, fit_bases, log_softmax, stack_weights
 from dpgnn.methods.votes.edge_fit import votes_of
+from dpgnn.methods.votes.edge_head import head_rows
 
 ENTRY = entry_of("votes", "sound", Support(privacy_unit="edge", relation="add-remove"))
 METHOD = methods.get("votes")
@@ -98,6 +99,17 @@ def test_a_training_nodes_base_score_does_not_read_its_label() -> None:
     # the models that saw it answer for the other folds
     others = np.flatnonzero(np.arange(len(SPLIT.train_idx)) % edge.num_folds != 6 % edge.num_folds)
     assert moved[SPLIT.train_idx[others]].all()
+
+
+def test_rows_of_a_head_by_hand() -> None:
+    sums = np.array([[3.0, -4.0], [0.0, 0.0]])
+    scores = np.log([[0.25, 0.75], [1e-9, 1 - 1e-9]])
+    noisy, quiet = (head_rows(ENTRY.options.edge, scores, [(sums, noise)]) for noise in (2.0, 0.0))
+    spread = 5 + 2 * np.sqrt(2)
+    first = [np.log(0.25), np.log(0.75), np.arcsinh(1.5), np.arcsinh(-2.0), 3 / spread, -4 / spread]
+    np.testing.assert_allclose(noisy, [first, [-8.0, scores[1, 1], 0, 0, 0, 0]])
+    # without noise sums are divided by 0.5, and a node without neighbours has no direction
+    np.testing.assert_allclose(quiet[:, 2:], [[np.arcsinh(6), np.arcsinh(-8), 0.6, -0.8], [0] * 4])
 
 
 def test_stack_weights_are_the_best_non_negative_ones() -> None:
