@@ -13,7 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.core.checks import require
-from dpgnn.methods.releases import Draw, as_called, gaussian, noised, release
+from dpgnn.methods.releases import (
+    Draw,
+    RoundedDraw,
+    as_called,
+    gaussian,
+    noised,
+    release,
+    summable,
+)
 
 # (senders, what each has released less the receiver's vote) -> messages, rows of norm at most 1
 Messages = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -45,8 +53,10 @@ def two_rounds(
         both released sums, float64, shape (num_nodes, num_classes).
     """
     _in_unit_ball(votes)
-    first = noised(adjacency @ votes, noise_stddev, draw, 1)
-    sums = second_sums(adjacency, votes, labelled, first, learn(first))
+    exact = isinstance(draw, RoundedDraw)
+    summed = summable(votes, len(votes)) if exact else votes
+    first = noised(adjacency @ summed, noise_stddev, draw, 1)
+    sums = second_sums(adjacency, votes, labelled, first, learn(first), exact=exact)
     return [first, noised(sums, noise_stddev, draw, 2)]
 
 
@@ -56,13 +66,23 @@ def second_sums(
     labelled: np.ndarray,
     released: np.ndarray,
     messages: Messages,
+    *,
+    exact: bool = False,
 ) -> np.ndarray:
     """Sums of the second round's messages without noise.
 
     Node u without a label writes to v what it makes of its released sum less the vote of v, so that no vote
     comes back to its sender.
+
+    Args:
+        adjacency, votes, labelled, messages: of `two_rounds`.
+        released: the first round, float64, shape (num_nodes, num_classes).
+        exact: messages are cut so that sums are exact, see `releases.summable`; for releases.
     """
-    sums = np.asarray(adjacency @ (votes * labelled[:, None]))
+    repeated = votes * labelled[:, None]
+    if exact:
+        repeated = summable(repeated, len(votes))
+    sums = np.asarray(adjacency @ repeated)
     # the adjacency is symmetric: row u names the receivers of u
     unlabelled = np.flatnonzero(~labelled)
     own = sp.csr_array(adjacency[unlabelled])
@@ -71,6 +91,8 @@ def second_sums(
         u, v = senders[start : start + CHUNK], receivers[start : start + CHUNK]
         sent = messages(u, released[u] - votes[v])
         _in_unit_ball(sent)
+        if exact:
+            sent = summable(sent, len(votes))
         for column in range(sums.shape[1]):
             sums[:, column] += np.bincount(v, weights=sent[:, column], minlength=len(sums))
     return sums

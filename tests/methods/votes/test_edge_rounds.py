@@ -123,6 +123,28 @@ def test_chunks_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(whole, loop, atol=1e-13)
 
 
+def test_sums_of_a_release_do_not_depend_on_the_order_of_edges() -> None:
+    """Cut messages add up without rounding: the sum of the reversed list is the same to the bit."""
+    adjacency, votes = graph_of(2), votes_of(2)
+    released = np.random.default_rng(0).standard_normal((SIZE, CLASSES))
+
+    def sums(order: np.ndarray, **how: bool) -> np.ndarray:
+        shuffled = sp.csr_array(adjacency.toarray()[order][:, order])
+        back = np.argsort(order)
+
+        def messages(senders: np.ndarray, read: np.ndarray) -> np.ndarray:
+            return votes[order[senders]]
+
+        given = (shuffled, votes[order], LABELLED[order], released[order], messages)
+        return second_sums(*given, **how)[back]
+
+    orders = [np.random.default_rng(seed).permutation(SIZE) for seed in range(20)]
+    assert len({sums(order).tobytes() for order in orders}) > 1
+    assert len({sums(order, exact=True).tobytes() for order in orders}) == 1
+    plain = sums(orders[0])
+    np.testing.assert_allclose(sums(orders[0], exact=True), plain, atol=1e-7)
+
+
 def test_a_vote_longer_than_one_is_refused() -> None:
     with pytest.raises(ValueError, match="votes must lie in the unit ball"):
         two_rounds(graph_of(0), 2 * votes_of(0), LABELLED, 1.0, lambda *_: np.zeros(1), learn)
@@ -151,8 +173,10 @@ def examined() -> MechanismReport:
 def reads_true_sums(real: Any) -> Any:
     """The second round's messages read the first sums without their noise."""
 
-    def sums(adjacency: Any, votes: Any, labelled: Any, released: Any, messages: Any) -> Any:
-        return real(adjacency, votes, labelled, adjacency @ votes, messages)
+    def sums(
+        adjacency: Any, votes: Any, labelled: Any, released: Any, *rest: Any, **how: Any
+    ) -> Any:
+        return real(adjacency, votes, labelled, adjacency @ votes, *rest, **how)
 
     return sums
 
@@ -160,15 +184,15 @@ def reads_true_sums(real: Any) -> Any:
 def reads_degrees(real: Any) -> Any:
     """Senders of odd degree, which nobody has released, write the opposite."""
 
-    def sums(adjacency: Any, votes: Any, *rest: Any) -> Any:
+    def sums(adjacency: Any, votes: Any, *rest: Any, **how: Any) -> Any:
         odd = np.diff(adjacency.indptr) % 2
-        return real(adjacency, votes * (1 - 2 * odd)[:, None], *rest)
+        return real(adjacency, votes * (1 - 2 * odd)[:, None], *rest, **how)
 
     return sums
 
 
 def counts_an_edge_twice(real: Any) -> Any:
-    return lambda adjacency, *rest: real(2 * adjacency, *rest)
+    return lambda adjacency, *rest, **how: real(2 * adjacency, *rest, **how)
 
 
 def trains_on_degrees(real: Any) -> Any:
