@@ -20,10 +20,10 @@ from dpgnn.core.checks import require
 
 # sigma / g lies in [2^GRID_BITS, 2^(GRID_BITS + 1))
 GRID_BITS = 20
-# a bound on what 64 bits and floating point leave open of Z, and the least P(Z < z) it holds from: there
-# the missing bits move Z by 2^-44 at most, and the inverse in float64 is wrong by less than 2^-44
-INVERSE_ERROR = 2.0**-42
-SMALLEST_HALF = 2**43
+# the inverse in float64 is wrong by less than this where U and 1 - U are at least SMALLEST_HALF (measured:
+# a sixteenth of it); bits that are not drawn yet move Z by less than 2^-63 / min(U, 1 - U) more
+INVERSE_ERROR = 2.0**-44
+SMALLEST_HALF = 2.0**-34
 # sums are clipped here, in steps of the grid, so that every result is a float64 exactly
 LARGEST_SUM = 2.0**51
 
@@ -33,7 +33,8 @@ class Law:
     """A law that is symmetric around 0, of scale 1.
 
     Attributes:
-        inverse: float64 p in (0, 1/2) -> z with P(Z < z) = p, wrong by less than 2^-44 from p = 2^-21 on.
+        inverse: float64 p in (0, 1/2) -> z with P(Z < z) = p, wrong by less than `INVERSE_ERROR` from
+            p = `SMALLEST_HALF` on.
         below: (interval context, interval x <= 0) -> interval that holds P(Z < x).
     """
 
@@ -42,9 +43,11 @@ class Law:
 
 
 def _gaussian_inverse(p: np.ndarray) -> np.ndarray:
-    from scipy.special import ndtri
+    from dpgnn.core._rounded_kernels import gaussian_inverse
 
-    return np.asarray(ndtri(p))
+    z = np.empty_like(p)
+    gaussian_inverse(p, z)
+    return z
 
 
 def _gaussian_below(iv: Any, x: Any) -> Any:
@@ -116,24 +119,19 @@ def _rounded(
     total: np.ndarray, scale: np.ndarray, grid: np.ndarray, law: Law, rng: np.random.Generator
 ) -> np.ndarray:
     """`add_rounded` of a few thousand coordinates."""
+    from dpgnn.core import _rounded_kernels as kernels
+
     bits = rng.integers(0, 2**64, size=len(total), dtype=np.uint64)
-    upper = bits >= np.uint64(2**63)
-    half = np.where(upper, ~bits, bits)
-    z = law.inverse((half + 0.5) * 2.0**-64)
-    np.negative(z, out=z, where=upper)
-    ratio = scale / grid
+    half, ratio = np.empty(len(total)), scale / grid
     scaled = np.clip(total / grid, -LARGEST_SUM, LARGEST_SUM)
-    whole = np.rint(scaled)
-    rest = scaled - whole  # exact
-    value = rest + ratio * z
-    step = np.rint(value)
-    # products and sums round by less than 2^-50 of |ratio z| + 1, and |z| < 16 from SMALLEST_HALF on
-    room = 0.5 - ratio * INVERSE_ERROR - (16.0 * ratio + 1.0) * 2.0**-50
-    unsure = (np.abs(value - step) > room) | (half < SMALLEST_HALF)
+    kernels.halves(bits, half)
+    z, nearest = law.inverse(half), np.empty(len(total))
+    unsure = kernels.nearest(scaled, bits, half, z, ratio, (SMALLEST_HALF, INVERSE_ERROR), nearest)
     for i in np.flatnonzero(unsure):
-        uniform = Uniform(int(bits[i]), 64, rng)
-        step[i] = nearest_step(uniform, float(rest[i]), float(ratio[i]), law, int(step[i]))
-    return np.asarray((whole + step) * grid)
+        uniform, whole = Uniform(int(bits[i]), 64, rng), np.rint(scaled[i])
+        guess, rest = int(nearest[i] - whole), float(scaled[i] - whole)  # exact
+        nearest[i] = whole + nearest_step(uniform, rest, float(ratio[i]), law, guess)
+    return np.asarray(nearest * grid)
 
 
 class Uniform:
