@@ -20,7 +20,7 @@ PrivacyUnit = Literal["node-features", "node-record", "node-bounded", "node", "e
 Status = Literal["proved", "as-published"]
 Released = Literal["weights", "weights+predictions", "noisy-state"]
 Selection = Literal["none", "public", "validation-unaccounted", "accounted"]
-Arithmetic = Literal["real", "float-caveat"]
+Arithmetic = Literal["real", "rounded-sums", "float-caveat"]
 Answers = Literal["everyone", "own-record", "none"]
 
 PRIVACY_UNITS: tuple[PrivacyUnit, ...] = get_args(PrivacyUnit)
@@ -61,6 +61,10 @@ _SELECTION_WORDS = {
 }
 _ARITHMETIC_WORDS = {
     "real": "The proof holds for the computation as it was run.",
+    "rounded-sums": (
+        "The proof covers noise, sums and rounding to the last bit, and takes each record's term as a "
+        "function of that record alone to the last bit."
+    ),
     "float-caveat": "The proof is for real numbers; the run used floating point.",
 }
 

@@ -1,6 +1,6 @@
 """Noise of a real law added to a sum and rounded to a public grid: no bit of floating point leaves.
 
-Proof (docs/accounting.md, theorem 14). Z is the real number F^-1(U), U uniform with endless secret bits, F
+Proof (docs/accounting.md, theorem 16). Z is the real number F^-1(U), U uniform with endless secret bits, F
 the law's distribution function. The result is g round((S + sigma Z) / g), a function of the real mechanism's
 output S + sigma Z, so it is post-processing of it. The first 64 bits of U decide nearly always; where the
 known error of floating point could reach a rounding boundary, more bits of the same U are drawn and compared

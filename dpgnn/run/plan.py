@@ -5,12 +5,22 @@ from __future__ import annotations
 import dataclasses
 
 from dpgnn.accountants.claims import Claim, mark_large_delta
-from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.accountants.events import (
+    ContractiveIteration,
+    FixedSizeRoots,
+    GaussianRelease,
+    PoissonRoots,
+    parts,
+)
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.accountants.population import with_sizes
 from dpgnn.methods.base import Facts, Method
 from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification, check_run_delta
 
+# noise that a release adds as real numbers and rounds with the sum; Gumbel noise, Laplace noise on cells and
+# randomised response are drawn in floating point
+ROUNDED = (PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration)
 NUM_EDGES = "order of magnitude of the number of edges (delta)"
 
 
@@ -35,11 +45,23 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     inputs = run.inputs
     edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
     claims = stated_claims(run.method, plan, facts, run.delta)
+    if inputs.randomness == "release" and all(is_rounded(m) for m in plan.mechanisms):
+        claims = tuple(
+            dataclasses.replace(claim, arithmetic="rounded-sums")
+            if claim.status == "proved"
+            else claim
+            for claim in claims
+        )
     plan = dataclasses.replace(plan, claims=claims)
     plan = add_caveats(plan, (*inputs.caveats, *edge_caveats))
     if inputs.delta == "auto" and inputs.entry.privacy_unit == "edge":
         plan = _add_public(plan, NUM_EDGES)
     return plan
+
+
+def is_rounded(mechanism: Mechanism) -> bool:
+    """Whether a release draws all of a mechanism's noise on a grid (docs/accounting.md, theorem 16)."""
+    return all(isinstance(event, ROUNDED) for event, _ in parts(mechanism.event))
 
 
 def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:

@@ -70,8 +70,9 @@ class PoissonBatches:
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """One coin per root."""
-        # random() is k 2^-53 with k uniform, so the rate is exact to 2^-53, and q = 1 takes every root
-        return np.flatnonzero(rng.random(self.num_roots) < self.sampling_probability)
+        # random() is k 2^-53 with k uniform: the rate is a multiple of 2^-53, at most q, and q = 1 takes all
+        rate = math.floor(self.sampling_probability * 2**53) * 2.0**-53
+        return np.flatnonzero(rng.random(self.num_roots) < rate)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """How far rounding moves a clipped sum in float64: a public share of the clipping norm.
 
-Proof (docs/accounting.md, theorem 14). Every entry of the sum is a sum of products a_t g_t of all rows of the
+Proof (docs/accounting.md, theorem 16). Every entry of the sum is a sum of products a_t g_t of all rows of the
 batch's roots, in some order, with at most `ROWS_OF_A_PRODUCT` rows in one matrix product and one
 addition for each product; so it is wrong by at most gamma_m sum_t |a_t||g_t|, gamma_m = m u / (1 - m u), m
 the number of operations behind an entry and u = 2^-53. The norm of all entries' errors is at most gamma_m

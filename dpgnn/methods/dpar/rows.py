@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.core.rounded_noise import LAPLACE, add_rounded
 from dpgnn.methods.base import Prepared, SamplerSpec
 from dpgnn.methods.dpar.clipped_rows import MEASURES, capped, dense_row, shortened
 from dpgnn.methods.dpar.options import PRIVATE_ROWS, DPARConfig, resolved
@@ -152,8 +153,9 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
         planned = context.ledger.enter("perturb")
         rng = context.streams.numpy("noise", stage="perturb")
         chosen, values = select_gaussian(
-            exact, config.max_vector_norm, planned.noise_stddev, k, rng=rng
-        )
+            exact, config.max_vector_norm, planned.noise_stddev, k, rng=rng,
+            rounded=context.streams.is_secret("noise"),
+        )  # fmt: skip
         return _matrix(chosen, values, num_members)
     planned = context.ledger.enter("select")
     rng = context.streams.numpy("gumbel", stage="select")
@@ -164,8 +166,11 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
         rng = context.streams.numpy("laplace", stage="weigh")
         chosen_entries = exact[np.repeat(np.arange(num_vectors), k), chosen.ravel()]
         clipped = capped(chosen_entries, config.max_entry)
-        noise = rng.laplace(0.0, planned.details["scale"], chosen.shape)
-        values = np.asarray(clipped).reshape(chosen.shape) + noise
+        scale, clipped = planned.details["scale"], np.asarray(clipped).reshape(chosen.shape)
+        if context.streams.is_secret("laplace"):
+            values = add_rounded(clipped, scale, rng=rng, law=LAPLACE)
+        else:
+            values = clipped + rng.laplace(0.0, scale, chosen.shape)
     return _matrix(chosen, values, num_members)
 
 
@@ -191,12 +196,22 @@ def select_gumbel(
 
 
 def select_gaussian(
-    exact: sp.csr_array, max_norm: float, noise_stddev: float, k: int, *, rng: np.random.Generator
+    exact: sp.csr_array,
+    max_norm: float,
+    noise_stddev: float,
+    k: int,
+    *,
+    rng: np.random.Generator,
+    rounded: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows scaled to norm <= max_norm, noised in every entry; their k largest entries.
 
     Guarantee: one draw per row is a Gaussian release. Both rows are nonnegative with norm <= max_norm,
     so they differ by at most sqrt(2) max_norm.
+
+    Args:
+        rounded: noise is added on a public grid, for releases; it is larger by 2^-30, more than rounding
+            lengthens a row.
 
     Returns:
         positions int64 and values float64, both of shape (num_rows, k).
@@ -207,7 +222,10 @@ def select_gaussian(
     values = np.empty(chosen.shape)
     for row in range(exact.shape[0]):
         scores = shortened(dense_row(exact, row), max_norm)
-        scores += rng.normal(0.0, noise_stddev, len(scores))
+        if rounded:
+            scores = add_rounded(scores, noise_stddev * (1 + 2.0**-30), rng=rng)
+        else:
+            scores += rng.normal(0.0, noise_stddev, len(scores))
         chosen[row] = _largest(scores, k)
         values[row] = scores[chosen[row]]
     return chosen, values
