@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BOARD, SECOND = "board", "second-board"
 # the root of a budget's equation is found to fewer digits than this
 ROUNDING = 1e-9
+# of the fitted limit: `python -m benchmarks.votes_drawn --fit`
+FACTOR, POWER = 1.47, -0.25
 ASSUMED_PUBLIC = (
     "node ids", "membership of the split", "number of classes", "declared mean degree", "all options",
 )  # fmt: skip
@@ -37,23 +39,44 @@ def sensitivity(relation: str, num_classes: int) -> float:
     return math.sqrt(2 * num_classes / (num_classes - 1)) if num_classes > 1 else 0.0
 
 
-def signal(config: VotesConfig, facts: Facts, mu: float) -> float:
+def signal_of(
+    fraction: float, degree: float, classes: int, agreement: float, board_mu: float
+) -> float:
     """Expected signal of what a node reads with its list, in units of the board's noise.
 
     A row sums about f d votes of size 1/sqrt(d) of which the class stands out by h = (C a - 1)/(C - 1), and a
-    node adds d such rows, again by h, over sqrt(d): f d h^2. The noise is 1/(mu sqrt(share)). f is the
-    fraction of training nodes, d the declared mean degree, a the assumed agreement: public facts all.
+    node adds d such rows, again by h, over sqrt(d): f d h^2. The noise is 1/board_mu. f is the fraction of
+    training nodes, d the declared mean degree, a the assumed agreement: public facts all.
     """
-    classes, fraction = facts.num_classes, facts.num_train / facts.num_nodes
-    stands_out = max(0.0, (classes * config.agreement - 1) / max(classes - 1, 1))
-    return fraction * config.mean_degree * stands_out**2 * mu * math.sqrt(config.share)
+    stands_out = max(0.0, (classes * agreement - 1) / max(classes - 1, 1))
+    return fraction * degree * stands_out**2 * board_mu
+
+
+def noise_limited(num_train: float, classes: int, mu: float) -> float:
+    """n_train mu / C: where it is small, training is limited by its noise and has no budget to give away."""
+    return num_train * mu / classes
 
 
 def falls_back(entry: Entry, facts: Facts, budget: Budget) -> bool:
-    """Whether the board would carry too little, so that the run is DP-MLP."""
+    """Whether the board would carry too little, so that the run is DP-MLP.
+
+    The fitted limit comes on top of `least_signal`. It counts d - 1 mentions a row: where lists are mutual,
+    one of them is the reader's own. It was fitted to drawn graphs (benchmarks/votes_drawn.py).
+    """
     config: VotesConfig = entry.options
-    mu = gdp.mu(budget.epsilon, budget.delta) / sensitivity(str(entry.relation), facts.num_classes)
-    return signal(config, facts, mu) < config.least_signal
+    classes, fraction = facts.num_classes, facts.num_train / facts.num_nodes
+    mu = gdp.mu(budget.epsilon, budget.delta) / sensitivity(str(entry.relation), classes)
+
+    def signal(degree: float) -> float:
+        board_mu = mu * math.sqrt(config.share)
+        return signal_of(fraction, degree, classes, config.agreement, board_mu)
+
+    if signal(config.mean_degree) < config.least_signal:
+        return True
+    if config.limit == "fixed":
+        return False
+    limit = FACTOR * noise_limited(facts.num_train, classes, mu) ** POWER
+    return signal(max(0.0, config.mean_degree - 1)) < limit
 
 
 def as_dp_mlp(entry: Entry) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpgnn.accountants.events import compose_all
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.votes import plan as votes_plan
 from dpgnn.methods.votes.board import shares_of
 from dpgnn.methods.votes.plan import sensitivity
 
@@ -112,6 +114,29 @@ def test_a_board_that_carries_too_little_is_left_out() -> None:
     budget = Budget(epsilon=4.0, delta=1e-5)
     assert len(plan_of(entry_of(), budget).mechanisms) == 2
     assert len(plan_of(entry_of(), budget, few).mechanisms) == 1
+
+
+def test_the_fitted_limit_is_that_of_the_drawn_graphs() -> None:
+    from benchmarks.votes_drawn import DATA, fit
+
+    found = fit(json.loads(DATA.read_text()))
+    assert found == pytest.approx((votes_plan.FACTOR, votes_plan.POWER), abs=0.005)
+
+
+def test_the_fitted_limit_asks_more_of_the_board_where_training_is_limited_by_its_noise() -> None:
+    """Digits at epsilon 1: 1,078 training nodes of ten classes; ten times as many have a board."""
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    few = Facts(num_nodes=1797, num_train=1078, num_features=64, num_classes=10, task="multiclass")
+    many = dataclasses.replace(few, num_nodes=17970, num_train=10780)
+    options = {"mean_degree": 12.0, "mlp": {"training": {"expected_batch_size": 1024}}}
+    for limit, facts, boards in (
+        ("fixed", few, True), ("fitted", few, False), ("fitted", many, True),
+    ):  # fmt: skip
+        plan = plan_of(entry_of(limit=limit, **options), budget, facts)
+        assert plan.details["board"] is boards
+    # the fixed limit stays
+    plan = plan_of(entry_of(limit="fitted", **options, least_signal=0.8), budget, many)
+    assert plan.details["board"] is False
 
 
 @pytest.mark.parametrize("unit", ["node", "node-bounded"])
