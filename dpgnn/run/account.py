@@ -18,7 +18,7 @@ from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, require
-from dpgnn.methods.base import Entry, Facts, Mode
+from dpgnn.methods.base import Entry, Facts, Mode, Support
 from dpgnn.run.plan import stated_claims
 
 # names of the mechanism whose noise and steps an answer shows, by precedence; any other's stand in the plan
@@ -148,12 +148,7 @@ def entry_of(question: Question) -> Entry:
     Raises:
         ValueError: an option, or the mode, unit and relation; as for an entry of a study.
     """
-    method = methods.get(question.method)
-    require(
-        bool(method.supports), f"method {method.name}", "be private",
-        "one without noise, which spends nothing",
-    )  # fmt: skip
-    first = method.supports[0]
+    method, first = methods.get(question.method), _first_support(question.method)
     stated = {
         **(method.asked.published if question.mode == "published" else {}),
         **question.options,
@@ -227,9 +222,18 @@ def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
 
 def _counted_by(question: Question) -> str:
     """The option that holds the number of steps; "" where it is no choice."""
-    method = methods.get(question.method)
-    unit = question.privacy_unit or method.supports[0].privacy_unit
-    return "" if unit in method.asked.fixed_steps else method.asked.steps
+    asked = methods.get(question.method).asked
+    unit = question.privacy_unit or _first_support(question.method).privacy_unit
+    return "" if unit in asked.fixed_steps else asked.steps
+
+
+def _first_support(name: str) -> Support:
+    """The pair of unit and relation that is asked about where none is given."""
+    supports = methods.get(name).supports
+    require(
+        bool(supports), f"method {name}", "be private", "one without noise, which spends nothing"
+    )
+    return supports[0]
 
 
 def _check(question: Question) -> None:
