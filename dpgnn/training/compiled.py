@@ -48,6 +48,10 @@ class CompiledEngine:
         x: dense tensor, or scipy CSR with sorted indices where a Linear reads it first.
         trees: the roots' trees.
         dtype: float32 or float64, of parameters, features and sums.
+
+    Attributes:
+        by_rows: a root's rows do not depend on other roots to the last bit: matrix products are made row by
+            row; for releases. (All other steps treat rows or roots one at a time.)
     """
 
     def __init__(self, network: Network, x: Any, trees: Trees, dtype: torch.dtype) -> None:
@@ -64,6 +68,7 @@ class CompiledEngine:
         first = min(i for i, op in enumerate(network.operations, 1) if isinstance(op, Linear))
         self._trained_from = first  # values before it need no gradient
         self._grams = self._input_grams()
+        self.by_rows = False
         self._bias_sums = {op.name: np.zeros(op.num_out) for op in network.linears}
 
     def add_clipped_sum(
@@ -117,7 +122,7 @@ class CompiledEngine:
                     out = self._buffer("value", index, rows, op.num_out)
                     value = self._linear(parameters, op, values[op.source], node, out)
                 case Activate():
-                    value = _activate(self.network.config.activation, values[op.source])
+                    value = self._activate(values[op.source])
                 case Aggregate():
                     source = values[op.source]
                     value = self._buffer("value", index, rows, source.shape[1])
@@ -134,6 +139,14 @@ class CompiledEngine:
             values.append(value)
         return values
 
+    def _activate(self, h: Tensor) -> Tensor:
+        """The activation, in place."""
+        name = self.network.config.activation
+        if self.by_rows and (name == "selu" or (name == "tanh" and h.dtype == torch.float64)):
+            kernels.apply_by_rows(*self._activation, h.numpy())
+            return h
+        return _activate(name, h)
+
     def _linear(
         self, parameters: Mapping[str, Tensor], op: Linear, a: Any, node: np.ndarray, out: Tensor
     ) -> Tensor:
@@ -142,6 +155,10 @@ class CompiledEngine:
         if a is None:
             start = bias if bias is not None else torch.zeros(op.num_out, dtype=self.dtype)
             kernels.sparse_linear(node, *self.csr, weight.numpy(), start.numpy(), out.numpy())
+            return out
+        if self.by_rows:
+            out.copy_(bias) if bias is not None else out.zero_()
+            kernels.row_products(a.numpy(), weight.contiguous().numpy(), out.numpy())
             return out
         if bias is None:
             return torch.mm(a, weight, out=out)
@@ -166,7 +183,13 @@ class CompiledEngine:
                     if self._needs_gradient(op.source):
                         out, fresh = self._gradient(grads, op.source, values)
                         weight = parameters[f"{op.name}.weight"]
-                        torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
+                        if self.by_rows:
+                            out.zero_() if fresh else None
+                            kernels.row_products(
+                                g.numpy(), weight.T.contiguous().numpy(), out.numpy()
+                            )
+                        else:
+                            torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
                 case Activate():
                     kernels.activate_back(*self._activation, values[index].numpy(), g.numpy())
                     grads[op.source] = g
@@ -204,6 +227,9 @@ class CompiledEngine:
     def _loss_gradient(self, logits: Tensor, roots: np.ndarray) -> Tensor:
         y = self.y[torch.from_numpy(roots)]
         if self.network.config.task == "multilabel":
+            if self.by_rows:
+                kernels.apply_by_rows(3, *self._activation[1:], logits.numpy())
+                return logits.sub_(y).div_(y.shape[1])
             return torch.sigmoid(logits).sub_(y).div_(y.shape[1])
         g = torch.softmax(logits, dim=1)
         kernels.take_one(g.numpy(), y.numpy())

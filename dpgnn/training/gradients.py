@@ -153,6 +153,7 @@ class RootGradients:
     def sum_for_release(self) -> None:
         """Sum in float64 from now on, so that `rounding.rounding_share` bounds what rounding moves.
 
+        On the compiled path a root's term is also the same to the last bit whatever other roots are there.
         Terms stay of norm at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
 
         Raises:
@@ -165,6 +166,8 @@ class RootGradients:
         )
         self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
         self._spread_share = SPREAD_SHARE
+        if self.path == "compiled":
+            self._engine.by_rows = True
         self._sum_in(torch.float64)
 
     def _sum_in(self, dtype: torch.dtype) -> None:

@@ -107,3 +107,64 @@ def test_a_root_with_too_many_rows_is_refused(make_problem, monkeypatch):
     monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", 2)
     with pytest.raises(ValueError, match="rows of a root's tree must be <= 2 in a release"):
         gradients.sum_for_release()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "task"), [(4, "multiclass"), (7, "multiclass"), (5, "multilabel")]
+)
+@pytest.mark.parametrize("activation", ["relu", "tanh", "selu"])
+@pytest.mark.parametrize("hops", [0, 1, 2])
+def test_a_roots_rows_do_not_depend_on_other_roots_to_the_last_bit(
+    make_problem, outputs, task, activation, hops
+):
+    config = {"num_hops": hops, "activation": activation, "num_outputs": outputs, "task": task}
+    problem = make_problem(hops, num_roots=40, num_features=37, width=19, **config)
+    gradients = RootGradients(
+        problem.network, problem.x, problem.trees, clipping=global_clipping(0.3)
+    )
+    gradients.sum_for_release()
+    engine, parameters = gradients._engine, problem.network.views(problem.parameters.float())
+    rng, seen = np.random.default_rng(0), {}
+    for size in (1, 2, 3, 4, 5, 17, 40):
+        for _ in range(3):
+            roots = rng.permutation(40)[:size]
+            for root, rows in zip(roots, rows_of_roots(engine, parameters, roots)):
+                for first, second in zip(seen.setdefault(root, rows), rows, strict=True):
+                    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "selu"])
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_by_rows_are_the_sums_of_the_library_but_for_rounding(
+    make_problem, activation, task, dtype
+):
+    problem = make_problem(0, num_hops=1, activation=activation, task=task)
+    clipping, execution = global_clipping(0.3), Execution(dtype=dtype)
+    given = (problem.network, problem.x, problem.trees)
+    plain = RootGradients(*given, clipping=clipping, execution=execution)
+    release = RootGradients(*given, clipping=clipping, execution=execution)
+    release.sum_for_release()
+    parameters, roots = problem.parameters.to(execution.torch_dtype), np.arange(9)
+    expected, found = plain(parameters, roots).double(), release(parameters, roots)
+    # clipping takes a thousandth of the spread more
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)
+
+
+def rows_of_roots(engine, parameters, roots):
+    """For each root: its rows of all values and gradients, and its norms."""
+    from dpgnn.training.chunks import level_ptr, row_nodes
+
+    trees = engine.trees
+    ptr = level_ptr(trees, roots)
+    node = np.empty(ptr[0, -1], dtype=np.int64)
+    row_nodes(roots, ptr[0], trees.row_ptr, trees.node, node)
+    values = engine._forward(parameters, roots, ptr, node)
+    values[1:] = [value.clone() for value in values[1:]]
+    grads = {i: g.clone() for i, g in engine._backward(parameters, roots, ptr, values).items()}
+    norms = engine._norms(roots, ptr, node, values, grads)
+    levels = engine.network.levels
+    for i in range(len(roots)):
+        own = [value[ptr[levels[at], i] : ptr[levels[at], i + 1]].numpy().copy()
+               for at, value in [*enumerate(values[1:], 1), *grads.items()]]  # fmt: skip
+        yield [*own, *(norm[:, i].copy() for norm in norms)]
