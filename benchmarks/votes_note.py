@@ -1,6 +1,6 @@
-"""Tables of docs/findings/votes.md, made from committed records and attacks.
+"""Tables on votes, made from committed records and attacks: docs/findings/votes.md, docs/methods/votes.md.
 
-python -m benchmarks.votes_note             writes them into the page
+python -m benchmarks.votes_note             writes them into the pages
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dpgnn.report.tables.attacks import read_attacks
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "docs" / "reference" / "headtohead"
 PAGE = ROOT / "docs" / "findings" / "votes.md"
+METHOD_PAGE = ROOT / "docs" / "methods" / "votes.md"
 GRAPHS = {
     "digits": "digits", "cora": "Cora", "citeseer": "CiteSeer", "cora_ml": "Cora-ML", "photo": "Photo",
     "computers": "Computers", "cs": "CS", "physics": "Physics", "facebook-Rutgers89": "Rutgers89",
@@ -60,14 +61,23 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def measured() -> str:
     """DP-MLP and votes on the same splits; `=` where the plan has no board."""
-    entries = {"dp_mlp": "`dp_mlp`", "votes": "`votes`", "votes-2": "`votes-2`"}
-    files = (RECORDS / "runs.parquet", RECORDS / "votes.parquet")
-    found = cells(files, list(entries))
+    return _beside(("dp_mlp", "votes", "votes-2"), "votes.parquet", same_splits=("votes",))
+
+
+def edge() -> str:
+    """GAP and votes at edge level, on the splits that both have."""
+    pair = ("gap", "votes_edge")
+    return _beside(pair, "votes_edge.parquet", same_splits=pair)
+
+
+def _beside(entries: Sequence[str], archive: str, *, same_splits: Sequence[str]) -> str:
+    """A row for each graph and entry: means over the splits that all of `same_splits` have."""
+    found = cells((RECORDS / "runs.parquet", RECORDS / archive), entries)
     rows = []
     for dataset, title in GRAPHS.items():
-        repeats = sorted(found[dataset, "votes", "8"])
-        for entry, name in entries.items():
-            row = [f"{title} ({len(repeats)})", name]
+        repeats = sorted(set.intersection(*(set(found[dataset, e, "8"]) for e in same_splits)))
+        for entry in entries:
+            row = [f"{title} ({len(repeats)})", f"`{entry}`"]
             for epsilon in ("1", "2", "4", "8"):
                 of = found[dataset, entry, epsilon]
                 values = [of[repeat] for repeat in repeats if repeat in of]
@@ -140,10 +150,11 @@ def classes() -> str:
 TABLES = {"measured": measured, "ablation": ablation, "attacks": attacks, "classes": classes}
 
 
-def main(page: Path = PAGE) -> None:
-    """Write the tables into a page."""
+def main(page: Path = PAGE, method_page: Path = METHOD_PAGE) -> None:
+    """Write the tables into the pages."""
     for name, make in TABLES.items():
         fill(page, name, make())
+    fill(method_page, "edge", edge())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/findings/votes.md holds what its script makes of the committed records and attacks."""
+"""Pages on votes hold what their script makes of the committed records and attacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from benchmarks import votes_note
 
 
 def test_the_note_on_votes_is_made_from_records(tmp_path: Path) -> None:
-    page = tmp_path / "votes.md"
-    shutil.copy(votes_note.PAGE, page)
-    votes_note.main(page)
-    assert page.read_text() == votes_note.PAGE.read_text()
+    committed = (votes_note.PAGE, votes_note.METHOD_PAGE)
+    pages = [tmp_path / "note.md", tmp_path / "method.md"]
+    for source, page in zip(committed, pages):
+        shutil.copy(source, page)
+    votes_note.main(*pages)
+    assert [page.read_text() for page in pages] == [page.read_text() for page in committed]

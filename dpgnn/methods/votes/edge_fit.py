@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
-    from dpgnn.methods.releases import Draw
     from dpgnn.methods.votes.edge_options import EdgeConfig
 
 HEAD1, HEAD2 = "head1.", "head2."
@@ -61,24 +60,6 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
         state=state | {"logits": torch.from_numpy(logits.astype(np.float32))},
         history=tuple(history),
     )
-
-
-def answer_again(
-    config: EdgeConfig,
-    state: Mapping[str, Tensor],
-    graph: Graph,
-    split: Split,
-    noise: float,
-    draw: Draw,
-) -> np.ndarray:
-    """Logits of all nodes from both rounds run again with the fitted models, float64."""
-    scores = base_scores(config, state, graph, split)
-    boards = two_rounds(
-        adjacency_of(graph), votes_of(scores, graph, split), labelled(graph, split), noise, draw,
-        lambda first: messages_of(config, _part(state, HEAD1), scores, noise),
-    )  # fmt: skip
-    rows = second_rows(config, scores, boards, noise)
-    return apply_head(config, _part(state, HEAD2), rows, graph.num_classes)
 
 
 def votes_of(scores: np.ndarray, graph: Graph, split: Split) -> np.ndarray:
@@ -121,7 +102,3 @@ def second_rows(
     first, second = boards
     mean = ((first + second) / 2, noise / 2**0.5)
     return head_rows(config, scores, [mean, (second, noise)])
-
-
-def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -1,15 +1,16 @@
-"""Asking votes again: by their own record at node level, both rounds at edge level; and what attacks need."""
+"""Asking votes again: by the own record at node level, both rounds at edge level; and what attacks need."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.shared import aggregate_queries
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
     from dpgnn.methods.entry import Entry
@@ -20,24 +21,38 @@ def answer(run: FittedRun, query: Query) -> Tensor:
     """Logits of all nodes of the query's graph.
 
     Node level: from the released board and each node's own record. Edge level: both rounds run again on the
-    query's features, edges and noise.
+    query's features, edges and noise, with the fitted models.
     """
-    import numpy as np
+    from dpgnn import methods
+
+    if run.entry.privacy_unit == "edge":
+        return _both_rounds(run, query)
+    everyone, fitted = np.arange(query.graph.num_nodes), Fitted(state=dict(run.state))
+    return methods.get("votes").predict(run.entry, fitted, query.graph, everyone).logits
+
+
+def _both_rounds(run: FittedRun, query: Query) -> Tensor:
     import torch
 
-    from dpgnn import methods
-    from dpgnn.methods.votes.edge_fit import answer_again
+    from dpgnn.methods.shared.undirected import adjacency_of
+    from dpgnn.methods.votes import edge_fit
+    from dpgnn.methods.votes.edge_base import base_scores
+    from dpgnn.methods.votes.edge_head import apply_head
+    from dpgnn.methods.votes.edge_rounds import two_rounds
 
-    if run.entry.privacy_unit != "edge":
-        everyone, fitted = np.arange(query.graph.num_nodes), Fitted(state=dict(run.state))
-        return methods.get("votes").predict(run.entry, fitted, query.graph, everyone).logits
-
-    return torch.from_numpy(
-        answer_again(
-            run.entry.options.edge, run.state, query.graph, run.split,
-            *aggregate_queries.noise_of(run, query.streams),
-        )
-    )  # fmt: skip
+    config, graph, split = run.entry.options.edge, query.graph, run.split
+    noise, draw = aggregate_queries.noise_of(run, query.streams)
+    scores = base_scores(config, run.state, graph, split)
+    boards = two_rounds(
+        adjacency_of(graph),
+        edge_fit.votes_of(scores, graph, split),
+        edge_fit.labelled(graph, split),
+        noise,
+        draw,
+        lambda first: edge_fit.messages_of(config, run.part(edge_fit.HEAD1), scores, noise),
+    )
+    rows = edge_fit.second_rows(config, scores, boards, noise)
+    return torch.from_numpy(apply_head(config, run.part(edge_fit.HEAD2), rows, graph.num_classes))
 
 
 def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,11 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.audits import training_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, recipe_of
 from dpgnn.methods.base import Support
+from dpgnn.methods.votes import edge_rounds
 
 
-def request(relation: str) -> AuditRequest:
-    entry = entry_of("votes", "sound", Support(privacy_unit="node-record", relation=relation))
+def request(relation: str, unit: str = "node-record") -> AuditRequest:
+    entry = entry_of("votes", "sound", Support(privacy_unit=unit, relation=relation))
     budget = Budget(epsilon=1.0, delta=1e-4)
     return AuditRequest(entry=entry, budget=budget, num_runs=100, max_steps=2, root_seed=1)
 
@@ -28,6 +29,28 @@ def test_no_audit_of_votes_finds_more_than_is_claimed(relation: str) -> None:
         assert not finding.verdict.rejected
         assert all(check.passed for check in finding.checks)
     assert train.attained_share == pytest.approx(1.0, abs=0.25)
+
+
+def test_no_audit_finds_more_of_an_edge_than_is_claimed() -> None:
+    """The released sums and answers in two worlds, with an edge and without it."""
+    (rounds,) = audit(request("add-remove", "edge"))
+    assert rounds.mechanism == "aggregate"
+    assert rounds.verdict is not None
+    assert not rounds.verdict.rejected
+    assert all(check.passed for check in rounds.checks)
+
+
+def test_an_audit_finds_an_edge_that_counts_ten_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = edge_rounds.second_sums
+    monkeypatch.setattr(
+        edge_rounds,
+        "second_sums",
+        lambda adjacency, *rest, **how: real(10 * adjacency, *rest, **how),
+    )
+    # what an audit watches is kept for its request
+    (rounds,) = audit(dataclasses.replace(request("add-remove", "edge"), root_seed=2))
+    assert rounds.verdict is not None
+    assert rounds.verdict.rejected
 
 
 def test_the_canarys_neighbours_train_on_what_they_had() -> None:
