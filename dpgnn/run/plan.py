@@ -9,6 +9,7 @@ from dpgnn.accountants.events import (
     ContractiveIteration,
     FixedSizeRoots,
     GaussianRelease,
+    GumbelTopK,
     PoissonRoots,
     parts,
 )
@@ -18,9 +19,9 @@ from dpgnn.methods.base import Facts, Method
 from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification, check_run_delta
 
-# noise that a release adds as real numbers and rounds with the sum; Gumbel noise, Laplace noise on cells and
-# randomised response are drawn in floating point
-ROUNDED = (PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration)
+# what a release draws by the law of real numbers; Laplace noise on cells and randomised response are drawn
+# in floating point
+ROUNDED = (PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration, GumbelTopK)
 NUM_EDGES = "order of magnitude of the number of edges (delta)"
 
 

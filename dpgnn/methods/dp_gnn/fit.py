@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose, parts
+from dpgnn.core.exact_selection import largest_with_gumbel
 from dpgnn.methods.dp_gnn.options import (
     DPGNNConfig,
     clipped_parts,
@@ -140,7 +141,8 @@ def clipping_of(
         found = np.array(
             [
                 private_quantile(row, context.ledger.enter(threshold_name(name)),
-                                 rng=context.streams.numpy("gumbel", part=name))
+                                 rng=context.streams.numpy("gumbel", part=name),
+                                 exactly=context.streams.is_secret("gumbel"))
                 for name, row in zip(names, norms)
             ]
         )  # fmt: skip
@@ -170,7 +172,11 @@ def ranks_of_candidates(values: np.ndarray) -> np.ndarray:
 
 @release({threshold_name(""): _rank_moves}, is_read=False)
 def private_quantile(
-    values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator
+    values: np.ndarray,
+    mechanism: Mechanism,
+    *,
+    rng: np.random.Generator,
+    exactly: bool = False,
 ) -> float:
     """A candidate norm whose rank is near the wanted quantile.
 
@@ -179,7 +185,11 @@ def private_quantile(
     and the candidates are public.
     """
     scores = -np.abs(ranks_of_candidates(values) - mechanism.details["wanted_rank"])
-    noisy = scores + rng.gumbel(scale=mechanism.details["scale"], size=len(scores))
+    scale = mechanism.details["scale"]
+    if exactly:  # for releases: no rounding decides
+        (best,) = largest_with_gumbel(scores.astype(np.float64), scale, 1, rng=rng)
+        return float(CANDIDATES[best])
+    noisy = scores + rng.gumbel(scale=scale, size=len(scores))
     return float(CANDIDATES[int(np.argmax(noisy))])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.core.exact_selection import largest_with_gumbel
 from dpgnn.core.rounded_noise import LAPLACE, add_rounded
 from dpgnn.methods.base import Prepared, SamplerSpec
 from dpgnn.methods.dpar.clipped_rows import MEASURES, capped, dense_row, shortened
@@ -159,7 +160,10 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
         return _matrix(chosen, values, num_members)
     planned = context.ledger.enter("select")
     rng = context.streams.numpy("gumbel", stage="select")
-    chosen = select_gumbel(exact, config.max_entry, planned.details["scale"], k, rng=rng)
+    chosen = select_gumbel(
+        exact, config.max_entry, planned.details["scale"], k, rng=rng,
+        exactly=context.streams.is_secret("gumbel"),
+    )  # fmt: skip
     values = np.full(chosen.shape, 1.0 / k)
     if config.rows == "em1":
         planned = context.ledger.enter("weigh")
@@ -175,12 +179,21 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
 
 
 def select_gumbel(
-    exact: sp.csr_array, max_entry: float, scale: float, k: int, *, rng: np.random.Generator
+    exact: sp.csr_array,
+    max_entry: float,
+    scale: float,
+    k: int,
+    *,
+    rng: np.random.Generator,
+    exactly: bool = False,
 ) -> np.ndarray:
     """The k largest entries of each row after clipping to [0, max_entry] and Gumbel noise.
 
     Guarantee: one draw per row is `GumbelTopK(scale, max_entry, k)`: replacing a node moves each clipped
     entry by at most max_entry, and every node is a candidate in both graphs.
+
+    Args:
+        exactly: no rounding decides, see `core.exact_selection`; for releases.
 
     Returns:
         int64, shape (num_rows, k), largest first.
@@ -190,8 +203,11 @@ def select_gumbel(
     chosen = np.empty((exact.shape[0], k), dtype=np.int64)
     for row in range(exact.shape[0]):
         scores = capped(dense_row(exact, row), max_entry)
-        scores += rng.gumbel(0.0, scale, len(scores))
-        chosen[row] = _largest(scores, k)
+        if exactly:
+            chosen[row] = largest_with_gumbel(scores, scale, k, rng=rng)
+        else:
+            scores += rng.gumbel(0.0, scale, len(scores))
+            chosen[row] = _largest(scores, k)
     return chosen
 
 
