@@ -3,8 +3,8 @@
 python -m benchmarks.votes_board            2.45 M nodes, 123 M arcs, 47 classes, 8 % voters, two rounds
 python -m benchmarks.votes_board --small    an eighth of it
 
-Prints seconds of each part and the peak memory of the process. Training is not part of it. Arcs are drawn in
-chunks, so the graph itself is not in memory.
+Prints seconds of processor time of each part and the peak memory of the process. Training is not part of it.
+Arcs are drawn in chunks, so the graph itself is not in memory.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def measured(num_nodes: int, num_arcs: int) -> dict[str, float]:
     others = np.setdiff1d(np.arange(num_nodes), train)
 
     def timed(name: str, make: Callable[[], np.ndarray | None]) -> np.ndarray | None:
-        start = time.perf_counter()
+        start = time.process_time()
         made = make()
-        seconds[name] = time.perf_counter() - start
+        seconds[name] = time.process_time() - start
         return made
 
     def boards(nodes: np.ndarray, release: Callable[..., np.ndarray], noise: float) -> np.ndarray:

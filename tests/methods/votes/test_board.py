@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgnn.methods.votes.board import clipped, own_lists, pushed, read, vote_vectors
+from dpgnn.methods.votes import board as board_module
+from dpgnn.methods.votes.board import (
+    clipped,
+    noisy_board,
+    own_lists,
+    pushed,
+    read,
+    shortened,
+    vote_vectors,
+)
+from dpgnn.samplers.hashing import draw_key
 
 SIZE, CLASSES = 12, 3
 EMPTY, HUB, MENTIONED = 3, 0, 4
@@ -235,3 +245,41 @@ def test_what_is_read_is_clipped_by_a_public_constant() -> None:
     assert beta == pytest.approx(9.670206, abs=1e-5)
     found = clipped(np.array([[3.0, -3.0], [9.0, -9.0]]), beta)
     np.testing.assert_allclose(found[:, 0], [0.310231, 0.707107], atol=1e-6)
+
+
+def test_chunks_of_arcs_voters_and_rows_give_the_same_board(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arcs, y = directed(2), labels(2)
+    votes = vote_vectors(y[TRAIN], CLASSES)
+    whole, lists = pushed(arcs, SIZE, TRAIN, votes), lists_of(arcs)
+    monkeypatch.setattr(board_module, "AT_ONCE", 4)
+    monkeypatch.setattr(board_module, "ARCS_AT_ONCE", 7)
+    pieces = [arcs[:, :20], arcs[:, 20:]]
+    for given in (arcs, lambda: iter(pieces)):
+        np.testing.assert_allclose(pushed(given, SIZE, TRAIN, votes), whole, atol=1e-14)
+        found = own_lists(given, SIZE, np.arange(SIZE))
+        np.testing.assert_array_equal(found.toarray(), lists.toarray())
+    drawn: list[int] = []
+
+    def draw(step: int, shape: tuple[int, int]) -> np.ndarray:
+        drawn.append(step)
+        return np.full(shape, float(step))
+
+    released = noisy_board(whole, 2.0, draw)
+    assert drawn == [1, 2, 3], "no draw is used twice"
+    np.testing.assert_allclose(released[:4], whole[:4] + 2.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_limit_keeps_some_ids_of_each_list_by_itself(most: int) -> None:
+    arcs, key = directed(3), draw_key(np.random.default_rng(0))
+    everyone = np.arange(SIZE)
+    whole = shortened(own_lists(arcs, SIZE, everyone), everyone, most, key).toarray()
+    full = lists_of(arcs).toarray()
+    np.testing.assert_array_equal(whole.sum(axis=1), np.minimum(full.sum(axis=1), most))
+    assert (whole <= full).all()
+    for node in range(SIZE):
+        alone = own_lists(arcs, SIZE, np.array([node]))
+        kept = shortened(alone, np.array([node]), most, key).toarray()
+        np.testing.assert_array_equal(kept[0], whole[node])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, run
 from safetensors.numpy import load_file
 
@@ -14,7 +15,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Support, facts_of
+from dpgnn.methods.base import Context, Fitted, Support, facts_of
 
 RECORD = Support(privacy_unit="node-record", relation="add-remove")
 
@@ -59,3 +60,20 @@ def test_an_answer_reads_no_other_record() -> None:
         after = method.predict(entry, fitted, other, everyone).logits.numpy()
         moved = np.flatnonzero(np.abs(before - after).max(axis=1) > 1e-6)
         assert moved.tolist() == [node]
+
+
+def test_one_node_is_answered_from_its_record_and_the_model_file(tmp_path: Path) -> None:
+    """All other records are blank: features, labels and lists; the boards are float32."""
+    entry, method = entry_of("votes", "sound", RECORD), methods.get("votes")
+    run(tmp_path, entry)
+    state = load_file(tmp_path / "model.safetensors")
+    assert state["board"].dtype == state["second"].dtype == np.float32
+    fitted = Fitted(state={name: torch.from_numpy(value) for name, value in state.items()})
+    for node in (int(SPLIT.train_idx[0]), int(SPLIT.test_idx[0])):
+        x, y = np.zeros_like(GRAPH.x), np.zeros_like(GRAPH.y)
+        x[node], y[node] = GRAPH.x[node], GRAPH.y[node]
+        own = GRAPH.edge_index[:, GRAPH.edge_index[0] == node]
+        alone = dataclasses.replace(GRAPH, x=x, y=y, edge_index=own, directed=True)
+        asked = np.array([node])
+        answers = [method.predict(entry, fitted, g, asked).logits for g in (GRAPH, alone)]
+        assert torch.equal(*answers)
