@@ -11,9 +11,12 @@ from attack_models import SHORT, STAGES, fitted
 from helpers import two_community_graph
 
 from dpgnn import methods
+from dpgnn.accountants.plan import Budget
+from dpgnn.accountants.population import PublicPopulation
 from dpgnn.attacks.influence import path_of
 from dpgnn.attacks.queries import (
     ask,
+    fitted_run,
     has_noise,
     why_not_other_features,
     why_not_other_graph,
@@ -91,3 +94,14 @@ def test_other_features_stand_at_their_nodes_only(sparse: bool) -> None:
     expected[[3, 11]] = 1.0
     assert sp.issparse(changed.x) == sparse
     assert np.array_equal(changed.dense_x(), expected)
+
+
+def test_a_run_under_attack_has_the_plan_of_its_declared_population() -> None:
+    options = {"width": 4, "training": {"num_steps": 2, "expected_batch_size": 8}}
+    run = fitted("dp_mlp", mode="sound", unit="node", relation="add-remove", options=options)
+    declared = fitted_run(
+        run.entry, run.graph, run.split, run.prepared, Budget(epsilon=4.0, delta=1e-3), run.streams,
+        state={}, population=PublicPopulation(nodes=100, training=80),
+    )  # fmt: skip
+    for found, num_train in ((run, len(run.split.train_idx)), (declared, 80)):
+        assert found.plan.mechanism("train").details["sampling_probability"] == 8 / num_train
