@@ -121,9 +121,9 @@ def test_gaussian_page_rank_rows_have_the_planned_noise(monkeypatch: pytest.Monk
 
     seen, real = [], _dpar_rows.select_gaussian
 
-    def spy(exact: Any, norm: float, noise: float, k: int, *, rng: Any) -> Any:
+    def spy(exact: Any, norm: float, noise: float, k: int, **named: Any) -> Any:
         seen.append((norm, noise))
-        return real(exact, norm, noise, k, rng=rng)
+        return real(exact, norm, noise, k, **named)
 
     monkeypatch.setattr(_dpar_rows, "select_gaussian", spy)
     plan, _ = fitted("dpar", "node", "replace-one", DPAR | {"rows": "gm"})
