@@ -8,6 +8,7 @@ release of G is given to G' as well.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,8 @@ class Case:
         plan: made once, from public facts.
         root_seed: of all streams.
         kept: releases of world G, by place, given to G' too.
+        opposite_rows: aggregations start from unit rows of the auditor's choice, the canary's opposite to its
+            leaves'. A claim about hops holds for whatever unit rows they start from.
     """
 
     entry: Entry
@@ -71,6 +74,7 @@ class Case:
     plan: Plan
     root_seed: int
     kept: dict[str, Any] = field(default_factory=dict)
+    opposite_rows: bool = False
 
     def prepared(self, inside: np.ndarray | bool, seed: int = 0) -> tuple[Any, Any, Any]:
         """Graph, split and prepared sample of a world; the sampler's key is the same in both."""
@@ -128,8 +132,13 @@ class Case:
         """
 
         def catching(release: Release[..., Any]) -> Callable[..., Any]:
+            signature = inspect.signature(release.function)
+
             def stand_in(*arguments: Any, **named: Any) -> Any:
-                raise Caught(release.function(*arguments, **named))
+                called = signature.bind(*arguments, **named).arguments
+                if self.opposite_rows and "x0" in called:
+                    called["x0"] = self._opposite(world[0], called["x0"])
+                raise Caught(release.function(**called))
 
             return stand_in
 
@@ -139,6 +148,15 @@ class Case:
                 stack.enter_context(release.answered_by(catching(release)))
             value = self._caught(world, "a noisy release", seed, plan)
         return self._flat(value)
+
+    def _opposite(self, graph: Any, x0: np.ndarray) -> np.ndarray:
+        """Unit rows: the canary's along one axis with its features' sign, its leaves' against it."""
+        rows = np.zeros_like(x0)
+        rows[:, 1] = 1.0
+        for canary in self.recipe.canaries.tolist():
+            rows[canary : canary + self.recipe.star_size] = -np.eye(1, x0.shape[1])
+            rows[canary] = np.sign(graph.x[canary].sum()) * np.eye(1, x0.shape[1])
+        return rows
 
     def releases_read(self) -> list[Release[..., Any]]:
         """The method's releases whose value the rest of the run reads."""

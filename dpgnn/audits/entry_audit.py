@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -93,23 +93,39 @@ class AuditRequest:
 
 
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
-    """Audit every private mechanism of the entry's plan.
+    """Audit every private mechanism of the entry's plan; what is accused is audited again with new seeds.
+
+    Guarantee: a correct mechanism is called failed only if two independent audits accuse it.
 
     Raises:
         ValueError: the plan cannot be made.
     """
     one_thread()
-    case = case_of(request)
-    delta = case.plan.claims[0].delta
+    seed = seeds.child_seed(request.root_seed, "audit", part="again")
+    second = dataclasses.replace(request, root_seed=seed, label=f"{request.label} again")
     found = []
-    for mechanism in case.plan.mechanisms:
-        if mechanism.clipping_norm is not None:
-            found.append(guarded(mechanism.name, lambda m=mechanism: _training(request, m, delta)))  # type: ignore[misc]
-    releases = release_audit.release_mechanisms(case.plan)
+    for name, first in _audits(request):
+        finding = guarded(name, first)
+        if finding.accuses:
+            finding = dataclasses.replace(finding, again=guarded(name, dict(_audits(second))[name]))
+        found.append(finding)
+    return tuple(found)
+
+
+def _audits(request: AuditRequest) -> list[tuple[str, Callable[[], Finding]]]:
+    """Names of the plan's private mechanisms, releases together, and the audit of each."""
+    plan = case_of(request).plan
+    delta = plan.claims[0].delta
+    found: list[tuple[str, Callable[[], Finding]]] = [
+        (mechanism.name, partial(_training, request, mechanism, delta))
+        for mechanism in plan.mechanisms
+        if mechanism.clipping_norm is not None
+    ]
+    releases = release_audit.release_mechanisms(plan)
     if releases:
         names = "+".join(mechanism.name for mechanism in releases)
-        found.append(guarded(names, lambda: _release(request, releases, delta)))
-    return tuple(found)
+        found.append((names, partial(_release, request, releases, delta)))
+    return found
 
 
 def one_thread() -> None:
@@ -217,9 +233,12 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
     verdict = judge(_sums(scores), line_of(run), delta=delta, level=request.level / 2)
     steps_seen = (scores[0].ravel(), scores[1].ravel())
     step_verdict = judge(steps_seen, line_of(step), delta=delta, level=request.level / 2)
-    designs = (
-        Design(event=step, num_scores=scores[0].size // 2, level=request.level / 2),
-        Design(event=run, num_scores=len(scores[0]) // 2, level=request.level / 2),
+    share = min(1.0, aim.moved() / mechanism.sensitivity) if mechanism.sensitivity else None
+    designs = tuple(
+        Design(
+            event=event, num_scores=size // 2, level=request.level / 2, attained_share=share or 1.0
+        )
+        for event, size in ((step, scores[0].size), (run, len(scores[0])))
     )
     return Finding(
         mechanism=mechanism.name,
@@ -229,7 +248,7 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
         detectable=detectable(designs, mechanism.event, delta),
         checks=checks,
         num_steps=steps,
-        attained_share=aim.moved() / mechanism.sensitivity if mechanism.sensitivity else None,
+        attained_share=share,
         seconds=time.monotonic() - start,
     )
 
@@ -248,13 +267,20 @@ def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -
         )
     scores = _scores(request, RELEASE)
     verdict = judge(_sums(scores), line_of(whole), delta=delta, level=request.level)
-    design = Design(event=whole, num_scores=len(scores[0]) // 2, level=request.level)
+    share = release_audit.attained_share(*_sums(scores), curve(whole).mu)
+    design = Design(
+        event=whole,
+        num_scores=len(scores[0]) // 2,
+        level=request.level,
+        attained_share=share or 1.0,
+    )
     return Finding(
         mechanism=names,
         attack="two worlds, canary, the noisy release",
         verdict=verdict,
         detectable=detectable((design,), whole, delta),
         checks=() if shape is None else (shape,),
+        attained_share=share,
         seconds=time.monotonic() - start,
     )
 

@@ -25,12 +25,14 @@ class Finding:
             its own; None for releases.
         checks: exact tests of the loop.
         num_steps: steps of one run.
-        attained_share: part of the planned sensitivity that the canary reached; None for releases.
+        attained_share: part of the planned sensitivity that the canary reached; None where it is not known,
+            for releases whose noise is not Gaussian.
         seconds: wall time.
         detectable: the smallest violation the claim tests would have accused; None where not computed.
         one_run: bound from one run with many canaries, where that was asked for.
         claimed_of_steps: with `one_run`, the claim's epsilon for the steps that were run.
         reason: why the mechanism was not audited; empty where it was.
+        again: the same audit with new seeds, made where this one accuses; both must.
     """
 
     mechanism: str
@@ -45,18 +47,49 @@ class Finding:
     one_run: OneRun | None = None
     claimed_of_steps: float | None = None
     reason: str = ""
+    again: Finding | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """`failed` where a test accuses the mechanism, `not-run` where no test was made."""
-        tests = [verdict for verdict in (self.verdict, self.step_verdict) if verdict is not None]
-        if any(verdict.rejected for verdict in tests) or not all(c.passed for c in self.checks):
-            return "failed"
-        if self.one_run is not None:
-            assert self.claimed_of_steps is not None
-            true = self.one_run.epsilon_lower_bound <= self.claimed_of_steps
-            return "passed" if true else "failed"
-        return "passed" if tests else "not-run"
+        """`failed` where a test accuses the mechanism twice, `not-run` where no test was made."""
+        if self.accuses:
+            return "failed" if self.again is None else self.again.outcome
+        return "passed" if self._tests or self.one_run is not None else "not-run"
+
+    @property
+    def accuses(self) -> bool:
+        """Whether a test of this audit accuses the mechanism."""
+        if any(verdict.rejected for verdict in self._tests) or not all(
+            c.passed for c in self.checks
+        ):
+            return True
+        found = self.one_run
+        return (
+            found is not None
+            and found.p_value is not None
+            and found.p_value <= 1 - found.confidence
+        )
+
+    @property
+    def p_value(self) -> float | None:
+        """Probability of so strong an accusation of a correct mechanism, at most; None without a test.
+
+        Bonferroni over the kinds of test and the tests of a kind. An audit that was made again, because the
+        first accused, has the larger of the two.
+        """
+        kinds = [[v.p_value for v in self._tests], [c.p_value for c in self.checks]]
+        kinds.append(
+            [] if self.one_run is None or self.one_run.p_value is None else [self.one_run.p_value]
+        )
+        smallest = [len(values) * min(values) for values in kinds if values]
+        if not smallest:
+            return None
+        own = min(1.0, len(smallest) * min(smallest))
+        return own if self.again is None else max(own, self.again.p_value or 0.0)
+
+    @property
+    def _tests(self) -> list[Verdict]:
+        return [verdict for verdict in (self.verdict, self.step_verdict) if verdict is not None]
 
     @property
     def lower_bound(self) -> OneRun | Verdict | None:

@@ -11,6 +11,7 @@ from dpgnn.accountants.events import compose, parts
 from dpgnn.audits import release_audit, training_audit
 from dpgnn.audits.entry_audit import case_of, guarded, one_thread
 from dpgnn.audits.findings import Finding
+from dpgnn.audits.statistics import ClaimLine
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding, ...]:
     """Bound the epsilon of every clipped sum from one run with many canaries.
 
-    Guarantee: `one_run.guess` for each mechanism; a bound above the claim of the steps that were run accuses
-    a true claim with probability <= request.level.
+    Guarantee: `one_run.guess` for each mechanism. A claim of the steps that were run is accused by its
+    p-value (f-DP, the whole curve), a true one with probability <= request.level; the bound is reported.
 
     Args:
         request: what is audited; `max_steps` steps are run, `num_runs` is not read.
@@ -53,17 +54,19 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
 def _one(request: AuditRequest, case: Case, mechanism: Mechanism, num_canaries: int) -> Finding:
     start, delta = time.monotonic(), case.plan.claims[0].delta
     steps = min(mechanism.num_steps, request.max_steps)
+    (event, _), *_ = parts(mechanism.event)
+    claimed = curve(compose(event, steps))
     result = training_audit.one_run(
         case, mechanism, num_canaries=num_canaries, num_steps=steps, delta=delta, level=request.level,
         seed=seeds.child_seed(request.root_seed, "audit", part="one-run", mechanism=mechanism.name),
+        line=ClaimLine.of(claimed),
     )  # fmt: skip
-    (event, _), *_ = parts(mechanism.event)
     return Finding(
         mechanism=mechanism.name,
         attack=f"one run, {num_canaries} canaries",
         verdict=None,
         one_run=result,
-        claimed_of_steps=curve(compose(event, steps)).epsilon(delta),
+        claimed_of_steps=claimed.epsilon(delta),
         num_steps=steps,
         seconds=time.monotonic() - start,
     )

@@ -30,11 +30,13 @@ class Design:
         event: what one score is of.
         num_scores: scores of each world in the half that is tested.
         level: of the test.
+        attained_share: part of the sensitivity that the canary reached.
     """
 
     event: Event[Any]
     num_scores: int
     level: float
+    attained_share: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +75,8 @@ def _odds(probability: float) -> float:
 def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> Detectable:
     """What the best of some claim tests would accuse.
 
-    The attained curve of the weakened event is taken for the worlds: a canary that reaches less than the
-    declared sensitivity sees less.
+    The worlds are taken to differ as the weakened event says, at the share of the sensitivity that the canary
+    reached: noise that many times too small is that share of the factor for it.
 
     Args:
         designs: the tests that were made.
@@ -86,7 +88,8 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
     def seen(position: int) -> bool:
         factor = FACTORS[position]
         return any(
-            _power(ClaimLine.of(curve(weakened(d.event, factor))), line, d) >= POWER
+            _power(ClaimLine.of(curve(weakened(d.event, factor * d.attained_share))), line, d)
+            >= POWER
             for d, line in zip(designs, lines)
         )
 

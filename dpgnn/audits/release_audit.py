@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from dpgnn.accountants.plan import Plan
+from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case
 from dpgnn.audits.mechanics import Check
 
-NUM_PILOTS = 40
+# of each world; a direction that is found on the first half is compared with others on the second
+NUM_PILOTS = 120
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,19 +43,46 @@ class ReleaseAim:
 
 
 def aim_at_release(case: Case, seed: int) -> ReleaseAim:
-    """Choose the direction that separates pilot runs of the two worlds best."""
+    """Choose the records and the direction that separate pilot runs of the two worlds best."""
+    variants = [
+        dataclasses.replace(case, recipe=dataclasses.replace(case.recipe, design=design), kept={})
+        for design in DESIGNS
+    ]
+    variants.append(dataclasses.replace(case, kept={}, opposite_rows=True))
+    return max((_aimed(variant, seed) for variant in variants), key=lambda found: found[0])[1]
+
+
+def attained_share(first: np.ndarray, second: np.ndarray, mu: float | None) -> float | None:
+    """Part of the planned sensitivity that the scores of two worlds show, at most 1; an estimate.
+
+    Args:
+        first, second: scores of independent runs, on a direction that was chosen before.
+        mu: of the planned release, if it is exactly Gaussian; None gives None.
+    """
+    if not mu:
+        return None
+    deviation = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    return float(min(1.0, abs(first.mean() - second.mean()) / (deviation * mu)))
+
+
+def _aimed(case: Case, seed: int) -> tuple[float, ReleaseAim]:
+    """(separation of the pilot runs, the aim) for one design of the audit graph."""
     worlds = (case.prepared(True), case.prepared(False))
     pilots = [
         np.stack([case.release(world, seed + 2 * i + side) for i in range(NUM_PILOTS)])
         for side, world in enumerate(worlds)
     ]
-    candidates = [_welch(pilots[0], pilots[1])]
+    half = NUM_PILOTS // 2
+    candidates = [_welch(pilots[0][:half], pilots[1][:half])]
     quiet = _without_noise(case.plan)
     if quiet is not None:
         difference = case.release(worlds[0], seed, quiet) - case.release(worlds[1], seed, quiet)
         candidates += _pieces(difference)
-    best = max(candidates, key=lambda direction: _separation(pilots[0], pilots[1], direction))
-    return ReleaseAim(case=case, worlds=worlds, direction=best)
+    separated, best = max(
+        ((_separation(pilots[0][half:], pilots[1][half:], one), one) for one in candidates),
+        key=lambda found: found[0],
+    )
+    return separated, ReleaseAim(case=case, worlds=worlds, direction=best)
 
 
 def shapes(case: Case, seed: int) -> Check | None:

@@ -7,7 +7,7 @@ same with the worlds exchanged. The claim-curve test looks for a test that break
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,19 +46,35 @@ class ClaimLine:
     Attributes:
         deltas: float64, delta(e) at each e of the grid; a grid can only put the line too high, which makes
             the test miss and never accuse.
+        factors: float64, exp(e) of the grid.
     """
 
     deltas: np.ndarray
+    factors: np.ndarray = field(default_factory=lambda: _FACTORS)
 
     @classmethod
     def of(cls, curve: PrivacyCurve) -> ClaimLine:
         """The line of a composed curve."""
         return cls(deltas=np.array([curve.delta(float(epsilon)) for epsilon in _EPSILONS]))
 
+    @classmethod
+    def of_pair(cls, epsilon: float, delta: float) -> ClaimLine:
+        """The line of an (epsilon, delta) guarantee that says no more.
+
+        At false-alarm rate a, a test may have the true-positive rate exp(epsilon) a + delta and, because
+        refusing is a test too, 1 - exp(-epsilon) (1 - delta - a).
+        """
+        factors = np.exp([epsilon, -epsilon])
+        return cls(factors=factors, deltas=np.array([delta, 1 - factors[1] * (1 - delta)]))
+
     def highest_rate(self, false_alarms: float) -> float:
         """min over e of exp(e) * false_alarms + delta(e), at most 1."""
         probability("false_alarms", false_alarms)
-        return float(min(1.0, np.min(_FACTORS * false_alarms + self.deltas)))
+        return float(min(1.0, np.min(self.factors * false_alarms + self.deltas)))
+
+    def least_false_alarms(self, rate: float) -> float:
+        """The smallest false-alarm rate at which the line admits a true-positive rate; the inverse line."""
+        return float(max(0.0, np.max((rate - self.deltas) / self.factors)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +102,7 @@ class Verdict:
 
     Attributes:
         rejected: the claim is false, up to an error of `level`.
+        p_value: the smallest level at which the same test on the same runs would reject.
         level: probability that a true claim is rejected, at most.
         true_positive_rate_low, false_positive_rate_high: limits that hold together with probability
             1 - level, of the test chosen on the other half.
@@ -97,6 +114,7 @@ class Verdict:
     """
 
     rejected: bool
+    p_value: float
     level: float
     true_positive_rate_low: float
     false_positive_rate_high: float
@@ -149,6 +167,7 @@ def judge(
     at = _limits(for_bound, fresh, level)
     return Verdict(
         rejected=low > allowed,
+        p_value=_smallest_level(for_claim, fresh, line),
         level=level,
         true_positive_rate_low=low,
         false_positive_rate_high=high,
@@ -183,6 +202,22 @@ def _limits(cut: Cut, scores: tuple[np.ndarray, np.ndarray], level: float) -> tu
     low, _ = rate_bounds(cut.accepted(right), len(right), level / 2)
     _, high = rate_bounds(cut.accepted(wrong), len(wrong), level / 2)
     return low, high
+
+
+def _smallest_level(cut: Cut, scores: tuple[np.ndarray, np.ndarray], line: ClaimLine) -> float:
+    """The smallest level at which a test rejects: limits widen as the level falls, so there is one border."""
+
+    def rejects(level: float) -> bool:
+        low, high = _limits(cut, scores, level)
+        return low > line.highest_rate(high)
+
+    low, high = -300.0, 0.0  # of log10
+    if not rejects(1 - 1e-9):
+        return 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rejects(10**middle) else (middle, high)
+    return float(10**high)
 
 
 def _direct(low: float, high: float, delta: float) -> float:

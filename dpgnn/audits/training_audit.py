@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.accountants.plan import Mechanism
+    from dpgnn.audits.statistics import ClaimLine
 
 # factors on the initial weights, and shifts of the output bias that make every prediction wrong
 SCALES = (1.0, 5.0, 25.0)
@@ -264,6 +265,7 @@ def one_run(
     seed: int,
     delta: float,
     level: float,
+    line: ClaimLine | None = None,
 ) -> OneRun:
     """Lower bound on the epsilon of `num_steps` steps from one run of the loop with many canaries.
 
@@ -296,7 +298,7 @@ def one_run(
     ridge = 1e-3 * float((matrix**2).sum()) / num_canaries * np.eye(num_canaries)
     target = matrix @ (np.mean(sums, axis=0) - middle)
     fitted = np.linalg.solve(matrix @ matrix.T + ridge, target)
-    return guess(fitted, coins, delta=delta, level=level)
+    return guess(fitted, coins, delta=delta, level=level, line=line)
 
 
 def noise_free_sum(world: Training, initial: Tensor) -> np.ndarray:

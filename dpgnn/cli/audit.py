@@ -208,6 +208,8 @@ def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
         "num_trials": None if bound is None else bound.num_trials,
         "note": _note(finding),
         "outcome": finding.outcome,
+        "p_value": finding.p_value,
+        "accused_once": finding.accuses and finding.outcome != "failed",
         "reason": finding.reason,
         "privacy_unit": claim.privacy_unit,
         "relation": claim.relation,
@@ -253,8 +255,10 @@ def _note(finding: Finding) -> str:
         words.append("the claim of one step is rejected")
     if finding.one_run is not None and finding.outcome == "failed":
         words.append(
-            f"above the {finding.claimed_of_steps:.4g} claimed for the steps that were run"
+            f"more right guesses than the epsilon {finding.claimed_of_steps:.4g} claimed for the steps admits"
         )
     if failed:
         words.append(f"exact tests failed: {', '.join(failed)}")
+    if finding.accuses and finding.outcome != "failed":
+        words.append("not so with new seeds")
     return "; ".join(words) or "no fault found"

@@ -1,14 +1,19 @@
 """Audits of whole entries: what passes, what is resumed, what one run with many canaries shows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dpgnn import methods
-from dpgnn.accountants.events import parts
+from dpgnn.accountants.composition import curve
+from dpgnn.accountants.events import compose_all, parts
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits import entry_audit, training_audit
+from dpgnn.audits import entry_audit, release_audit, training_audit
 from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
 from dpgnn.audits.one_run_audit import audit_in_one_run
+from dpgnn.audits.power import Design, detectable
+from dpgnn.audits.statistics import judge
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 
@@ -151,3 +156,67 @@ def test_one_run_audits_stand_in_the_same_table():
 def test_too_few_runs_and_entries_without_privacy_are_refused():
     with pytest.raises(ValueError, match="num_runs must be >= 8"):
         request(num_runs=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "unit", "relation", "share"),
+    [
+        ("gap", "node-bounded", "null-one", 0.9),
+        ("dpdgc", "edge", "add-remove", 0.9),
+        ("dpdgc", "node-record", "null-one", 0.9),
+        ("votes", "node-record", "add-remove", 0.7),
+    ],
+)
+def test_the_canary_of_a_release_reaches_most_of_the_sensitivity(method, unit, relation, share):
+    case = case_of(request(method, unit, relation, facts=FACTS))
+    whole = compose_all(*(m.event for m in release_audit.release_mechanisms(case.plan)))
+    aim = release_audit.aim_at_release(case, 1)
+    inside, outside = (
+        np.array([aim.score(10_000 + i + 5_000 * side, inside=not side) for i in range(400)])
+        for side in (0, 1)
+    )
+    assert release_audit.attained_share(inside, outside, curve(whole).mu) >= share
+
+
+def test_one_hop_of_caribou_is_seen_whole_by_a_pair_of_opposite_rows():
+    chosen = methods.get("caribou")
+    options = {**chosen.example, "num_hops": 1}
+    wanted = request(
+        "caribou", "edge", "add-remove", options, budget=Budget(epsilon=16.0, delta=1e-4)
+    )
+    case = case_of(wanted)
+    (mechanism,) = release_audit.release_mechanisms(case.plan)
+    aim = release_audit.aim_at_release(case, 1)
+    inside, outside = (
+        np.array([aim.score(10_000 + i + 5_000 * side, inside=not side) for i in range(400)])
+        for side in (0, 1)
+    )
+    assert release_audit.attained_share(inside, outside, curve(mechanism.event).mu) >= 0.7
+
+
+def test_less_is_detected_where_the_canary_reaches_less():
+    event = case_of(request("gap", "edge", facts=FACTS)).plan.mechanisms[0].event
+    whole, third = (
+        detectable(
+            (Design(event=event, num_scores=200, level=0.001, attained_share=s),), event, 1e-4
+        )
+        for s in (1.0, 0.34)
+    )
+    assert third.noise_factor == pytest.approx(3 * whole.noise_factor, rel=0.35)
+
+
+def test_what_is_accused_is_audited_again_with_new_seeds_and_both_must_accuse(monkeypatch):
+    seeds_used = []
+    verdicts = iter((True, False))
+
+    def judged(scores, *arguments, **named):
+        seeds_used.append(scores[0].tobytes())
+        found = judge(scores, *arguments, **named)
+        accused = next(verdicts)
+        return replace(found, rejected=accused, p_value=1e-9 if accused else 0.4)
+
+    monkeypatch.setattr(entry_audit, "judge", judged)
+    (finding,) = audit(request("gap", "edge", facts=FACTS))
+    assert len(set(seeds_used)) == 2
+    assert (finding.accuses, finding.outcome) == (True, "passed")
+    assert finding.p_value == pytest.approx(0.8)

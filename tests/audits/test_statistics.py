@@ -117,3 +117,19 @@ def test_no_run_and_no_bound_without_enough_runs():
     verdict = judge((np.zeros(8), np.zeros(8)), gaussian_line(1.0), delta=DELTA, level=0.01)
     assert verdict.epsilon_lower_bound == 0.0
     assert math.isfinite(verdict.allowed_rate)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.05, 1e-3, 1e-8])
+def test_a_claim_is_rejected_exactly_where_its_p_value_is_below_the_level(level):
+    rng = np.random.default_rng(3)
+    scores = rng.standard_normal(400) + 1.5, rng.standard_normal(400)
+    found = judge(scores, gaussian_line(0.5), delta=1e-5, level=level)
+    assert found.rejected == (found.p_value <= level)
+
+
+def test_p_values_of_a_true_claim_are_small_no_more_often_than_stated():
+    rng, line, small = np.random.default_rng(4), gaussian_line(1.0), 0
+    for _ in range(100):
+        scores = rng.standard_normal(60) + 1.0, rng.standard_normal(60)
+        small += judge(scores, line, delta=1e-5, level=0.05).p_value <= 0.3
+    assert small <= binom.ppf(0.999, 100, 0.3)

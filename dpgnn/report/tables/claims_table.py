@@ -11,6 +11,7 @@ from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.table import Column, Row, Table, epsilon_text
 from dpgnn.report.tables.tables import ENTRY, PLACE
 
@@ -134,7 +135,8 @@ def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
 
 def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
     """Every audit and attack of a study, one row each; cells know the titles of entries."""
-    rows, titles = [], {cell.entry: cell.label for cell in cells}
+    titles = {cell.entry: cell.label for cell in cells}
+    rows: list[dict[str, Any]] = []
     for audit in audits:
         row = {name: audit["key"][name] for name in AUDIT_KEY}
         label = titles.get(str(row["entry"]), row["entry"])
@@ -151,7 +153,9 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
         if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
             row["outcome"], row["note"] = STALE, "the entry was changed since; audit it again"
         row["detectable_epsilon"] = audit.get("detectable_epsilon")
+        row["attained"] = audit.get("attained_share_of_sensitivity")
         rows.append(row)
+    family = _corrected(rows, audits)
     return Table(
         name="audits",
         title="Audits and attacks",
@@ -159,7 +163,8 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             "What an attack on the run itself shows: with the stated confidence, no smaller ε is true of it. "
             "A lower bound far below the claim does not prove the claim; one above it disproves it. "
             "Outcome: failed is an accusation; not-run says that no test could be made. Detects: the "
-            "smallest true ε that the claim tests would have accused with probability 0.8."
+            "smallest true ε that the claim tests would have accused with probability 0.8, at the share of "
+            f"the sensitivity that the canary reached (Reached).{family}"
         ),
         columns=(
             *PLACE, *ENTRY,
@@ -169,6 +174,8 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             Column(key="outcome", header="Outcome", optional=True),
             Column(key="epsilon_lower_bound", header="ε ≥", kind="epsilon"),
             Column(key="detectable_epsilon", header="Detects ε ≥", kind="epsilon", optional=True),
+            Column(key="attained", header="Reached", kind="percent", optional=True),
+            Column(key="p", header="p (Holm)", kind="p", optional=True),
             Column(key="confidence", header="Confidence", kind="number", optional=True),
             Column(key="num_trials", header="Trials", kind="integer", optional=True),
             Column(key="note", header="Note", optional=True),
@@ -176,6 +183,31 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
         rows=rows,
         empty="This study has no audits.",
     )  # fmt: skip
+
+
+def _corrected(rows: Sequence[dict[str, Any]], audits: Sequence[Mapping[str, Any]]) -> str:
+    """Correct the p-values of a study's audits, take back what is not clear among so many, and say the bound.
+
+    An audit is called failed if its own test accuses at its level and its p-value, corrected by Holm's method
+    over all audits of the study, is below `LEVEL`. So the probability of any false accusation is at most the
+    smaller of `LEVEL` and the sum of the levels.
+    """
+    corrected = holm([audit.get("p_value") for audit in audits])
+    levels = []
+    for row, audit, p in zip(rows, audits, corrected):
+        row["p"] = p
+        if p is None:
+            continue
+        levels.append(1 - float(audit.get("confidence") or 1.0))
+        if row["outcome"] == "failed" and p >= LEVEL:
+            row["outcome"] = "unclear"
+            row["note"] = f"{row['note']}; not clear among {len(audits)} audits"
+    if not levels:
+        return ""
+    return (
+        f" p: corrected by Holm's method over the {len(levels)} audits. If every claim is true, the "
+        f"probability that any of them is called failed is at most {min(LEVEL, sum(levels)):.2g}."
+    )
 
 
 def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()) -> Table:

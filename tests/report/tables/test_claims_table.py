@@ -147,3 +147,23 @@ def test_a_study_without_audits_says_that_nothing_was_audited(
 ) -> None:
     assert read_audits(tmp_path / "none") == []
     assert "not audited" in to_markdown(claims_table(build_cells(runs, info)))
+
+
+def test_verdicts_of_a_study_are_corrected_over_its_audits() -> None:
+    def made(entry: str, p: float, outcome: str) -> dict[str, Any]:
+        key = {"dataset": "alpha", "setting": "random", "entry": entry, "epsilon": "1"}
+        return {
+            "key": key, "attack": "worlds", "outcome": outcome, "p_value": p, "confidence": 0.99, "note": "",
+            "epsilon_lower_bound": 0.1,
+        }  # fmt: skip
+
+    quiet = [made(f"e{i}", 0.5, "passed") for i in range(9)]
+    table = audits_table([made("clear", 1e-6, "failed"), made("weak", 0.008, "failed"), *quiet])
+    rows = {row["entry"]: row for row in table.rows}
+    assert (rows["clear"]["outcome"], rows["clear"]["p"]) == ("failed", pytest.approx(11e-6))
+    assert (rows["weak"]["outcome"], rows["weak"]["p"]) == ("unclear", pytest.approx(0.08))
+    assert "at most 0.05" in table.caption
+    assert "at most 0.01." in audits_table([quiet[0]]).caption
+    # audits made before there were p values keep their outcome
+    del quiet[0]["p_value"]
+    assert audits_table([quiet[0]]).rows[0]["outcome"] == "passed"
