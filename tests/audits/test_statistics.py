@@ -133,3 +133,14 @@ def test_p_values_of_a_true_claim_are_small_no_more_often_than_stated():
         scores = rng.standard_normal(60) + 1.0, rng.standard_normal(60)
         small += judge(scores, line, delta=1e-5, level=0.05).p_value <= 0.3
     assert small <= binom.ppf(0.999, 100, 0.3)
+
+
+def test_what_the_first_half_shows_alone_accuses_nobody_and_bounds_nothing():
+    """The half that chooses tells the worlds apart with certainty, the half that is tested not at all."""
+    rng = np.random.default_rng(5)
+    told = rng.standard_normal(200) + 50.0, rng.standard_normal(200)
+    alike = rng.standard_normal(200), rng.standard_normal(200)
+    scores = tuple(np.concatenate(pair) for pair in zip(told, alike))
+    found = judge(scores, gaussian_line(0.5), delta=DELTA, level=0.01)
+    assert not found.rejected
+    assert found.epsilon_lower_bound == 0.0
