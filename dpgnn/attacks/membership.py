@@ -246,7 +246,10 @@ def _variant(
     }
     if same:
         found["auc_unmatched"] = statistics.auc(asked.scores, asked.member)
-        found |= claim_tests(target.target.plan.claims, compared, rng=rng, level=level)
+        found |= claim_tests(
+            target.target.plan.claims, compared, largest_degree=int(degree.max(initial=0)), rng=rng,
+            level=level,
+        )  # fmt: skip
     return found
 
 

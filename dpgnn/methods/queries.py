@@ -68,10 +68,10 @@ class FittedRun:
         return self.leaks.noisy_edges(self, self.graph, self.streams)
 
     def fresh(self, number: int) -> Streams:
-        """Streams of query `number`: its own noise, everything else as in the run."""
-        return FreshSecrets(
-            root_seed=self.streams.root_seed, axes=self.streams.axes, secret_seed=number
-        )
+        """Streams of query `number`: its own noise, never the run's; everything else as in the run."""
+        root = self.streams.root_seed
+        secret = number if number != root else root + 2**32
+        return FreshSecrets(root_seed=root, axes=self.streams.axes, secret_seed=secret)
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names start with `prefix`, under the rest of their names."""

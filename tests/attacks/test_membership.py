@@ -95,7 +95,7 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
         inside=np.arange(119), outside=np.arange(120, 239),
         inside_scores=rng.standard_normal(119) + 4.0, outside_scores=rng.standard_normal(119),
     )  # fmt: skip
-    found = claim_tests((claim,), scored, rng=rng, level=0.001)
+    found = claim_tests((claim,), scored, largest_degree=9, rng=rng, level=0.001)
     assert found["exceeds_claim"] is True
     assert found["line"]["crossed"] is True
     # exchanging a member and another is two changes: the line is that of group privacy
@@ -103,8 +103,42 @@ def test_a_planted_leak_of_membership_crosses_the_line() -> None:
     twice = (1 + math.exp(claim.epsilon)) * claim.delta
     assert found["line"]["delta"] == found["one_run"]["delta"] == pytest.approx(twice)
     replaced = dataclasses.replace(claim, relation="replace-one")
-    found = claim_tests((replaced,), scored, rng=rng, level=0.001)
+    found = claim_tests((replaced,), scored, largest_degree=9, rng=rng, level=0.001)
     assert (found["line"]["epsilon"], found["line"]["delta"]) == (claim.epsilon, claim.delta)
+
+
+@pytest.mark.parametrize(("largest", "covers"), [(5, True), (6, False)])
+def test_a_claim_about_bounded_degrees_is_tested_only_where_every_exchange_keeps_the_bound(
+    largest: int, covers: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    plain = dp_mlp_claim(epsilon=0.5, delta=1e-7)
+    claim = dataclasses.replace(
+        plain, privacy_unit="node-bounded", relation="replace-one", degree_bound=5
+    )
+    scored = Asked(
+        inside=np.arange(119), outside=np.arange(120, 239),
+        inside_scores=rng.standard_normal(119) + 4.0, outside_scores=rng.standard_normal(119),
+    )  # fmt: skip
+    found = claim_tests((claim,), scored, largest_degree=largest, rng=rng, level=0.001)
+    assert found["claim_covers_membership"] is covers
+    assert found.get("exceeds_claim", False) is covers
+
+
+def test_parts_of_a_graph_keep_its_degree_bound_and_parts_of_another_need_not() -> None:
+    """Every induced part has no larger degrees; an exchange can raise those of a part."""
+    rng = np.random.default_rng(1)
+    raised = 0
+    for _ in range(200):
+        adjacency = np.triu(rng.random((10, 10)) < 0.3, 1)
+        adjacency = adjacency | adjacency.T
+        members = rng.permutation(10)
+        part, out, into = members[:5], members[0], members[7]
+        exchanged = np.append(np.setdiff1d(part, [out]), into)
+        degrees = [adjacency[np.ix_(p, p)].sum(axis=0).max() for p in (part, exchanged)]
+        assert max(degrees) <= adjacency.sum(axis=0).max()
+        raised += degrees[1] > degrees[0]
+    assert raised > 20
 
 
 def dp_mlp_claim(epsilon: float, delta: float) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from safetensors import safe_open
 from dpgnn.core.storage import read_json, read_parquet
 from dpgnn.methods.base import Fitted, Support
 from dpgnn.records.schema import read_record
-from dpgnn.run.record import RUN_FILES, first_record, write_run
+from dpgnn.run.finished import copy_run
+from dpgnn.run.record import OWN_ROWS, RUN_FILES, first_record, write_run
 from dpgnn.run.specification import specify
 
 ENTRY = entry_of("dp_mlp", "sound", Support(privacy_unit="node", relation="add-remove"))
@@ -40,6 +42,25 @@ def test_a_run_leaves_its_curve_its_state_its_resources_and_its_record(
     with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
         assert file.metadata() == {"released": "dp_mlp"}
         assert file.get_tensor("w").tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+
+
+def test_rows_that_are_kept_are_written_in_a_release_alone_and_go_when_there_are_none(
+    tmp_path: Path,
+) -> None:
+    fitted = dataclasses.replace(FITTED, kept={"logits": torch.ones(3, 2)})
+    records = {
+        kind: first_record(specify(inputs_of(ENTRY, randomness=kind)))
+        for kind in ("study", "release")
+    }
+    write_run(tmp_path, records["study"], fitted, {})
+    assert not (tmp_path / OWN_ROWS).exists()
+    write_run(tmp_path, records["release"], fitted, {})
+    assert (tmp_path / OWN_ROWS).stat().st_mode & 0o077 == 0
+    copy_run(tmp_path, tmp_path / "copy")
+    assert (tmp_path / "copy" / OWN_ROWS).stat().st_mode & 0o077 == 0
+    write_run(tmp_path, records["release"], FITTED, {})
+    copy_run(tmp_path, tmp_path / "copy")
+    assert not list(tmp_path.rglob(OWN_ROWS))
 
 
 def test_a_run_without_a_fit_leaves_the_same_files_without_content(tmp_path: Path) -> None:
