@@ -72,7 +72,8 @@ def edge() -> str:
 
 def _beside(entries: Sequence[str], archive: str, *, same_splits: Sequence[str]) -> str:
     """A row for each graph and entry: means over the splits that all of `same_splits` have."""
-    found = cells((RECORDS / "runs.parquet", RECORDS / archive), entries)
+    archives = ("runs.parquet", archive, "votes-2.parquet")
+    found = cells([RECORDS / name for name in archives], entries)
     rows = []
     for dataset, title in GRAPHS.items():
         repeats = sorted(set.intersection(*(set(found[dataset, e, "8"]) for e in same_splits)))
