@@ -128,7 +128,7 @@ def lower_bound(
     low, high = 0.0, 1.0
     while surprising(high) and high < 64:
         low, high = high, 2 * high
-    for _ in range(30):
+    for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if surprising(middle) else (low, middle)
     return low

@@ -81,7 +81,7 @@ def test_every_claim_with_a_delta_says_when_it_is_too_large(
 
 def test_a_run_with_too_large_a_delta_says_so(tmp_path: Path) -> None:
     support = Support(privacy_unit="node", relation="add-remove")
-    for delta, said in ((DELTA, False), (0.05, True)):
+    for delta, said in ((DELTA, False), (0.01, True)):
         record = run(tmp_path, entry_of("dp_mlp", "sound", support), delta=delta)
         assert ("delta-too-large" in record["claims"][0]["caveats"]) == said
 

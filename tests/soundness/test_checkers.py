@@ -30,10 +30,10 @@ def dp_mlp(**training):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("shown", "outcome"), [(1.0, "passed"), (3.0, "failed")])
-def test_a_one_run_bound_above_the_claim_of_its_steps_fails(shown, outcome):
-    run = OneRun(num_canaries=50, num_guesses=20, num_correct=20, epsilon_lower_bound=shown,
-                 confidence=0.99, delta=1e-5)  # fmt: skip
+@pytest.mark.parametrize(("p_value", "outcome"), [(0.02, "passed"), (0.009, "failed")])
+def test_right_guesses_that_the_claim_of_the_steps_does_not_admit_fail(p_value, outcome):
+    run = OneRun(num_canaries=50, num_guesses=20, num_correct=20, epsilon_lower_bound=1.0,
+                 confidence=0.99, delta=1e-5, p_value=p_value)  # fmt: skip
     finding = Finding(
         mechanism="train", attack="one run", verdict=None, one_run=run, claimed_of_steps=2.0
     )
