@@ -122,7 +122,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
 def _over_graphs(results: StudyResults) -> list[str]:
     """What holds over graphs, at the smallest and the largest budget, with its caption."""
     table = results.tables["mean-ranks"]
-    lines = pivots.mean_rank_lines(table.rows, ends=True)
+    lines = pivots.mean_rank_lines(results.mean_ranks, ends=True)
     link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
     return [f"{link}: mean ranks.", "", *lines, "", table.caption, ""] if lines else []
 

@@ -97,7 +97,7 @@ def study_page(results: StudyResults) -> str:
     ranks = results.tables["mean-ranks"]
     if ranks.rows:
         lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
-        lines += [*pivots.mean_rank_lines(ranks.rows), "", ranks.caption, ""]
+        lines += [*pivots.mean_rank_lines(results.mean_ranks), "", ranks.caption, ""]
     tuned = results.tables["tuned"]
     if tuned.rows:
         lines += _table_lines(info, tuned)

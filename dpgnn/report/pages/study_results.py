@@ -28,7 +28,7 @@ from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
-from dpgnn.report.tables.mean_ranks_table import mean_ranks_table
+from dpgnn.report.tables.mean_ranks_table import MeanRankRow, mean_rank_rows, mean_ranks_table
 from dpgnn.report.tables.table import Table
 
 
@@ -42,6 +42,7 @@ class StudyResults:
         cells: scored cells, in the study's order.
         summary: what stands at the top of the page.
         protection: what each entry protects.
+        mean_ranks: of entries over graphs, the rows of that table.
         tables: by name.
         papers: one table per table of the study's paper.
         figures: printed and interactive form of each figure.
@@ -52,6 +53,7 @@ class StudyResults:
     cells: tuple[Cell, ...]
     summary: tuple[Finding, ...]
     protection: tuple[Protection, ...]
+    mean_ranks: tuple[MeanRankRow, ...]
     tables: Mapping[str, Table]
     papers: tuple[Table, ...]
     figures: tuple[tuple[Picture, Chart | None], ...]
@@ -99,11 +101,12 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     audits = read_audits(folder / "audits")
     attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
+    mean_ranks = mean_rank_rows(ranking_table.rows)
     made = [
         tables.summary_table(cells, info),
         comparisons_table.comparisons_table(asked),
         ranking_table,
-        mean_ranks_table(ranking_table.rows),
+        mean_ranks_table(mean_ranks),
         tables.refusals_table(refused),
         tuning.tuned_table(tuned),
         tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
@@ -144,6 +147,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
             )
         ),
         protection=tuple(protections(cells)),
+        mean_ranks=tuple(mean_ranks),
         tables={table.name: table for table in made},
         papers=tuple(papers),
         figures=(*_figures(cells, ranked, info), *drawn, *curves),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,46 @@ from dpgnn.report.tables.table import Column, Row, Table
 from dpgnn.report.tables.tables import EPSILON, marked
 
 
-def mean_ranks_table(ranked: Sequence[Row]) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class MeanRankRow:
+    """One entry's mean rank among the entries of its guarantee, setting and epsilon.
+
+    Attributes:
+        guarantee, setting, epsilon, entry, label, answers: as in the rankings it is made from.
+        num_graphs: graphs that all entries of the group have a score on.
+        position: 1 for the best mean rank.
+        rank: mean rank over the graphs.
+        best_on: number of graphs on which the entry has the largest mean score.
+        critical: difference of mean ranks above which two entries of the group are told apart.
+        verdict: "told apart" or "not told apart" from the first entry; "" for the first.
+        p: of "all entries have the same mean rank".
+        left_out: labels of the entries without a score on every graph.
+        bold: columns set in bold.
+    """
+
+    guarantee: str
+    setting: str
+    epsilon: str
+    entry: str
+    label: str
+    answers: str
+    num_graphs: int
+    position: int
+    rank: float
+    best_on: int
+    critical: float
+    verdict: str
+    p: float
+    left_out: str
+    bold: tuple[str, ...]
+
+    @property
+    def marked_label(self) -> str:
+        """The label, with ° where an answer reads what no claim covers."""
+        return marked(vars(self))
+
+
+def mean_rank_rows(ranked: Sequence[Row]) -> list[MeanRankRow]:
     """Mean ranks of the entries that share a guarantee, at every setting and epsilon with enough graphs.
 
     Args:
@@ -21,13 +61,16 @@ def mean_ranks_table(ranked: Sequence[Row]) -> Table:
             one of the graphs.
     """
     real = on_real_graphs(ranked, lambda row: str(row["dataset"]))
-    keys = dict.fromkeys((row["guarantee"], row["setting"], str(row["epsilon"])) for row in real)
-    rows: list[Row] = []
-    for key in keys:
-        rows += _group(
-            [r for r in real if (r["guarantee"], r["setting"], str(r["epsilon"])) == key]
-        )
-    covered = all(row["answers"] != "none" for row in rows)
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in real:
+        key = (row["guarantee"], row["setting"], str(row["epsilon"]))
+        groups.setdefault(key, []).append(row)
+    return [made for rows in groups.values() for made in _group(rows)]
+
+
+def mean_ranks_table(rows: Sequence[MeanRankRow]) -> Table:
+    """Mean ranks over graphs, with the test of each group."""
+    covered = all(row.answers != "none" for row in rows)
     return Table(
         name="mean-ranks",
         title="Over all graphs",
@@ -55,12 +98,12 @@ def mean_ranks_table(ranked: Sequence[Row]) -> Table:
             Column(key="p", header="p (all equal)", kind="p"),
             Column(key="left_out", header="Left out, not on all graphs", optional=True),
         ),
-        rows=rows,
+        rows=[vars(row) for row in rows],
         empty=f"No guarantee has two entries on {LEAST_GRAPHS} real graphs.",
     )  # fmt: skip
 
 
-def _group(rows: Sequence[Row]) -> list[Row]:
+def _group(rows: Sequence[Row]) -> list[MeanRankRow]:
     """A row for each entry, the best first; none with too few graphs or entries."""
     graphs = list(dict.fromkeys(row["dataset"] for row in rows))
     by_entry: dict[str, dict[str, Row]] = {}
@@ -76,24 +119,27 @@ def _group(rows: Sequence[Row]) -> list[Row]:
     order = np.argsort(tested.ranks, kind="stable")
     behind = tested.ranks - tested.ranks[order[0]]
     clear = bool(behind[order[1]] > tested.critical)
-    made: list[Row] = []
+    made = []
     for position, i in enumerate(order, 1):
         row = next(iter(list(found.values())[i].values()))
-        same = {name: row[name] for name in ("guarantee", "setting", "epsilon", "entry", "label")}
         apart = "told apart" if behind[i] > tested.critical else "not told apart"
         made.append(
-            {
-                **same,
-                "answers": row["answers"],
-                "num_graphs": len(graphs),
-                "position": position,
-                "rank": float(tested.ranks[i]),
-                "best_on": int(best_on[i]),
-                "critical": tested.critical,
-                "verdict": "" if position == 1 else apart,
-                "p": tested.p,
-                "left_out": ", ".join(marked(row) for row in left),
-                "bold": ("entry", "rank") if position == 1 and clear else (),
-            }
+            MeanRankRow(
+                guarantee=row["guarantee"],
+                setting=row["setting"],
+                epsilon=row["epsilon"],
+                entry=row["entry"],
+                label=row["label"],
+                answers=row["answers"],
+                num_graphs=len(graphs),
+                position=position,
+                rank=float(tested.ranks[i]),
+                best_on=int(best_on[i]),
+                critical=tested.critical,
+                verdict="" if position == 1 else apart,
+                p=tested.p,
+                left_out=", ".join(marked(row) for row in left),
+                bold=("entry", "rank") if position == 1 and clear else (),
+            )
         )
     return made

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpgnn.records.cells import UNCOVERED_WORDS
+from dpgnn.report.tables.mean_ranks_table import MeanRankRow
 from dpgnn.report.tables.table import Row, Table, epsilon_text, format_value, signed
 from dpgnn.report.tables.tables import marked
 
@@ -93,29 +94,29 @@ def leaders(ranked: Sequence[Row]) -> list[str]:
     return lines
 
 
-def mean_rank_lines(rows: Sequence[Row], *, ends: bool = False) -> list[str]:
+def mean_rank_lines(rows: Sequence[MeanRankRow], *, ends: bool = False) -> list[str]:
     """Mean ranks over graphs, one line a guarantee and budget; empty without any.
 
     Args:
-        rows: of the table of mean ranks.
+        rows: mean ranks, the best of each group first.
         ends: the smallest and the largest budget of each guarantee alone.
     """
-    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[MeanRankRow]]] = {}
     for row in rows:
-        budgets = groups.setdefault((row["guarantee"], row["setting"]), {})
-        budgets.setdefault(str(row["epsilon"]), []).append(row)
+        budgets = groups.setdefault((row.guarantee, row.setting), {})
+        budgets.setdefault(row.epsilon, []).append(row)
     body = []
     for (guarantee, setting), budgets in groups.items():
         order = sorted(budgets, key=float)
         for budget in dict.fromkeys((order[0], order[-1])) if ends else order:
             here = budgets[budget]
             places = " · ".join(_rank_text(row) for row in here)
-            close = [marked(row) for row in here if row["verdict"] == "not told apart"]
+            close = [row.marked_label for row in here if row.verdict == "not told apart"]
             first = here[0]
             body.append(
                 [f"{guarantee} (setting {setting})", epsilon_text(budget), places, ", ".join(close) or "none",
-                 first["left_out"] or "none", str(first["num_graphs"]), f"{first['critical']:.1f}",
-                 format_value(first["p"], "p")]
+                 first.left_out or "none", str(first.num_graphs), f"{first.critical:.1f}",
+                 format_value(first.p, "p")]
             )  # fmt: skip
     if not body:
         return []
@@ -124,9 +125,9 @@ def mean_rank_lines(rows: Sequence[Row], *, ends: bool = False) -> list[str]:
     return markdown(head, body, numbers=3)
 
 
-def _rank_text(row: Row) -> str:
-    text = f"{marked(row)} {row['rank']:.1f}"
-    return f"**{text}**" if row["bold"] else text
+def _rank_text(row: MeanRankRow) -> str:
+    text = f"{row.marked_label} {row.rank:.1f}"
+    return f"**{text}**" if row.bold else text
 
 
 def _by_guarantee(ranked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:

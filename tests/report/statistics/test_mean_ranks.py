@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,8 @@ from scipy.stats import friedmanchisquare
 
 from dpgnn.report.statistics.mean_ranks import mean_ranks
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.mean_ranks_table import mean_ranks_table
+from dpgnn.report.tables.mean_ranks_table import MeanRankRow, mean_rank_rows, mean_ranks_table
+from dpgnn.report.tables.table import to_csv
 
 # Demšar (2006), table 5(a): the factor of the critical difference at 5 % for 2 to 10 classifiers
 FACTORS = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
@@ -87,44 +91,54 @@ def test_a_missing_score_is_refused() -> None:
 
 
 def test_the_table_lists_the_best_first_and_bold_is_told_apart_from_all() -> None:
-    table = mean_ranks_table(grid(12))
-    assert [(r["entry"], r["rank"], r["best_on"]) for r in table.rows] == [
+    rows = mean_rank_rows(grid(12))
+    assert [(r.entry, r.rank, r.best_on) for r in rows] == [
         ("a", 1.0, 12), ("b", 2.0, 0), ("c", 3.0, 0),
     ]  # fmt: skip
-    assert table.rows[0]["bold"] == ("entry", "rank")
-    assert [r["verdict"] for r in table.rows] == ["", "told apart", "told apart"]
-    (line,) = pivots.mean_rank_lines(table.rows)[2:]
+    assert rows[0].bold == ("entry", "rank")
+    assert [r.verdict for r in rows] == ["", "told apart", "told apart"]
+    (line,) = pivots.mean_rank_lines(rows)[2:]
     assert "| **A 1.0** · B 2.0 · C 3.0 | none | none | 12 |" in line
 
 
 def test_with_few_graphs_neighbours_are_not_told_apart() -> None:
-    table = mean_ranks_table(grid(5))
-    assert [r["verdict"] for r in table.rows] == ["", "not told apart", "told apart"]
-    assert all(r["bold"] == () for r in table.rows)
-    (line,) = pivots.mean_rank_lines(table.rows)[2:]
+    rows = mean_rank_rows(grid(5))
+    assert [r.verdict for r in rows] == ["", "not told apart", "told apart"]
+    assert all(r.bold == () for r in rows)
+    (line,) = pivots.mean_rank_lines(rows)[2:]
     assert "| A 1.0 · B 2.0 · C 3.0 | B | none | 5 |" in line
 
 
 def test_too_few_graphs_make_no_rows() -> None:
-    table = mean_ranks_table(grid(4))
-    assert table.rows == []
-    assert pivots.mean_rank_lines(table.rows) == []
-    assert "5 real graphs" in table.empty
+    rows = mean_rank_rows(grid(4))
+    assert rows == []
+    assert pivots.mean_rank_lines(rows) == []
+    assert mean_ranks_table(rows).rows == []
 
 
 def test_stand_ins_do_not_count_and_an_entry_not_on_all_graphs_is_named() -> None:
     rows = [*grid(5), row("synthetic-flickr", "a", 0.1), row("graph0", "d", 0.99)]
-    table = mean_ranks_table(rows)
-    assert {r["num_graphs"] for r in table.rows} == {5}
-    assert [r["entry"] for r in table.rows] == ["a", "b", "c"]
-    assert {r["left_out"] for r in table.rows} == {"D"}
-    (line,) = pivots.mean_rank_lines(table.rows)[2:]
+    found = mean_rank_rows(rows)
+    assert {r.num_graphs for r in found} == {5}
+    assert [r.entry for r in found] == ["a", "b", "c"]
+    assert {r.left_out for r in found} == {"D"}
+    (line,) = pivots.mean_rank_lines(found)[2:]
     assert "| D | 5 |" in line
 
 
 def test_the_ends_alone_are_the_smallest_and_the_largest_budget() -> None:
     rows = [{**r, "epsilon": budget} for budget in ("1", "2", "16", "8") for r in grid(5)]
-    table = mean_ranks_table(rows)
-    budgets = [line.split(" | ")[1] for line in pivots.mean_rank_lines(table.rows, ends=True)[2:]]
+    found = mean_rank_rows(rows)
+    budgets = [line.split(" | ")[1] for line in pivots.mean_rank_lines(found, ends=True)[2:]]
     assert budgets == ["1", "16"]
-    assert len(pivots.mean_rank_lines(table.rows)) == 2 + 4
+    assert len(pivots.mean_rank_lines(found)) == 2 + 4
+
+
+def test_every_column_is_a_field_of_a_row_and_the_table_has_the_rows_values() -> None:
+    rows = mean_rank_rows(grid(12))
+    table = mean_ranks_table(rows)
+    assert {c.key for c in table.columns} <= {field.name for field in fields(MeanRankRow)}
+    lines = list(csv.DictReader(io.StringIO(to_csv(table))))
+    assert [(r["entry"], float(r["rank"]), int(r["num_graphs"])) for r in lines] == [
+        ("a", 1.0, 12), ("b", 2.0, 12), ("c", 3.0, 12),
+    ]  # fmt: skip
