@@ -37,19 +37,18 @@ GAMES = {
 Cells = Mapping[tuple[str, str, str], Mapping[int, tuple[float, bool]]]
 
 
-def cells(paths: Iterable[Path], entries: Sequence[str]) -> Cells:
+def cells(path: Path, entries: Sequence[str]) -> Cells:
     """Test accuracies in setting `whole`."""
     found: dict[tuple[str, str, str], dict[int, tuple[float, bool]]] = defaultdict(dict)
-    for path in paths:
-        for run, (text, _) in read_archive(path).items():
-            place, entry, epsilon, repeat = run.split("/")
-            dataset, setting = place.rsplit(".", 1)
-            if setting != "whole" or entry not in entries:
-                continue
-            record = json.loads(text)
-            accuracy = 100 * record["metrics"]["test"]["accuracy"]
-            key = (dataset, entry, epsilon.removeprefix("eps="))
-            found[key][int(repeat)] = (accuracy, record["details"].get("board") is not False)
+    for run, (text, _) in read_archive(path).items():
+        place, entry, epsilon, repeat = run.split("/")
+        dataset, setting = place.rsplit(".", 1)
+        if setting != "whole" or entry not in entries:
+            continue
+        record = json.loads(text)
+        accuracy = 100 * record["metrics"]["test"]["accuracy"]
+        key = (dataset, entry, epsilon.removeprefix("eps="))
+        found[key][int(repeat)] = (accuracy, record["details"].get("board") is not False)
     return found
 
 
@@ -61,19 +60,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def measured() -> str:
     """DP-MLP and votes on the same splits; `=` where the plan has no board."""
-    return _beside(("dp_mlp", "votes", "votes-2"), "votes.parquet", same_splits=("votes",))
+    return _beside(("dp_mlp", "votes", "votes-2"), same_splits=("votes",))
 
 
 def edge() -> str:
     """GAP and votes at edge level, on the splits that both have."""
     pair = ("gap", "votes_edge")
-    return _beside(pair, "votes_edge.parquet", same_splits=pair)
+    return _beside(pair, same_splits=pair)
 
 
-def _beside(entries: Sequence[str], archive: str, *, same_splits: Sequence[str]) -> str:
+def _beside(entries: Sequence[str], *, same_splits: Sequence[str]) -> str:
     """A row for each graph and entry: means over the splits that all of `same_splits` have."""
-    archives = ("runs.parquet", archive, "votes-2.parquet")
-    found = cells([RECORDS / name for name in archives], entries)
+    found = cells(RECORDS / "runs.parquet", entries)
     rows = []
     for dataset, title in GRAPHS.items():
         repeats = sorted(set.intersection(*(set(found[dataset, e, "8"]) for e in same_splits)))
@@ -93,7 +91,7 @@ def _beside(entries: Sequence[str], archive: str, *, same_splits: Sequence[str])
 
 def ablation() -> str:
     """One option changed at a time, mean of three splits."""
-    found = cells([RECORDS / "votes_ablation.parquet"], list(VARIANTS))
+    found = cells(RECORDS / "votes_ablation.parquet", list(VARIANTS))
     graphs = ("facebook-Rutgers89", "photo", "cora_ml")
     rows = []
     for entry, words in VARIANTS.items():
