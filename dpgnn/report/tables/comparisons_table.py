@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from dpgnn.report.statistics.comparisons import CLEAR, Compared
-from dpgnn.report.tables.table import Column, Row, Table, interval_text, signed
-from dpgnn.report.tables.tables import ENTRY, ON_REPEATS, PLACE
+from dpgnn.report.tables.table import Column, Table, interval_text, signed
+from dpgnn.report.tables.tables import ENTRY, ON_REPEATS, PLACE, p_text
 
 
 def comparisons_table(found: Sequence[Compared]) -> Table:
@@ -44,7 +44,7 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
             Column(key="low", header="low", form="csv"),
             Column(key="high", header="high", form="csv"),
             Column(key="verdict", header="Verdict"),
-            Column(key="p", header="p (Holm, of m)", kind="p", show=_p_text),
+            Column(key="p", header="p (Holm, of m)", kind="p", show=p_text),
             Column(key="family", header="m", form="csv"),
             Column(key="n", header="Pairs", kind="integer"),
             Column(key="claims", header="Claims", show=lambda row: row["claims"] or "may be ranked"),
@@ -142,10 +142,3 @@ def _row(item: Compared) -> dict[str, Any]:
     for name in ("mean", "low", "high", "n"):
         row[name] = getattr(item.test, name) if item.test else None
     return row
-
-
-def _p_text(row: Row) -> str:
-    p = row["p"]
-    if p is None:
-        return "–"
-    return f"{'< 0.001' if p < 0.001 else f'{p:.3f}'} (of {row['family']})"

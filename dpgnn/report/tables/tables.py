@@ -189,7 +189,7 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table:
             *INTERVAL,
             Column(key="verdict", header="Verdict"),
             Column(key="question", header="Question"),
-            Column(key="p", header="p (Holm, of m)", kind="p", show=_p_text),
+            Column(key="p", header="p (Holm, of m)", kind="p", show=p_text),
             Column(key="n", header="Pairs", kind="integer"),
             Column(key="family", header="m", form="csv"),
             Column(key="note", header="Note", optional=True),
@@ -220,7 +220,8 @@ def _n_text(row: Row) -> str:
     return str(n) if n == planned else f"{n} of {planned}"
 
 
-def _p_text(row: Row) -> str:
+def p_text(row: Row) -> str:
+    """A corrected p value with the number of comparisons it was corrected for."""
     p = format_value(row["p"], "p")
     return p if row["p"] is None else f"{p} (of {row['family']})"
 
