@@ -7,89 +7,29 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all, parts
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits import mechanics, release_audit, training_audit
-from dpgnn.audits.canary import NODE_UNITS, AuditGraph
-from dpgnn.audits.capture import CannotAudit, Case, caught_plan
+from dpgnn.audits.capture import CannotAudit
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.power import Design, detectable
+from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.core import seeds
-from dpgnn.core.checks import at_least, open_probability, require
-from dpgnn.core.storage import Store, sha256_json
-from dpgnn.methods.base import Entry, Facts
+from dpgnn.core.storage import Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 # runs of one world that a process makes before it stores them
 CHUNK = 25
-# an audit graph that must be as large as its plan says has at most this many training nodes
-MOST_ROOTS = 160
-# nodes of an audit graph that may not be training roots (validation, test and the canary)
-MARGIN = 8
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditRequest:
-    """What is audited and how hard.
-
-    Attributes:
-        entry: the entry for its data set.
-        budget: epsilon and delta asked for.
-        facts: public facts of the data set, for plans that count Poisson roots or releases; None plans for
-            the audit graph itself.
-        root_seed: of all streams of the audit.
-        num_runs: runs of each world and mechanism.
-        max_steps: steps of one run, at most those of the plan.
-        level: probability of accusing a correct mechanism, for the claim test and for the exact tests.
-        num_processes: 1 stays in this process.
-        work: where finished chunks are kept; None keeps none.
-        label: stands before progress lines.
-    """
-
-    entry: Entry
-    budget: Budget
-    facts: Facts | None = None
-    root_seed: int = 0
-    num_runs: int = 400
-    max_steps: int = 64
-    level: float = 0.001
-    num_processes: int = 1
-    work: Path | None = None
-    label: str = "audit"
-
-    def __post_init__(self) -> None:
-        at_least("num_runs", self.num_runs, 8)
-        at_least("max_steps", self.max_steps, 1)
-        open_probability("level", self.level)
-        at_least("num_processes", self.num_processes, 1)
-        require(self.entry.mode != "nonprivate", "entry", "be private", self.entry.name)
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of what decides the scores, and of the code that makes them."""
-        from dpgnn.core.code_hash import code_sha256
-
-        code = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
-        fields = {
-            "entry": dataclasses.asdict(self.entry),
-            "budget": dataclasses.asdict(self.budget),
-            "facts": None if self.facts is None else self.facts.recorded(),
-            "numbers": [self.root_seed, self.max_steps],
-            "code": code,
-        }
-        return sha256_json(fields)
 
 
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
@@ -133,74 +73,6 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def case_of(request: AuditRequest) -> Case:
-    """The entry's two worlds and its one plan."""
-    entry, facts = request.entry, request.facts
-    recipe = recipe_of(entry, facts)
-    if facts is not None:
-        plan = _plan_for_data_set(request, recipe, facts)
-        if plan is not None:
-            return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
-        wanted = min(facts.num_train, MOST_ROOTS) - recipe.num_nodes
-        recipe = dataclasses.replace(
-            recipe, num_background=recipe.num_background + max(wanted, 0) // 2 * 2
-        )
-        entry = _fitting(entry, facts.num_train, recipe.num_nodes)
-    plan = caught_plan(entry, recipe, None, request.budget)
-    return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
-
-
-def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
-    """The entry with a batch that its data set can fill and the audit graph cannot at the same rate."""
-    training = getattr(entry.options, "training", None)
-    batch = getattr(training, "expected_batch_size", None)
-    if not isinstance(batch, int) or batch <= num_here - MARGIN or batch > num_train:
-        return entry
-    size = max(1, round(batch * (num_here - MARGIN) / num_train))
-    smaller = dataclasses.replace(training, expected_batch_size=size)  # type: ignore[type-var]
-    return dataclasses.replace(entry, options=dataclasses.replace(entry.options, training=smaller))
-
-
-def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
-    """An audit graph on which the entry's canary can do its worst."""
-    method = methods.get(entry.method)
-    degrees = method.degrees(entry)
-    declared = degrees.declared or degrees.slots
-    leaves = max(2 * degrees.slots, 20)
-    if entry.privacy_unit == "node-bounded":
-        leaves = min(degrees.slots, declared)
-    if entry.privacy_unit == "edge":
-        leaves = 1
-    num_leaves = leaves if entry.privacy_unit in NODE_UNITS else min(leaves, 8)
-    return AuditGraph(
-        privacy_unit=str(entry.privacy_unit),
-        relation=str(entry.relation),
-        num_leaves=num_leaves,
-        num_classes=3 if facts is None else max(2, min(facts.num_classes, 3)),
-        task="multiclass" if facts is None else facts.task,  # type: ignore[arg-type]
-        mentions_stay=entry.privacy_unit == "node-record" and method.list_owner == "source",
-        minimum_degree=degrees.minimum,
-    )
-
-
-def _plan_for_data_set(request: AuditRequest, recipe: AuditGraph, facts: Facts) -> Plan | None:
-    """The very plan of the data set; None where its mechanisms need the data set's own number of roots."""
-    case = Case(entry=request.entry, recipe=recipe, plan=Plan(), root_seed=request.root_seed)
-    _, _, sample = case.prepared(True)
-    structure = {} if sample is None else dict(sample.facts)
-    own_roots = methods.get(request.entry.method).counts_own_roots
-    if own_roots or "num_subgraphs" in structure:
-        return None
-    plan = caught_plan(
-        request.entry,
-        recipe,
-        dataclasses.replace(facts, structure=structure, num_features=recipe.num_features),
-        request.budget,
-    )
-    events = [event for m in plan.mechanisms for event, _ in parts(m.event)]
-    return None if any(isinstance(event, FixedSizeRoots) for event in events) else plan
 
 
 def guarded(name: str, make: Callable[[], Finding]) -> Finding:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, parts
 from dpgnn.audits import release_audit, training_audit
-from dpgnn.audits.entry_audit import case_of, guarded, one_thread
+from dpgnn.audits.entry_audit import guarded, one_thread
 from dpgnn.audits.findings import Finding
+from dpgnn.audits.request import case_of
 from dpgnn.audits.statistics import ClaimLine
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least
@@ -18,7 +19,7 @@ from dpgnn.core.checks import at_least
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Mechanism
     from dpgnn.audits.capture import Case
-    from dpgnn.audits.entry_audit import AuditRequest
+    from dpgnn.audits.request import AuditRequest
 
 
 def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding, ...]:

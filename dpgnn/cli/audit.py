@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
-    from dpgnn.audits.entry_audit import AuditRequest
     from dpgnn.audits.findings import Finding
+    from dpgnn.audits.request import AuditRequest
     from dpgnn.audits.statistics import Verdict
     from dpgnn.study.study import RunKey, Study
 
@@ -55,8 +55,9 @@ def main(args: argparse.Namespace) -> int:
     Returns:
         0 where every mechanism passed, 3 where one is accused, 4 where none is and one was not audited.
     """
-    from dpgnn.audits.entry_audit import audit, case_of
+    from dpgnn.audits.entry_audit import audit
     from dpgnn.audits.one_run_audit import audit_in_one_run
+    from dpgnn.audits.request import case_of
     from dpgnn.core.paths import Paths
     from dpgnn.core.storage import write_json
     from dpgnn.study.study import RunKey, load_study
@@ -164,7 +165,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequest:
     """The audit of a run's entry, planned from the public facts of its data set."""
     from dpgnn.accountants.plan import Budget
-    from dpgnn.audits.entry_audit import AuditRequest
+    from dpgnn.audits.request import AuditRequest
     from dpgnn.cli.made import require_made
     from dpgnn.core.paths import Paths
     from dpgnn.data.files.graph_files import read_graph

@@ -10,9 +10,10 @@ from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose_all, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, release_audit, training_audit
-from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, chunk_scores
+from dpgnn.audits.entry_audit import audit, chunk_scores
 from dpgnn.audits.one_run_audit import audit_in_one_run
 from dpgnn.audits.power import Design, detectable
+from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.statistics import judge
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts

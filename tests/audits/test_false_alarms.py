@@ -10,7 +10,7 @@ from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, compose_all, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, mechanics
-from dpgnn.audits.entry_audit import AuditRequest
+from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.statistics import ClaimLine, judge, rate_bounds
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
@@ -38,7 +38,7 @@ def system(position):
     request = AuditRequest(
         entry=entry, facts=FACTS, budget=Budget(epsilon=4.0, delta=1e-4), max_steps=NUM_STEPS
     )
-    plan = entry_audit.case_of(request).plan
+    plan = case_of(request).plan
     mechanism = plan.mechanisms[0]
     name = entry_audit.RELEASE if mechanism.clipping_norm is None else mechanism.name
     scorers = [entry_audit._scorer(request, name, inside) for inside in (True, False)]

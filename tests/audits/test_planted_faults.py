@@ -16,7 +16,8 @@ import pytest
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.entry_audit import AuditRequest, Finding, audit, forget
+from dpgnn.audits.entry_audit import Finding, audit, forget
+from dpgnn.audits.request import AuditRequest
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 

@@ -16,6 +16,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.attacks.queries import ask
 from dpgnn.audits import entry_audit
 from dpgnn.audits.method_neighbours import examine_method
+from dpgnn.audits.request import AuditRequest
 from dpgnn.core.randomness import Streams
 from dpgnn.methods.base import Entry, facts_of
 from dpgnn.methods.queries import FittedRun
@@ -72,7 +73,7 @@ def test_the_audit_runs_its_release(
 
     monkeypatch.setattr(template_method, "noised", weaker)
     entry_audit.forget()
-    request = entry_audit.AuditRequest(entry=entry, budget=BUDGET, num_runs=200)
+    request = AuditRequest(entry=entry, budget=BUDGET, num_runs=200)
     (finding,) = entry_audit.audit(request)
     entry_audit.forget()
     assert finding.mechanism == "sums"

@@ -11,7 +11,8 @@ from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import GaussianRelease, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit
-from dpgnn.audits.entry_audit import AuditRequest, audit, case_of
+from dpgnn.audits.entry_audit import audit
+from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts

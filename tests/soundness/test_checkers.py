@@ -11,11 +11,11 @@ from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, statistics
-from dpgnn.audits.entry_audit import AuditRequest, case_of
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.audits.one_run import OneRun
 from dpgnn.audits.one_run_audit import audit_in_one_run
+from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.worlds import make_world, neighbours
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry

@@ -9,7 +9,8 @@ from contract import entry_of
 
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import training_audit
-from dpgnn.audits.entry_audit import AuditRequest, audit, case_of, recipe_of
+from dpgnn.audits.entry_audit import audit
+from dpgnn.audits.request import AuditRequest, case_of, recipe_of
 from dpgnn.methods.base import Support
 from dpgnn.methods.votes import edge_rounds
 
