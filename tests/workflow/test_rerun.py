@@ -1,12 +1,13 @@
 """The command beside a number, pasted: the run is made again and gives the record's metrics.
 
-Inputs are the record's to the bit, plans to the rounding of a sum. Metrics are on the same kind of
+Inputs are the record's to the bit, plans to one part in ten million. Metrics are on the same kind of
 processor; another one rounds matrix products in another way, which moved single runs by up to 0.006.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,24 @@ RUNS = (
     ("drw", "cora.public/drw-256-record/eps=8/1"),
     ("headtohead", "cora.bounded/dp_gcn-bounded/eps=8/1"),
     ("headtohead", "cora.bounded/dp_mlp-replace-mean1/eps=8/1"),
+    ("headtohead", "cora.whole/votes/eps=8/1"),
+    ("headtohead", "cora.whole/votes_edge/eps=8/1"),
 )
 
 
-def rounded(value: Any) -> Any:
-    """The same value with numbers to eleven digits."""
-    if isinstance(value, dict):
-        return {name: rounded(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    return float(f"{value:.11g}") if isinstance(value, float) else value
+def same(made: Any, kept: Any) -> bool:
+    """Whether two plans agree: words and counts exactly, numbers to one part in ten million.
+
+    Compositions have paid for the rounding of their transform since some records were made, which moved noise
+    in the ninth digit.
+    """
+    if isinstance(kept, dict):
+        return made.keys() == kept.keys() and all(same(made[key], kept[key]) for key in kept)
+    if isinstance(kept, list):
+        return len(made) == len(kept) and all(same(*pair) for pair in zip(made, kept))
+    if isinstance(kept, float):
+        return math.isclose(made, kept, rel_tol=1e-7)
+    return bool(made == kept)
 
 
 def recorded_methods(repository: Path) -> set[str]:
@@ -99,7 +108,7 @@ def test_a_run_of_the_reference_is_made_again(
         compared.remove("split_sha256")
     for name in compared:
         assert record["inputs"][name] == kept["inputs"][name], name
-    assert rounded(record["plan"]) == rounded(kept["plan"])
+    assert same(record["plan"], kept["plan"]), (record["plan"], kept["plan"])
     for part in ("val", "test"):
         if part in kept["metrics"]:
             stated = kept["metrics"][part]["accuracy"]
