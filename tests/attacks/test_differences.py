@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgnn.attacks.differences import at_nodes, wanted_rows
@@ -31,6 +31,7 @@ def test_differences_follow_a_product_and_a_row_wise_layer() -> None:
         assert np.allclose(found[query], np.linalg.norm(truth, axis=1))
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.05, 0.3, 0.9]))
 def test_differences_of_many_queries_are_products_with_the_whole_operator(
     seed: int, density: float
@@ -58,6 +59,7 @@ def test_differences_of_many_queries_are_products_with_the_whole_operator(
     assert keep[found.query, found.node].all()
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), num_spreads=st.integers(1, 4))
 def test_rows_that_are_not_wanted_change_nothing_that_is(seed: int, num_spreads: int) -> None:
     rng, size = np.random.default_rng(seed), 9
