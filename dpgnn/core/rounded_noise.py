@@ -26,6 +26,8 @@ INVERSE_ERROR = 2.0**-44
 SMALLEST_HALF = 2.0**-34
 # sums are clipped here, in steps of the grid, so that every result is a float64 exactly
 LARGEST_SUM = 2.0**51
+# scales that were divided in float64 are made longer by more than that rounds
+LONGER = 1 + 2.0**-30
 
 
 @dataclass(frozen=True, kw_only=True)

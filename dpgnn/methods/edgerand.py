@@ -98,6 +98,7 @@ def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
         one_if_one=event.one_if_one,  # type: ignore[attr-defined]
         one_if_zero=event.one_if_zero,  # type: ignore[attr-defined]
         rng=streams.numpy("response"),
+        exactly=streams.is_secret("response"),
     )
 
 

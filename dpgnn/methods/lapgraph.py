@@ -99,6 +99,7 @@ def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:
         epsilon_count=1 / scales[COUNT],
         epsilon_cells=1 / scales[CELLS],
         rng=streams.numpy("laplace"),
+        exactly=streams.is_secret("laplace"),
     )
 
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
-from dpgnn.accountants.claims import Claim, mark_large_delta
+from dpgnn.accountants.claims import Arithmetic, Claim, mark_large_delta
 from dpgnn.accountants.events import (
     ContractiveIteration,
+    Event,
     FixedSizeRoots,
     GaussianRelease,
     GumbelTopK,
+    LaplaceRelease,
     PoissonRoots,
+    RandomizedResponse,
     parts,
 )
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.accountants.population import with_sizes
 from dpgnn.methods.base import Facts, Method
 from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification, check_run_delta
 
-# what a release draws by the law of real numbers; Laplace noise on cells and randomised response are drawn
-# in floating point
-ROUNDED = (PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration, GumbelTopK)
+# what a release draws by the law of real numbers (docs/accounting.md, theorem 16): Laplace noise and answers
+# alone are of 0/1 cells and their number, which float64 holds as they are; the others are of sums and scores
+OF_CELLS: tuple[type[Event[Any]], ...] = (LaplaceRelease, RandomizedResponse)
+OF_SUMS: tuple[type[Event[Any]], ...] = (
+    PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration, GumbelTopK,
+)  # fmt: skip
 NUM_EDGES = "order of magnitude of the number of edges (delta)"
 
 
@@ -46,9 +53,9 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     inputs = run.inputs
     edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
     claims = stated_claims(run.method, plan, facts, run.delta)
-    if inputs.randomness == "release" and all(is_rounded(m) for m in plan.mechanisms):
+    if inputs.randomness == "release":
         claims = tuple(
-            dataclasses.replace(claim, arithmetic="rounded-sums")
+            dataclasses.replace(claim, arithmetic=release_arithmetic(plan))
             if claim.status == "proved"
             else claim
             for claim in claims
@@ -60,9 +67,13 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     return plan
 
 
-def is_rounded(mechanism: Mechanism) -> bool:
-    """Whether a release draws all of a mechanism's noise on a grid (docs/accounting.md, theorem 16)."""
-    return all(isinstance(event, ROUNDED) for event, _ in parts(mechanism.event))
+def release_arithmetic(plan: Plan) -> Arithmetic:
+    """What a release's proof covers of floating point, from the events of its plan."""
+    events = [event for mechanism in plan.mechanisms for event, _ in parts(mechanism.event)]
+    if all(isinstance(event, OF_CELLS) for event in events):
+        return "real"
+    known = all(isinstance(event, OF_CELLS + OF_SUMS) for event in events)
+    return "rounded-sums" if known else "float-caveat"
 
 
 def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:

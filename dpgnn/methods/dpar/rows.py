@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.core.exact_selection import largest_with_gumbel
-from dpgnn.core.rounded_noise import LAPLACE, add_rounded
+from dpgnn.core.rounded_noise import LAPLACE, LONGER, add_rounded
 from dpgnn.methods.base import Prepared, SamplerSpec
 from dpgnn.methods.dpar.clipped_rows import MEASURES, capped, dense_row, shortened
 from dpgnn.methods.dpar.options import PRIVATE_ROWS, DPARConfig, resolved
@@ -172,7 +172,7 @@ def _private(config: DPARConfig, exact: sp.csr_array, k: int, context: Context) 
         clipped = capped(chosen_entries, config.max_entry)
         scale, clipped = planned.details["scale"], np.asarray(clipped).reshape(chosen.shape)
         if context.streams.is_secret("laplace"):
-            values = add_rounded(clipped, scale, rng=rng, law=LAPLACE)
+            values = add_rounded(clipped, scale * LONGER, rng=rng, law=LAPLACE)
         else:
             values = clipped + rng.laplace(0.0, scale, chosen.shape)
     return _matrix(chosen, values, num_members)
@@ -239,7 +239,7 @@ def select_gaussian(
     for row in range(exact.shape[0]):
         scores = shortened(dense_row(exact, row), max_norm)
         if rounded:
-            scores = add_rounded(scores, noise_stddev * (1 + 2.0**-30), rng=rng)
+            scores = add_rounded(scores, noise_stddev * LONGER, rng=rng)
         else:
             scores += rng.normal(0.0, noise_stddev, len(scores))
         chosen[row] = _largest(scores, k)

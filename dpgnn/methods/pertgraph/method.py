@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
-from dpgnn.core.checks import at_least, open_probability
+from dpgnn.core.checks import at_least, open_probability, require
 from dpgnn.methods.base import (
     Asked,
     Context,
@@ -52,7 +52,8 @@ class PertGraphConfig:
     """Options of PertGraph; every value is public.
 
     Attributes:
-        density_share: share of epsilon that goes to the density, in (0, 1).
+        density_share: share of epsilon that goes to the density, in [2^-20, 1); noise of a release has
+            room for rounding in it.
         block_rows: published mode: the density is estimated per block of so many rows.
         num_hops: SAGE layers.
         head: base stack, head stack and their training; encoder_layers counts the base stack.
@@ -65,6 +66,7 @@ class PertGraphConfig:
 
     def __post_init__(self) -> None:
         open_probability("density_share", self.density_share)
+        require(self.density_share >= 2.0**-20, "density_share", "be >= 2^-20", self.density_share)
         at_least("block_rows", self.block_rows, 1)
         at_least("num_hops", self.num_hops, 1)
         at_least("head.encoder_layers", self.head.encoder_layers, 1)
@@ -180,19 +182,24 @@ def undirected_answers(
     graph: Graph, scale: float, truth: float, *, block_rows: int, context: Context
 ) -> sp.csr_array:
     """Each undirected pair answered once; symmetric 0/1."""
-    from dpgnn.methods.shared.noisy_graph import keep_density, randomized_response
+    from dpgnn.methods.shared.noisy_graph import (
+        keep_density,
+        noisy_density,
+        randomized_response,
+    )
     from dpgnn.methods.shared.undirected import symmetric_adjacency, undirected_pairs
 
+    streams = context.streams
     pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
-    noise = context.streams.numpy("laplace").laplace(0, scale)
-    keep = keep_density(pairs.shape[1] / num_cells(graph.num_nodes) + noise, truth)
+    density = noisy_density(
+        pairs.shape[1], num_cells(graph.num_nodes), scale,
+        rng=streams.numpy("laplace"), exactly=streams.is_secret("laplace"),
+    )  # fmt: skip
     answers = randomized_response(
-        pairs,
-        graph.num_nodes,
-        one_if_one=truth * keep,
-        one_if_zero=(1 - truth) * keep,
-        rng=context.streams.numpy("response"),
-    )
+        pairs, graph.num_nodes, one_if_one=truth, one_if_zero=1 - truth,
+        keep=keep_density(density, truth),
+        rng=streams.numpy("response"), exactly=streams.is_secret("response"),
+    )  # fmt: skip
     return symmetric_adjacency(answers, graph.num_nodes)
 
 
@@ -210,6 +217,7 @@ def directed_answers(
         block_rows=block_rows,
         noise_rng=context.streams.numpy("laplace"),
         rng=context.streams.numpy("response"),
+        exactly=context.streams.is_secret("response"),
     )
 
 

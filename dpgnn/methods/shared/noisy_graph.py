@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.checks import non_negative, positive, probability, require
 from dpgnn.methods.releases import release
+from dpgnn.methods.shared import exact_cells
 from dpgnn.methods.shared import noisy_graph_moves as moves
 
 
@@ -26,9 +27,11 @@ def randomized_response(
     *,
     one_if_one: float,
     one_if_zero: float,
+    keep: float = 1.0,
     rng: np.random.Generator,
+    exactly: bool = False,
 ) -> np.ndarray:
-    """Answer every pair: an edge stays with probability one_if_one, a gap becomes one with one_if_zero.
+    """Answer every pair: an edge becomes a one with probability one_if_one, a gap with one_if_zero.
 
     Guarantee: pairs are answered independently, so one undirected edge is one randomised response (event
     RandomizedResponse); with p = one_if_one = 1 - one_if_zero it is log(p/(1-p))-DP. Draws from the stream
@@ -37,15 +40,26 @@ def randomized_response(
     Args:
         pairs: int64, shape (2, num_pairs), u < v, each once.
         num_nodes: public.
-        one_if_one, one_if_zero: in [0, 1].
+        one_if_one, one_if_zero: in [0, 1]; one_if_one is a multiple of 2^-53 where `exactly`.
+        keep: probability with which a pair that is answered with one comes out.
         rng: secret in a release.
+        exactly: the probabilities hold to the last bit, see `exact_cells`; for releases.
+
+    Returns:
+        int64, the pairs that come out, ascending.
     """
     probability("one_if_one", one_if_one)
     probability("one_if_zero", one_if_zero)
-    kept = pairs[:, rng.random(pairs.shape[1]) < one_if_one]
     gaps = num_cells(num_nodes) - pairs.shape[1]
-    added = random_gaps(pairs, num_nodes, int(rng.binomial(gaps, one_if_zero)), rng=rng)
-    return _sorted(np.concatenate([kept, added], axis=1), num_nodes)
+    if exactly:
+        kept, count = exact_cells.answers(
+            pairs.shape[1], gaps, one_if_one=one_if_one, one_if_zero=one_if_zero, keep=keep, rng=rng
+        )
+    else:
+        kept = np.less(rng.random(pairs.shape[1]), one_if_one * keep)
+        count = int(rng.binomial(gaps, one_if_zero * keep))
+    added = random_gaps(pairs, num_nodes, count, rng=rng)
+    return _sorted(np.concatenate([pairs[:, kept], added], axis=1), num_nodes)
 
 
 def random_gaps(
@@ -84,6 +98,7 @@ def laplace_top_cells(
     epsilon_count: float,
     epsilon_cells: float,
     rng: np.random.Generator,
+    exactly: bool = False,
 ) -> np.ndarray:
     """LapGraph: Laplace noise on every cell, and the largest cells kept, as many as a noisy count says.
 
@@ -93,19 +108,44 @@ def laplace_top_cells(
     largest of n Laplace draws are made in descending order from uniform order statistics, and belong to
     uniformly random gaps.
 
+    Args:
+        pairs: int64, shape (2, num_pairs), u < v, each once.
+        num_nodes: public.
+        epsilon_count, epsilon_cells: > 0.
+        rng: secret in a release.
+        exactly: the law holds to the last bit: noise is a real number, rounded to a public grid, and equal
+            values are chosen among uniformly, see `exact_cells`; for releases.
+
+    Returns:
+        int64, the pairs that come out, ascending.
+
     Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504.
     """
     positive("epsilon_count", epsilon_count)
     positive("epsilon_cells", epsilon_cells)
     cells, edges = num_cells(num_nodes), pairs.shape[1]
-    wanted = int(np.clip(round(edges + rng.laplace(0, 1 / epsilon_count)), 0, cells))
-    of_edges = 1 + rng.laplace(0, 1 / epsilon_cells, size=edges)
-    of_gaps = largest_laplace(cells - edges, min(wanted, cells - edges), 1 / epsilon_cells, rng=rng)
+    if exactly:
+        noisy: float = exact_cells.noisy_count(edges, 1 / epsilon_count, rng=rng)
+    else:
+        noisy = edges + rng.laplace(0, 1 / epsilon_count)
+    wanted = min(max(round(noisy), 0), cells)
+    largest = exact_cells.largest_cells if exactly else _largest_cells
+    kept, count = largest(edges, cells - edges, wanted, 1 / epsilon_cells, rng=rng)
+    added = random_gaps(pairs, num_nodes, count, rng=rng)
+    return _sorted(np.concatenate([pairs[:, kept], added], axis=1), num_nodes)
+
+
+def _largest_cells(
+    edges: int, gaps: int, wanted: int, scale: float, *, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """`exact_cells.largest_cells` in floating point."""
+    of_edges = 1 + rng.laplace(0, scale, size=edges)
+    of_gaps = largest_laplace(gaps, min(wanted, gaps), scale, rng=rng)
     values = np.concatenate([of_edges, of_gaps])
-    chosen = np.argpartition(-values, wanted - 1)[:wanted] if wanted else np.zeros(0, np.int64)
-    kept = pairs[:, chosen[chosen < edges]]
-    added = random_gaps(pairs, num_nodes, int((chosen >= edges).sum()), rng=rng)
-    return _sorted(np.concatenate([kept, added], axis=1), num_nodes)
+    chosen = np.zeros(len(values), dtype=bool)
+    if wanted:
+        chosen[np.argpartition(-values, wanted - 1)[:wanted]] = True
+    return chosen[:edges], int(chosen[edges:].sum())
 
 
 def largest_laplace(
@@ -123,6 +163,22 @@ def largest_laplace(
     with np.errstate(divide="ignore"):
         upper = -np.log(2 * tail)
     return scale * np.where(tail < 0.5, upper, np.log(2.0) + log_rest)
+
+
+def noisy_density(
+    ones: int, cells: int, scale: float, *, rng: np.random.Generator, exactly: bool
+) -> float:
+    """The share of cells that are 1, with Laplace noise.
+
+    Args:
+        ones, cells: how many are 1, and how many there are, >= 1.
+        scale: of the noise on the share.
+        rng: the stream `laplace`.
+        exactly: the noise is that of a real number on a whole count, see `exact_cells`; for releases.
+    """
+    if exactly:
+        return exact_cells.noisy_count(ones, scale * cells, rng=rng) / cells
+    return ones / cells + rng.laplace(0, scale)
 
 
 @release({"density": moves.densities}, is_read=False)
@@ -154,6 +210,7 @@ def block_response(
     block_rows: int,
     noise_rng: np.random.Generator,
     rng: np.random.Generator,
+    exactly: bool = False,
 ) -> sp.csr_array:
     """PertGraph as published: every directed cell answered, thinned by its block's noisy density.
 
@@ -165,16 +222,24 @@ def block_response(
         truth: probability of a true answer.
         block_rows: rows of a block.
         noise_rng, rng: streams of densities and answers.
+        exactly: as for `randomized_response` and `noisy_density`.
     """
     num_nodes = adjacency.shape[0]
     blocks = []
     for first in range(0, num_nodes, block_rows):
         block = adjacency[first : first + block_rows]
         cells = block.shape[0] * num_nodes
-        keep = keep_density(block.nnz / cells + noise_rng.laplace(0, scale), truth)
-        count = int(rng.binomial(cells - block.nnz, (1 - truth) * keep))
+        density = noisy_density(block.nnz, cells, scale, rng=noise_rng, exactly=exactly)
+        keep = keep_density(density, truth)
+        if exactly:
+            kept, count = exact_cells.answers(
+                block.nnz, cells - block.nnz,
+                one_if_one=truth, one_if_zero=1 - truth, keep=keep, rng=rng,
+            )  # fmt: skip
+        else:
+            count = int(rng.binomial(cells - block.nnz, (1 - truth) * keep))
+            kept = np.less(rng.random(block.nnz), truth * keep)
         rows, columns = block.nonzero()
-        kept = rng.random(block.nnz) < truth * keep
         ones = rows * num_nodes + columns
         added = _random_cells(ones, cells, count, rng=rng)
         keys = np.concatenate([ones[kept], added])

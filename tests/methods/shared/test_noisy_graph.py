@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.methods.pertgraph import method as pertgraph
+from dpgnn.methods.shared import exact_cells
 from dpgnn.methods.shared import noisy_graph as _perturb_graph
 from dpgnn.methods.shared.noisy_graph import (
     block_response,
     keep_density,
     laplace_top_cells,
     largest_laplace,
+    noisy_density,
     num_cells,
     random_gaps,
     randomized_response,
@@ -113,14 +116,14 @@ def test_the_density_rule_gives_back_about_as_many_edges() -> None:
     assert keep_density(-1.0, 0.9) < 1e-10  # a negative noisy density keeps next to nothing
 
 
-def test_published_blocks_answer_both_directions_apart() -> None:
+@pytest.mark.parametrize("exactly", [False, True])
+def test_published_blocks_answer_both_directions_apart(exactly: bool) -> None:
     adjacency = sp.csr_array(symmetric_adjacency(PAIRS, NODES))
     rng = np.random.default_rng(5)
-    answers = block_response(adjacency, scale=1e-9, truth=0.9, block_rows=4, noise_rng=rng, rng=rng)
     different = 0
     for _ in range(50):
         answers = block_response(
-            adjacency, scale=1e-9, truth=0.6, block_rows=4, noise_rng=rng, rng=rng
+            adjacency, scale=1e-9, truth=0.75, block_rows=4, noise_rng=rng, rng=rng, exactly=exactly
         ).toarray()
         different += int((answers != answers.T).any())
     assert different > 40
@@ -165,6 +168,55 @@ def test_answers_spend_no_more_than_claimed_when_rounded(name: str, epsilon: flo
     # doubles are exact fractions; e^share from below by its series
     assert one / zero <= Fraction(math.exp(min(share, 40.0))) * (1 - Fraction(1, 2**52))
     assert math.log(one / zero) > min(share, 34.0) - 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("lapgraph", 1e-12),
+     *itertools.product(["lapgraph", "pertgraph"], [2.0**-20, 0.01, 0.37, 0.99])],
+)  # fmt: skip
+def test_a_release_spends_at_most_epsilon_in_exact_numbers(
+    monkeypatch: pytest.MonkeyPatch, name: str, share: float
+) -> None:
+    """Fractions of the scales and rates that the draws themselves use: no division has rounded too far."""
+    import mpmath
+
+    scales: list[Fraction] = []
+    real = exact_cells.add_rounded
+
+    def spy(total: np.ndarray, scale: float, **named: Any) -> np.ndarray:
+        if len(total):
+            scales.append(Fraction(scale))
+        return real(total, scale, **named)
+
+    monkeypatch.setattr(exact_cells, "add_rounded", spy)
+    option = {"lapgraph": "count_share", "pertgraph": "density_share"}[name]
+    for epsilon in np.random.default_rng(7).uniform(0.01, 100, 40).tolist():
+        plan = plan_of(name, "sound", epsilon, num_nodes=100, **{option: share})
+        rng, spent = np.random.default_rng(0), mpmath.mpf(0)
+        scales.clear()
+        first = plan.mechanisms[0].details["scale"]
+        if name == "lapgraph":
+            cells = plan.mechanisms[1].details["scale"]
+            laplace_top_cells(
+                PAIRS, 100, epsilon_count=1 / first, epsilon_cells=1 / cells, rng=rng, exactly=True
+            )
+        else:
+            noisy_density(len(PAIRS), num_cells(100), first, rng=rng, exactly=True)
+        with mpmath.workprec(300):
+            for scale in set(scales):
+                spent += mpmath.mpf(scale.denominator) / scale.numerator
+            if name == "pertgraph":
+                event: Any = plan.mechanisms[1].event
+                ratio = Fraction(event.one_if_one) / Fraction(event.one_if_zero)
+                spent += mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+            assert len(set(scales)) == (2 if name == "lapgraph" else 1)
+            assert epsilon * (1 - 1e-8) - 64 < spent <= mpmath.mpf(epsilon)
+
+
+def test_a_density_share_without_room_for_rounding_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"density_share must be >= 2\^-20"):
+        strict.read(methods.get("pertgraph").config, {"density_share": 1e-7})
 
 
 def test_the_published_pertgraph_spends_many_times_its_epsilon() -> None:
