@@ -18,6 +18,7 @@ from dpgnn.report.paper.tables import ONE_REPEAT
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.table import Row, format_value, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
@@ -69,7 +70,7 @@ def _run_lines(found: Sequence[StudyResults]) -> list[str]:
         info = results.info
         scored = sum(len(cell.runs) for cell in results.cells)
         lines.append(
-            f"| {info.title or info.name} | {info.tier} | {scored} | {len(info.planned)} | "
+            f"| {markdown_text(info.title or info.name)} | {info.tier} | {scored} | {len(info.planned)} | "
             f"[{info.name}](results/{info.name}.md) |"
         )
     return [*lines, ""]

@@ -18,6 +18,7 @@ from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.table import Table, to_markdown, write_table
 from dpgnn.report.tables.tuning import CHOSEN
 
@@ -61,7 +62,14 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
 def study_page(results: StudyResults) -> str:
     """One study: its findings, the paper's tables beside ours, comparisons, rankings, figures."""
     info = results.info
-    lines = [MADE, "", f"# {info.title or info.name}", "", "[All results](../results.md)", ""]
+    lines = [
+        MADE,
+        "",
+        f"# {markdown_text(info.title or info.name)}",
+        "",
+        "[All results](../results.md)",
+        "",
+    ]
     scored = sum(len(cell.runs) for cell in results.cells)
     dates = (
         "" if results.started is None else f", run {' to '.join(t[:10] for t in results.started)}"

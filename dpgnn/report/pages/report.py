@@ -1,12 +1,13 @@
 """One self-contained page per study, and one that joins the studies: works offline, asks nothing of the net.
 
-The page's content security policy forbids every request, so that a mistake shows as a missing piece and
-not as a leak of who reads what.
+The page's content security policy forbids every request, and every script and style but the page's own, so
+that a mistake shows as a missing piece and not as a leak of who reads what.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import sys
 from bisect import bisect_left
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MAX_BYTES = 15_000_000
+# the head's script: with JavaScript the page folds what it can unfold
+FIRST = 'document.documentElement.classList.add("js");'
 
 
 def to_stderr(line: str) -> None:
@@ -158,10 +161,28 @@ def _render(studies: Sequence[StudyResults], form: Form) -> str:
         brief=form.brief,
         left_out=form.words,
         studies=[_view(item, form, joined=joined) for item in studies],
+        policy=content_policy(),
         css=_asset("report.css"),
+        first=FIRST,
         script=_asset("report.js"),
         bundle=_bundle(),
     )
+
+
+@cache
+def content_policy() -> str:
+    """The page's content security policy: no request; scripts and styles of these hashes alone."""
+    scripts = " ".join(map(_source_hash, (FIRST, _bundle(), _asset("report.js"))))
+    style = _source_hash(_asset("report.css"))
+    return (
+        f"default-src 'none'; img-src data: blob:; style-src {style}; script-src {scripts}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source_hash(text: str) -> str:
+    """An element's content as a policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:

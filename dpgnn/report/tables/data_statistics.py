@@ -23,6 +23,7 @@ from dpgnn.data.raw.files import RawFiles
 from dpgnn.data.raw.sources import data_folder, source_of
 from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig
 from dpgnn.records.info import PAPERS
+from dpgnn.report.tables.escaping import csv_text, markdown_text
 
 FILES = ("paper_numbers.csv", "caribou_statistics.csv")
 
@@ -123,7 +124,7 @@ def as_markdown(rows: list[Row]) -> str:
         for row in (row for row in rows if row.paper == paper):
             cells = [row.table, f"{row.dataset} ({row.loaded_as})", row.quantity]
             cells += [row.paper_value, row.our_value or "-", row.verdict, row.reason]
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append("| " + " | ".join(markdown_text(cell) for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines)
 
@@ -136,7 +137,9 @@ def write_rows(rows: list[Row], path: Path) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, [f.name for f in dataclasses.fields(Row)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(dataclasses.asdict(row) for row in rows)
+    writer.writerows(
+        {name: csv_text(text) for name, text in dataclasses.asdict(row).items()} for row in rows
+    )
     write_text(path, text.getvalue())
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpgnn.records.cells import UNCOVERED_WORDS
+from dpgnn.report.tables.escaping import without_tags
 from dpgnn.report.tables.mean_ranks_table import MeanRankRow
 from dpgnn.report.tables.table import Row, Table, epsilon_text, format_value, signed
 from dpgnn.report.tables.tables import marked
@@ -191,10 +192,11 @@ def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]], *, numbers: int = 0) -> list[str]:
-    """A Markdown table; the last `numbers` columns are set flush right."""
+    """A Markdown table without HTML; the last `numbers` columns are set flush right."""
     rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
     rows = [head, rule, *body]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    cells = [[without_tags(cell).replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in cells]
 
 
 def _fold(

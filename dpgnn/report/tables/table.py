@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpgnn.core.storage import write_text
+from dpgnn.report.tables.escaping import csv_text, markdown_text
 
 Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
@@ -138,11 +139,11 @@ def interval_text(row: Row, *, low: str = "low", high: str = "high", points: boo
 
 
 def to_csv(table: Table) -> str:
-    """All values in full precision; infinity as inf, a missing value empty."""
+    """All values in full precision; infinity as inf, a missing value empty, no text a formula."""
     columns = [column for column in table.columns if column.form != "read"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([column.key for column in columns])
+    writer.writerow([csv_text(column.key) for column in columns])
     for row in table.rows:
         writer.writerow([_csv_value(row.get(column.key)) for column in columns])
     return buffer.getvalue()
@@ -150,7 +151,7 @@ def to_csv(table: Table) -> str:
 
 def to_markdown(table: Table) -> str:
     """Title, table, caption."""
-    lines = [f"## {table.title}", ""]
+    lines = [f"## {markdown_text(table.title)}", ""]
     columns = table.read_columns
     if table.rows:
         lines.append("| " + " | ".join(_markdown(column.header) for column in columns) + " |")
@@ -162,8 +163,8 @@ def to_markdown(table: Table) -> str:
                 cells.append(f"**{text}**" if table.is_bold(row, column) else text)
             lines.append("| " + " | ".join(cells) + " |")
     else:
-        lines.append(table.empty)
-    return "\n".join([*lines, "", table.caption]) + "\n"
+        lines.append(markdown_text(table.empty))
+    return "\n".join([*lines, "", markdown_text(table.caption)]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -204,12 +205,12 @@ def _csv_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
-        return "; ".join(str(item) for item in value)
-    return repr(value) if isinstance(value, float) else str(value)
+        return csv_text("; ".join(str(item) for item in value))
+    return repr(value) if isinstance(value, float) else csv_text(str(value))
 
 
 def _markdown(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    return markdown_text(text).replace("|", "\\|")
 
 
 _LATEX = {

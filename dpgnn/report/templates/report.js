@@ -118,7 +118,11 @@ function expand(part) {
 async function draw(chart) {
   const { panels } = JSON.parse(document.getElementById(chart.dataset.chart).textContent);
   const places = chart.querySelectorAll(".view");
-  const options = { actions: { export: true, source: false, compiled: false, editor: false }, renderer: "svg" };
+  // expressions are interpreted and styles stand in report.css: the page allows no code and no style made here
+  const options = {
+    actions: { export: true, source: false, compiled: false, editor: false }, renderer: "svg",
+    ast: true, defaultStyle: false, forceActionsMenu: true, tooltip: { disableDefaultStyle: true },
+  };
   try {
     const views = await Promise.all(panels.map((panel, index) => window.vegaEmbed(places[index], expand(panel), options)));
     const signal = (name, value) => views.forEach(({ view }) => view.signal(name, value).runAsync());

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import itertools
 import re
 from dataclasses import replace
@@ -56,9 +59,21 @@ def test_the_page_refers_to_nothing_outside_itself(text: str) -> None:
     page = Page(text)
     assert page.references
     assert all(reference.startswith("data:") for reference in page.references)
-    assert "default-src 'none'" in text
     assert "@import" not in text
     assert "url(" not in report._asset("report.css")
+
+
+def test_the_policy_names_every_script_and_style_of_the_page_by_its_hash_and_allows_no_other(
+    text: str,
+) -> None:
+    policy = html.unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0])
+    rules = {name: values for name, *values in map(str.split, policy.split(";"))}
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == ["'none'"]
+    for element, rule in (("style", "style-src"), ('script(?: type="module")?', "script-src")):
+        contents = re.findall(rf"<{element}>(.*?)</s(?:cript|tyle)>", text, re.DOTALL)
+        hashes = [hashlib.sha256(content.encode()).digest() for content in contents]
+        assert rules[rule] == [f"'sha256-{base64.b64encode(found).decode()}'" for found in hashes]
+    assert " style=" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
 def test_the_page_is_small_and_ids_and_anchors_fit(text: str) -> None:

@@ -115,6 +115,43 @@ def test_the_page_opens_without_errors_or_requests_and_draws_its_charts(
     assert image.stat().st_size > 10_000
 
 
+def test_hints_and_menus_of_charts_are_drawn_by_the_pages_own_style_alone(
+    visit: Callable[..., Any],
+) -> None:
+    browser = visit(WIDE)
+    browser.execute_script("document.querySelector('.vega-embed summary').click()")
+    menu = "document.querySelector('.vega-actions')"
+    assert browser.execute_script(f"return getComputedStyle({menu}).position") == "absolute"
+    browser.execute_script(
+        "const all = [...document.querySelectorAll('.view svg .mark-symbol path')];"
+        "const s = all.find(p => p.getBBox().width);"
+        "s.scrollIntoView({behavior: 'instant', block: 'center'}); const r = s.getBoundingClientRect();"
+        "for (const kind of ['pointermove', 'mousemove']) s.dispatchEvent(new PointerEvent(kind,"
+        " {bubbles: true, clientX: r.x + r.width / 2, clientY: r.y + r.height / 2}))"
+    )
+    hint = "document.getElementById('vg-tooltip-element')"
+    wait_for(browser, f"return {hint}?.classList.contains('visible')")
+    assert browser.execute_script(f"return getComputedStyle({hint}).position") == "fixed"
+    assert browser.execute_script("return document.querySelectorAll('style').length") == 1
+    assert browser.get_log("browser") == []
+
+
+def test_the_page_runs_no_code_and_takes_no_style_but_its_own(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    browser.execute_script(
+        "const script = document.createElement('script'); script.textContent = 'window.ran = true';"
+        "const style = document.createElement('style'); style.textContent = 'h1 { color: rgb(1, 2, 3) }';"
+        "document.head.append(script, style);"
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = true\">');"
+    )
+    wait_for(browser, "return document.images[document.images.length - 1].complete")
+    assert browser.execute_script("return window.ran ?? null") is None
+    color = "return getComputedStyle(document.querySelector('h1')).color"
+    assert browser.execute_script(color) != "rgb(1, 2, 3)"
+    blocked = [line["message"] for line in browser.get_log("browser")]
+    assert sum("Content Security Policy" in line for line in blocked) >= 3
+
+
 def test_columns_sort_by_value_in_both_directions(visit: Callable[..., Any]) -> None:
     browser = visit(WIDE)
     heads = "document.querySelectorAll('#toy-cells-table thead th')"
