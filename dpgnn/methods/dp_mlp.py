@@ -27,6 +27,7 @@ from dpgnn.methods.base import (
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.shared.own_root import CHANGED_ROOTS
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.network import Network
 
-# changed roots when one node changes: (roots of G, roots of G')
-CHANGED_ROOTS = {"add-remove": (1, 0), "replace-one": (1, 1), "null-one": (1, 1)}
 ASSUMED_PUBLIC = ("number of training nodes", "membership of the split", "all options")
 
 

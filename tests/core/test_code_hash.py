@@ -23,6 +23,24 @@ def test_private_methods_depend_on_the_clipping_code_and_plain_ones_do_not() -> 
     assert {"dpgnn.training.clipping", "dpgnn.accountants.pld", "dpgnn.samplers.batches"} <= modules
 
 
+# what a method calls of another one; anything else that two share is a module of its own in `shared`
+BUILDS_ON = {
+    "dp_mlp_smooth": {"dp_mlp", "dp_gnn"},
+    "votes": {"dp_mlp"},
+    "dpdgc": {"gap"},
+    "edgerand": {"gcn"},
+    "lapgraph": {"gcn"},
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_change_of_one_method_reruns_no_other_but_those_that_call_it(name: str) -> None:
+    found = {
+        module.split(".")[2] for module in imported_modules(TABLE[name]) if ".methods." in module
+    }
+    assert (found & set(TABLE)) - {name} == BUILDS_ON.get(name, set())
+
+
 def test_no_method_depends_on_the_study_layer_or_the_report() -> None:
     for name in TABLE.values():
         modules = imported_modules(name, "dpgnn.run.execute")

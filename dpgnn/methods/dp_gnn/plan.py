@@ -15,6 +15,7 @@ from dpgnn.methods.dp_gnn.options import (
     sampler_of,
     threshold_rule,
 )
+from dpgnn.methods.shared.own_root import CHANGED_ROOTS
 from dpgnn.methods.shared.planning import Calibrated, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 def _proved_change(entry: Entry) -> Change:
     """How many roots change, by the sampler's proof; an MLP has one root per node."""
-    from dpgnn.methods.dp_mlp import CHANGED_ROOTS
     from dpgnn.samplers.promise import Change
 
     config: DPGNNConfig = entry.options

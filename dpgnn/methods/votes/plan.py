@@ -11,6 +11,7 @@ from dpgnn.accountants.events import GaussianRelease, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import require
 from dpgnn.methods import dp_mlp
+from dpgnn.methods.shared.own_root import CHANGED_ROOTS
 from dpgnn.methods.shared.planning import claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
         return replace(made, details={**made.details, "board": False})
     board = _board(entry, facts, budget)
-    d_plus, d_minus = dp_mlp.CHANGED_ROOTS[entry.relation]
+    d_plus, d_minus = CHANGED_ROOTS[entry.relation]
     counted = poisson_dp_sgd(
         entry, config.training, budget, num_roots=facts.num_train, d_plus=d_plus, d_minus=d_minus,
         reference_sensitivity=config.training.clipping_norm,
