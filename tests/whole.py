@@ -191,7 +191,8 @@ def leftovers(folder: Path) -> list[str]:
     from dpgnn.core.storage import UNFINISHED
 
     hidden = [p for p in (folder / "results").rglob(".*") if UNFINISHED.fullmatch(p.name)]
-    return [str(path) for path in (*hidden, *(folder / "work").rglob("*.safetensors*"))]
+    kept = [p for p in (folder / "work").rglob("*.safetensors*") if "finished" not in p.parts]
+    return [str(path) for path in (*hidden, *kept)]
 
 
 def steps_taken(folder: Path) -> Sequence[int]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.paths import FINISHED
 
 if TYPE_CHECKING:
     from dpgnn.study.study import RunKey, Study
@@ -59,6 +62,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     keys = [key for cell in args.cell for key in runs_of(study, cell)] or study.keys
     cells = [record_of(study, key) for key in keys] if args.cell else []
+    forget_copies(study, keys if cells or forced(args.snakemake) else [], Path())
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
     for line in released_budgets(study, keys):
         print(line, file=sys.stderr)
@@ -73,6 +77,17 @@ def main(args: argparse.Namespace) -> int:
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
     return code
+
+
+def forced(extra: Sequence[str]) -> bool:
+    """Whether Snakemake is told to make everything again."""
+    return bool({"-F", "--forceall", "-f", "--force"} & set(extra))
+
+
+def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
+    """Remove the kept copies of runs, so that they are made and not taken from there; releases stay."""
+    for key in keys:
+        shutil.rmtree(root / "work" / FINISHED / study.name / key.folder, ignore_errors=True)
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.core.paths import RELEASES
+from dpgnn.core.paths import FINISHED, RELEASES
 
 if TYPE_CHECKING:
     from dpgnn.core.paths import Paths
@@ -65,18 +65,26 @@ def _make(args: argparse.Namespace) -> int:
     study, paths = load_study(args.study), Paths(results=args.results)
     keys = _keys(study, args.run)
     check_device(args.device)
-    # finished runs of one process are kept until all are made; those of a release, for good
-    finished = args.work / "finished" / study.name if len(keys) > 1 else None
+    # Snakemake removes all results of a process that makes many runs before it starts it again
+    finished = args.work / FINISHED / study.name
     released = study.config.randomness == "release"
     if released:
         finished = args.releases / study.name
+    elif len(keys) == 1:  # asked for by itself, a run is made
+        shutil.rmtree(finished / keys[0].folder, ignore_errors=True)
     failed: list[str] = []
     for key in keys:
-        kept = None if finished is None else finished / key.folder
         lock = progress.run_lock(args.work, study.name, key.folder)
         try:
             with exclusive(lock, f"{key.folder} is being made already"):
-                record = train(study, key, paths, work=args.work, device=args.device, finished=kept)
+                record = train(
+                    study,
+                    key,
+                    paths,
+                    work=args.work,
+                    device=args.device,
+                    finished=finished / key.folder,
+                )
         except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
                 raise
@@ -89,9 +97,6 @@ def _make(args: argparse.Namespace) -> int:
         print(_line(key, record), file=sys.stderr)
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(keys)} runs failed, the first: {failed[0]}")
-    if finished is not None and not released:
-        for key in keys:
-            shutil.rmtree(finished / key.folder, ignore_errors=True)
     return 0
 
 

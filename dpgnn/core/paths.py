@@ -9,6 +9,8 @@ from dpgnn.core.checks import fail
 
 # private runs of releases, by study and run; nothing removes it
 RELEASES = Path("releases")
+# below work/: finished runs of processes that make many, by study and run
+FINISHED = "finished"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,8 +117,12 @@ def canonical_json(value: Any) -> str:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write indented JSON with sorted keys atomically; the same value gives the same bytes."""
-    text = json.dumps(_jsonable(value), sort_keys=True, indent=1, allow_nan=False)
-    write_text(path, text + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """What `write_json` writes."""
+    return json.dumps(_jsonable(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -37,8 +37,8 @@ def run_one(
         inputs: what the run reads.
         out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
         work: where checkpoints live; None keeps none.
-        finished: a copy of the run's files is kept here, and used instead of running when it is of this very
-            run; for processes that make many runs, and for releases.
+        finished: a copy of the run's files is kept here, and used instead of running when it is whole and of
+            this very run; for processes that make many runs, and for releases.
 
     Returns:
         the record; its status is "failed" when the plan cannot be made (the reason says why).
@@ -49,15 +49,16 @@ def run_one(
     clock = Clock()
     _set_threads(inputs.performance.num_threads)
     run = specify(inputs)
-    kept = find_copy(finished, run.fingerprint)
+    kept = find_copy(finished, run.fingerprint, only=run.is_private_release)
+    study = inputs.randomness == "study"
     if finished is not None and kept is not None:
-        copy_run(finished, out)
+        copy_run(finished, out, link=study)
         return kept
     if run.is_private_release:
         check_not_released(finished)
     made = _make(run, work, clock)
     write_run(out, made.record, made.fitted, clock.resources(inputs.performance) | made.resources)
-    keep_copy(out, finished, run.fingerprint)
+    keep_copy(out, finished, run.fingerprint, link=study)
     made.store.clear()
     return made.record
 

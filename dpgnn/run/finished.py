@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 from dpgnn.core.checks import fail
-from dpgnn.core.storage import atomic_write, read_json, write_json
+from dpgnn.core.checksums import check
+from dpgnn.core.storage import DamagedFileError, atomic_write, read_json, write_json
 from dpgnn.records.schema import Record, read_record
 from dpgnn.run.record import OWN_ROWS, RUN_FILES
 
@@ -14,12 +16,29 @@ from dpgnn.run.record import OWN_ROWS, RUN_FILES
 FINGERPRINT = "fingerprint.json"
 
 
-def find_copy(folder: Path | None, fingerprint: str) -> Record | None:
-    """The record of the copy in `folder` when it is of the same configuration, code and inputs."""
+def find_copy(folder: Path | None, fingerprint: str, *, only: bool = True) -> Record | None:
+    """The record of the copy in `folder` when it is of the same configuration, code and inputs.
+
+    Args:
+        folder: of the copy; None for none.
+        fingerprint: of the configuration, code and inputs.
+        only: the run may not be made a second time; otherwise a damaged copy counts as none.
+
+    Raises:
+        DamagedFileError: the only copy was damaged.
+    """
     if folder is None or not (folder / FINGERPRINT).exists():
         return None
-    same = read_json(folder / FINGERPRINT) == fingerprint
-    return read_record(folder / RUN_FILES[-1]) if same else None
+    try:
+        if read_json(folder / FINGERPRINT) != fingerprint:
+            return None
+        for name in RUN_FILES:
+            check(folder / name)
+        return read_record(folder / RUN_FILES[-1])
+    except DamagedFileError:
+        if only:
+            raise
+        return None
 
 
 def check_not_released(folder: Path | None) -> None:
@@ -41,21 +60,39 @@ def check_not_released(folder: Path | None) -> None:
         )  # fmt: skip
 
 
-def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
+def keep_copy(out: Path, folder: Path | None, fingerprint: str, *, link: bool = False) -> None:
     """Keep a copy of a run's files; the fingerprint, which may read private inputs, stays with the copy."""
     if folder is None:
         return
     (folder / FINGERPRINT).unlink(missing_ok=True)
-    copy_run(out, folder)
+    copy_run(out, folder, link=link)
     write_json(folder / FINGERPRINT, fingerprint)
 
 
-def copy_run(source: Path, target: Path) -> None:
-    """Copy a run's files, the record last."""
+def copy_run(source: Path, target: Path, *, link: bool = False) -> None:
+    """Copy a run's files, the record last.
+
+    Args:
+        source, target: folders.
+        link: one file under two names where the disk can, so that a copy takes no room; its time is now.
+    """
     (target / OWN_ROWS).unlink(missing_ok=True)
     if (source / OWN_ROWS).exists():
         with atomic_write(target / OWN_ROWS, owner_only=True) as file:
             file.write((source / OWN_ROWS).read_bytes())
     for name in RUN_FILES:
-        with atomic_write(target / name) as file:
-            file.write((source / name).read_bytes())
+        if not (link and _linked(source / name, target / name)):
+            with atomic_write(target / name) as file:
+                file.write((source / name).read_bytes())
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Give a file a second name, if the disk can."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+        os.utime(target)  # Snakemake takes a result that is older than its inputs for stale
+    except OSError:
+        return False
+    return True

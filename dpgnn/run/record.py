@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.core.storage import atomic_write, column_of, write_json, write_parquet
+from dpgnn.core.checksums import OF_FOLDER, write_checksums
+from dpgnn.core.storage import (
+    atomic_write,
+    column_of,
+    json_text,
+    write_json,
+    write_parquet,
+    write_text,
+)
 from dpgnn.methods.base import Fitted, Performance
 from dpgnn.records.recorded import versions
 from dpgnn.records.schema import Record
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 # rows that answers to their own nodes read, of a release that has them; never part of what is handed on
 OWN_ROWS = "own_rows.safetensors"
 # the record is last: where it stands, the others do too
-RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
+RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", OF_FOLDER, "record.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +84,7 @@ def budget_of(run: Specification, spent: float | None) -> dict[str, Any]:
 def write_run(
     out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any]
 ) -> None:
-    """Write the files of a run: four, and in a release the rows that are kept for the nodes themselves.
+    """Write the files of a run with their checksums, and in a release the rows kept for the nodes themselves.
 
     Args:
         out: the run's folder.
@@ -88,7 +96,10 @@ def write_run(
     _write_state(out / "model.safetensors", record, fitted)
     _write_own_rows(out / OWN_ROWS, record, fitted)
     write_json(out / "resources.json", resources)
-    write_json(out / "record.json", record)
+    text = json_text(record)
+    files = [out / name for name in RUN_FILES[:3]]
+    write_checksums(out / OF_FOLDER, files, {"record.json": text.encode()})
+    write_text(out / "record.json", text)
 
 
 def _history(record: Record, fitted: Fitted | None) -> pa.Table:

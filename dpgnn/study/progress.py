@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.core.locks import is_held
-from dpgnn.core.paths import RELEASES, Paths
+from dpgnn.core.paths import FINISHED, RELEASES, Paths
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
 from dpgnn.study.wanted import Wanted
@@ -130,9 +130,11 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     release = study.config.randomness == "release"
     record = _record(root / Paths().run(study.name, key.folder))
     kept = _record(
-        root / (RELEASES if release else Path("work/finished")) / study.name / key.folder
+        root / (RELEASES if release else Path("work") / FINISHED) / study.name / key.folder
     )
-    if any(found is not None and wanted.made(found, key) for found in (record, kept)):
+    alone = study.config.runs_per_job == 1
+    usable = (record,) if alone and not release else (record, kept)
+    if any(found is not None and wanted.made(found, key) for found in usable):
         return "done"
     private = study.entries[key.entry].mode != "nonprivate"
     if release and private and (kept or {}).get("status") == "ok":
@@ -141,7 +143,6 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
         return "running"
     if _cause(log, key):
         return "failed"
-    alone = study.config.runs_per_job == 1
     fresh = log.exists() and time.time() - log.stat().st_mtime < RUNNING_SECONDS
     if alone and fresh and is_held(workflow_lock(root)) and record is None:
         return "running"

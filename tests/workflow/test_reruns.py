@@ -12,6 +12,8 @@ import pytest
 import yaml
 from helpers import TOY, planned, records, run_tool, write_study
 
+RESOURCES = "results/studies/quick/runs/**/resources.json"
+
 
 def changed(**paths: Any) -> dict[str, Any]:
     """The toy study with values set by dotted path (dots written as two underscores)."""
@@ -70,6 +72,38 @@ def test_a_changed_study_reruns_what_uses_the_value(
         assert planned(toy) == jobs
     finally:
         write_study(toy, TOY)
+
+
+def test_one_more_budget_makes_one_run_also_where_a_process_makes_many(fresh_toy: Path) -> None:
+    shared = changed(runs_per_job=9)
+    write_study(fresh_toy, shared)
+    run_tool(fresh_toy, "snakemake", "--cores", "1")
+    started = {path: path.read_text() for path in fresh_toy.glob(RESOURCES)}
+    assert len(started) == 3
+    write_study(fresh_toy, shared | {"epsilons": ["1", "4", "8"], "repeats": 1})
+    run_tool(fresh_toy, "snakemake", "--cores", "1")
+    (new,) = set(fresh_toy.glob(RESOURCES)) - set(started)
+    assert new.parts[-3] == "eps=4"
+    assert {path: path.read_text() for path in started} == started
+    assert planned(fresh_toy) == {}
+    started[new] = new.read_text()
+    cell = "chains-s.public/dp_mlp/eps=4/0"
+    run_tool(
+        fresh_toy, "python", "-m", "dpgnn", "run", "quick", "--cell", cell, "--", "--cores", "1"
+    )
+    assert {path for path in started if path.read_text() != started[path]} == {new}
+
+
+def test_a_comment_in_the_lock_file_reruns_nothing_and_a_pin_reruns_every_job(
+    fresh_toy: Path,
+) -> None:
+    lock = fresh_toy / "envs" / "cpu.lock"
+    text = lock.read_text()
+    lock.write_text("# a comment\n\n" + text.replace("\nnumpy==", "  # another\nnumpy==") + "\n")
+    run_tool(fresh_toy, "python", "envs/generate.py")
+    assert planned(fresh_toy) == {}
+    lock.write_text(text.replace("\nnumpy==", "\nnumpy==9"))
+    assert planned(fresh_toy)["train"] == 3
 
 
 def test_a_study_file_may_have_a_space_in_its_name(fresh_toy: Path) -> None:
