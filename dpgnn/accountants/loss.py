@@ -84,6 +84,11 @@ class DiscreteLoss(LossMasses):
         tilted = discounted_sums(mass[::-1], math.exp(-self.step))[::-1]
         return losses, above, tilted
 
+    @property
+    def tells_everything(self) -> bool:
+        """Whether all mass but rounding is at infinity: no composition can make it worse."""
+        return self.infinity_mass >= 1 or not self.mass.any()
+
     def self_compose(self, count: int) -> DiscreteLoss:
         """The loss of `count` adaptive runs.
 
@@ -91,7 +96,7 @@ class DiscreteLoss(LossMasses):
             ValueError: count is not an integer >= 1.
         """
         checks.at_least("count", count, 1)
-        if count == 1 or not self.mass.any():
+        if count == 1 or self.tells_everything:
             return self
         return convolve([(self, count)])
 
@@ -104,7 +109,7 @@ class DiscreteLoss(LossMasses):
         rule = f"equal {self.step!r}"
         checks.require(self.step == other.step, "step", rule, other.step, "build both on one grid")
         for loss in (self, other):
-            if not loss.mass.any():  # it tells everything
+            if loss.tells_everything:
                 return loss
         return convolve([(self, 1), (other, 1)]).truncated()
 

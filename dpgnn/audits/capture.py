@@ -18,7 +18,7 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
-from dpgnn.core.randomness import FreshSecrets
+from dpgnn.core.randomness import FreshSecrets, Randomness
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Entry, Facts, Performance, Progress
 
@@ -46,6 +46,7 @@ class Training:
 
     Attributes:
         spec, network, gradients, initial, before_step: as `train` gets them.
+        randomness: of the streams that `train` gets.
     """
 
     spec: Any
@@ -53,6 +54,7 @@ class Training:
     gradients: Any
     initial: Tensor
     before_step: Callable[[int], None] | None
+    randomness: Randomness
 
 
 @dataclass(kw_only=True, eq=False)
@@ -67,6 +69,7 @@ class Case:
         kept: releases of world G, by place, given to G' too.
         opposite_rows: aggregations start from unit rows of the auditor's choice, the canary's opposite to its
             leaves'. A claim about hops holds for whatever unit rows they start from.
+        randomness: draws as in a study or, from seeded bits, as in a release.
     """
 
     entry: Entry
@@ -75,6 +78,7 @@ class Case:
     root_seed: int
     kept: dict[str, Any] = field(default_factory=dict)
     opposite_rows: bool = False
+    randomness: Randomness = "study"
 
     def prepared(self, inside: np.ndarray | bool, seed: int = 0) -> tuple[Any, Any, Any]:
         """Graph, split and prepared sample of a world; the sampler's key is the same in both."""
@@ -96,7 +100,10 @@ class Case:
         context = SilentContext(
             ledger=Ledger(chosen),
             streams=FreshSecrets(
-                root_seed=self.root_seed, axes={"audit": self.entry.name}, secret_seed=seed
+                root_seed=self.root_seed,
+                axes={"audit": self.entry.name},
+                secret_seed=seed,
+                randomness=self.randomness,
             ),
             store=Store(None),
             performance=Performance(),
@@ -227,6 +234,7 @@ def skipped_trainings(
             gradients=gradients,
             initial=initial,
             before_step=named.get("before_step"),
+            randomness=named["streams"].randomness,
         )
         told(training, named.get("stage", "train"))
         return network.named(initial), []

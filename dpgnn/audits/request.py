@@ -12,6 +12,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.audits.canary import NODE_UNITS, AuditGraph
 from dpgnn.audits.capture import Case, caught_plan
 from dpgnn.core.checks import at_least, open_probability, require
+from dpgnn.core.randomness import Randomness
 from dpgnn.core.storage import sha256_json
 from dpgnn.methods.base import Entry, Facts
 
@@ -41,6 +42,7 @@ class AuditRequest:
         num_processes: 1 stays in this process.
         work: where finished chunks are kept; None keeps none.
         label: stands before progress lines.
+        randomness: the draws that are audited: those of a study, or those of a release from seeded bits.
     """
 
     entry: Entry
@@ -53,6 +55,7 @@ class AuditRequest:
     num_processes: int = 1
     work: Path | None = None
     label: str = "audit"
+    randomness: Randomness = "study"
 
     def __post_init__(self) -> None:
         at_least("num_runs", self.num_runs, 8)
@@ -72,6 +75,7 @@ class AuditRequest:
             "budget": dataclasses.asdict(self.budget),
             "facts": None if self.facts is None else self.facts.recorded(),
             "numbers": [self.root_seed, self.max_steps],
+            "randomness": self.randomness,
             "code": code,
         }
         return sha256_json(fields)
@@ -84,14 +88,21 @@ def case_of(request: AuditRequest) -> Case:
     if facts is not None:
         plan = _plan_for_data_set(request, recipe, facts)
         if plan is not None:
-            return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
+            return _case(request, entry, recipe, plan)
         wanted = min(facts.num_train, MOST_ROOTS) - recipe.num_nodes
         recipe = dataclasses.replace(
             recipe, num_background=recipe.num_background + max(wanted, 0) // 2 * 2
         )
         entry = _fitting(entry, facts.num_train, recipe.num_nodes)
     plan = caught_plan(entry, recipe, None, request.budget)
-    return Case(entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed)
+    return _case(request, entry, recipe, plan)
+
+
+def _case(request: AuditRequest, entry: Entry, recipe: AuditGraph, plan: Plan) -> Case:
+    return Case(
+        entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed,
+        randomness=request.randomness,
+    )  # fmt: skip
 
 
 def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:

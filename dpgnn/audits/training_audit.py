@@ -20,7 +20,7 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case, SilentProgress, Training
 from dpgnn.audits.one_run import OneRun, guess
-from dpgnn.core.randomness import Streams
+from dpgnn.core.randomness import FreshSecrets
 from dpgnn.core.storage import Store
 
 if TYPE_CHECKING:
@@ -238,7 +238,10 @@ def watch(
     with mock.patch("dpgnn.training.optimizers.Optimizer.step", step):
         dp_sgd.train(
             spec, world.network, world.gradients, initial, OptimizerConfig(lr=1.0),
-            streams=Streams(root_seed=seed, axes={"audit": stage}), store=Store(None),
+            streams=FreshSecrets(
+                root_seed=seed, axes={"audit": stage}, secret_seed=seed, randomness=world.randomness
+            ),
+            store=Store(None),
             progress=SilentProgress(), stage=stage, num_rows=1, before_step=world.before_step,
         )  # fmt: skip
 

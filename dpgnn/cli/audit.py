@@ -194,6 +194,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
         / study.name
         / f"{key.dataset}.{key.setting}.{key.entry}.{key.epsilon}",
         label=f"audit {key.dataset}/{key.entry}/{key.epsilon}",
+        randomness=study.config.randomness,
     )
 
 

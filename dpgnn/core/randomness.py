@@ -105,6 +105,9 @@ class Streams:
 class FreshSecrets(Streams):
     """Streams whose secret ones have a seed of their own: runs share weights and keys, never noise.
 
+    For audits and queries. With `randomness` "release" a run draws as a release does, from seeded bits, so
+    that the very code can be watched and repeated; nothing made with it may be released.
+
     Attributes:
         secret_seed: of noise, batches and other draws that a proof needs secret.
     """
@@ -116,3 +119,8 @@ class FreshSecrets(Streams):
         secret = stream.split("/")[0] in SECRET_STREAMS
         root = self.secret_seed if secret else self.root_seed
         return seeds.child_seed(root, stream, **self.axes, **extra)
+
+    def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
+        """A seeded generator for every stream."""
+        self.is_secret(stream)  # refuses unknown names
+        return np.random.Generator(np.random.PCG64DXSM(self.seed(stream, **extra)))

@@ -125,6 +125,18 @@ def test_a_loss_that_is_infinite_all_but_surely_can_be_composed():
     assert both.epsilon(1e-5) == np.inf
 
 
+def test_a_response_that_is_certain_but_for_rounding_tells_everything_in_a_composition():
+    """Weakened answers round to certainty on one side and keep a mass of 5e-32 on the other."""
+    from dpgnn.accountants.composition import curve
+    from dpgnn.accountants.events import LaplaceRelease, RandomizedResponse, compose_all
+
+    answers = RandomizedResponse(relation="add-remove", one_if_one=1.0, one_if_zero=5e-32)
+    density = LaplaceRelease(relation="add-remove", scale=0.125, sensitivity=1.0)
+    both = curve(compose_all(density, answers))
+    assert both.delta(20.0) == pytest.approx(1.0)
+    assert both.epsilon(0.5) == math.inf
+
+
 def test_nothing_and_everything():
     assert nothing(0.1).epsilon(1e-9) == 0.0
     assert everything(0.1).epsilon(0.5) == math.inf

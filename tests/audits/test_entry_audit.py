@@ -45,12 +45,53 @@ def test_the_canary_reaches_the_whole_sensitivity_of_dp_mlp():
     assert finding.num_steps == 2
 
 
-@pytest.mark.parametrize("method", ["edgerand", "lapgraph", "gap", "caribou", "dpdgc"])
-def test_releases_of_private_edges_are_audited(method):
-    findings = audit(request(method, "edge", facts=FACTS))
+@pytest.mark.parametrize("method", ["edgerand", "lapgraph", "pertgraph", "gap", "caribou", "dpdgc"])
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_releases_of_private_edges_are_audited(method, randomness):
+    findings = audit(request(method, "edge", facts=FACTS, randomness=randomness))
     assert findings
     assert all(finding.verdict is not None for finding in findings), findings
     assert all(finding.passed for finding in findings)
+
+
+@pytest.mark.parametrize("rows", ["em0", "em1", "gm"])
+def test_noisy_rows_and_clipped_sums_of_a_release_are_audited(rows):
+    options = {"width": 4, "batch_size": 8, "num_steps": 3, "num_vectors": 6, "rows": rows}
+    found = audit(
+        request("dpar", "node", "replace-one", options=options, randomness="release", num_runs=20)
+    )
+    assert len(found) == 2
+    assert all(finding.passed and finding.verdict is not None for finding in found), found
+
+
+NO_NOISE = {
+    "edgerand": (
+        "shared.exact_cells.answers",
+        lambda ones, zeros, **keys: (np.ones(ones, bool), 0),
+    ),
+    "lapgraph": (
+        "shared.exact_cells.largest_cells",
+        lambda edges, gaps, wanted, scale, *, rng: (np.ones(edges, bool), 0),
+    ),
+    "dp_mlp": ("add_rounded_noise", lambda total, stddev, *, rng: total),
+}
+
+
+@pytest.mark.parametrize("method", NO_NOISE)
+def test_a_fault_in_the_draws_of_a_release_is_found_where_those_are_audited(monkeypatch, method):
+    place, fault = NO_NOISE[method]
+    module = "dpgnn.training.dp_sgd" if method == "dp_mlp" else "dpgnn.methods"
+    monkeypatch.setattr(f"{module}.{place}", fault)
+    unit = "node" if method == "dp_mlp" else "edge"
+    for randomness in ("study", "release"):
+        entry_audit.forget()
+        asked = request(
+            method, unit, num_runs=8 if method == "dp_mlp" else 60, randomness=randomness,
+            budget=Budget(epsilon=1.0, delta=1e-4),
+        )  # fmt: skip
+        (finding,) = audit(asked)
+        assert finding.passed == (randomness == "study")
+    entry_audit.forget()
 
 
 def test_a_randomised_response_that_always_tells_the_truth_is_accused(monkeypatch):
@@ -144,13 +185,15 @@ def test_an_event_that_no_accountant_counts_is_not_run(monkeypatch):
     )  # fmt: skip
 
 
-def test_one_run_audits_stand_in_the_same_table():
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_one_run_audits_stand_in_the_same_table(randomness):
     options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": "full"}}
-    (finding,) = audit_in_one_run(request(options=options, max_steps=4, level=0.05), 12)
+    wanted = request(options=options, max_steps=4, level=0.05, randomness=randomness)
+    (finding,) = audit_in_one_run(wanted, 12)
     assert finding.outcome == "passed"
     assert finding.lower_bound.num_trials == 12
     assert finding.lower_bound.epsilon_lower_bound <= finding.claimed_of_steps
-    (edges,) = audit_in_one_run(request("edgerand", "edge"), 12)
+    (edges,) = audit_in_one_run(request("edgerand", "edge", randomness=randomness), 12)
     assert edges.outcome == "not-run"
 
 

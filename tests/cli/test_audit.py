@@ -9,6 +9,7 @@ from helpers import TOY
 
 from dpgnn.__main__ import main
 from dpgnn.core.storage import read_json
+from dpgnn.methods.shared import exact_cells
 from dpgnn.report.tables.claims_table import audits_table, read_audits
 from dpgnn.study.workflow import Workflow
 
@@ -60,6 +61,29 @@ def test_an_audit_of_what_was_not_prepared_names_the_command_that_does(
         assert f"results/{missing} must exist to audit chains-s.public/dp_mlp/eps=8/0" in message
         assert "`dpgnn run quick -- --until split`" in message
     assert not (prepared / "audits").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "draw"),
+    [("edgerand", "answers"), ("lapgraph", "largest_cells"), ("pertgraph", "answers")],
+)
+def test_an_audit_of_a_release_study_runs_the_draws_of_a_release(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch, method: str, draw: str
+) -> None:
+    entry = {"method": method, "mode": "sound", "privacy_unit": "edge", "relation": "add-remove"}
+    study = TOY | {"randomness": "release", "entries": TOY["entries"] | {method: entry}}
+    Path("config.yaml").write_text(yaml.safe_dump(study))
+    drawn, real = [], getattr(exact_cells, draw)
+    monkeypatch.setattr(exact_cells, draw, lambda *a, **k: drawn.append(1) or real(*a, **k))
+    assert main(arguments("--entry", method, "--epsilon", "8", "--runs", "8")) == 0
+    assert len(drawn) > 2 * 8
+    (found,) = read_audits(prepared / "audits")
+    assert found["outcome"] == "passed"
+    assert main(arguments("--entry", method, "--epsilon", "8", "--one-run", "8")) == 4
+    (found,) = read_audits(prepared / "audits")
+    assert (found["outcome"], found["reason"]) == (
+        "not-run", "one-run audits are for clipped sums; run without --one-run",
+    )  # fmt: skip
 
 
 def test_attacks_on_the_same_runs_stand_beside_the_audit(prepared: Path, capsys) -> None:

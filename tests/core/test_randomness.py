@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
-from dpgnn.core.randomness import SECRET_STREAMS, Streams
+from dpgnn.core.randomness import SECRET_STREAMS, FreshSecrets, Streams
 
 KEY = {"dataset": "d", "entry": "e", "repeat": 0}
 
@@ -56,3 +56,15 @@ def test_secret_normals_have_the_right_law() -> None:
     # false alarms: one in a million
     assert kstest(draws.standard_normal(20_000), "norm").pvalue > 1e-6
     assert isinstance(draws, np.random.Generator)
+
+
+def test_an_audit_repeats_the_draws_of_a_release_and_changes_only_what_is_secret() -> None:
+    def drawn(secret_seed: int, stream: str) -> list[float]:
+        streams = FreshSecrets(root_seed=0, axes=KEY, secret_seed=secret_seed, randomness="release")
+        assert streams.is_secret(stream) == (stream == "noise")
+        return streams.numpy(stream, step=1).random(4).tolist()
+
+    assert drawn(1, "noise") == drawn(1, "noise") != drawn(2, "noise")
+    assert drawn(1, "sampler") == drawn(2, "sampler")
+    with pytest.raises(ValueError, match="nosie"):
+        drawn(1, "nosie")
