@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test check measure test-slow lint format reproduce results estimate rerun clean env-files bench
+.PHONY: help setup demo test check measure test-slow lint format reproduce results faults estimate rerun clean env-files bench
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
@@ -64,6 +64,9 @@ reproduce: setup  ## a paper's study: make reproduce STUDY=drw TIER=M
 
 results: setup  ## docs/results.md, its pages and figures from the records in docs/reference
 	$(BIN)/dpgnn report --docs
+
+faults: setup  ## the tables of docs/reliability.md from the rows of tests/faults and tests/bad_input
+	PYTHONPATH=.:tests $(BIN)/python -m faults.table
 
 estimate: setup  ## runs and hours of a study: make estimate STUDY=drw TIER=M
 	$(BIN)/dpgnn run $(STUDY) $(if $(TIER),--tier $(TIER)) --estimate
