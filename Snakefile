@@ -20,9 +20,14 @@ include: "workflow/rules/attack.smk"
 include: "workflow/rules/report.smk"
 
 
+# all that is kept is named: Snakemake makes a file that is only on the way to another not again when it is lost
 rule all:
     default_target: True
     input:
+        RUNS,
+        AUDITS,
+        ATTACKS,
+        f"results/studies/{STUDY}/report.html",
         "results/report.html",
     localrule: True
 
@@ -55,5 +60,5 @@ rule checks:
 
 rule runs:
     input:
-        RECORDS,
+        RUNS,
     localrule: True

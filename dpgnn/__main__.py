@@ -9,8 +9,8 @@ import sys
 import warnings
 
 STAGES = (
-    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "share", "records",
-    "cite",
+    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "share",
+    "records", "cite",
 )  # fmt: skip
 
 

@@ -158,12 +158,14 @@ def attack_one(
 ) -> dict[str, Any]:
     """One attack on one run: made, written and returned, or read where it stands already."""
     from dpgnn import methods
+    from dpgnn.core.checksums import check, write_checksums
     from dpgnn.core.storage import read_json, write_json
 
     run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
     path = folder / f"{run}.{name}.json"
     fingerprint = _fingerprint(study, key, name, loaded, sizes)
     if path.exists():
+        check(path)
         kept: dict[str, Any] = read_json(path)
         if kept.get("fingerprint") == fingerprint:
             print(f"{path.name}: kept", file=sys.stderr, flush=True)
@@ -180,6 +182,7 @@ def attack_one(
     # the same seeds give the same file; times are printed, and stand in the workflow's benchmark files
     content |= {"claim": claim, "results": [_without_times(result) for result in results]}
     write_json(path, content)
+    write_checksums(path.with_suffix(".sha256"), [path])
     for result in results:
         print(f"{path.name}: {words(result)}", file=sys.stderr, flush=True)
     return content

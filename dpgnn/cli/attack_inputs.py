@@ -92,6 +92,7 @@ def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> Attac
 
 def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Hashes of a finished run's record when a run now would have the same; and else what differs."""
+    from dpgnn.core.checksums import check
     from dpgnn.core.storage import sha256_json
     from dpgnn.records.schema import read_record
     from dpgnn.run import specification
@@ -99,6 +100,8 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
     path = folder / "record.json"
     if not path.exists():
         return None, ()
+    for name in ("record.json", "model.safetensors"):
+        check(folder / name)
     record = read_record(path)
     if record.status != "ok":
         return None, ()

@@ -58,6 +58,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.audits.entry_audit import audit
     from dpgnn.audits.one_run_audit import audit_in_one_run
     from dpgnn.audits.request import case_of
+    from dpgnn.core.checksums import write_checksums
     from dpgnn.core.paths import Paths
     from dpgnn.core.storage import write_json
     from dpgnn.study.study import RunKey, load_study
@@ -73,6 +74,7 @@ def main(args: argparse.Namespace) -> int:
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
     claims = case_of(request).plan.claims
     write_json(args.out, [*(recorded(finding, key, claims[0]) for finding in findings), *attacked])
+    write_checksums(args.out.with_suffix(".sha256"), [args.out])
     print(_table(findings, key, claims))
     if attacked:
         print(_attack_table(attacked))

@@ -31,6 +31,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn import methods
     from dpgnn.core import seeds
     from dpgnn.core.checks import fail
+    from dpgnn.core.checksums import write_checksums
     from dpgnn.core.storage import write_json, write_parquet
     from dpgnn.data.files.graph_files import read_graph
     from dpgnn.data.splits import edges_in_setting, read_split
@@ -57,8 +58,10 @@ def main(args: argparse.Namespace) -> int:
     )
     prepared = method.prepare(graph, split, spec, rng)
     facts = {"kind": prepared.kind, "sampler": spec, "facts": dict(prepared.facts)}
-    write_json(args.out.with_suffix(".diagnostics.json"), dict(prepared.diagnostics))
-    write_json(args.out.with_suffix(".json"), facts)
+    files = [args.out.with_suffix(suffix) for suffix in (".diagnostics.json", ".json")]
+    write_json(files[0], dict(prepared.diagnostics))
+    write_json(files[1], facts)
     write_parquet(args.out, prepared.table, metadata=facts)
+    write_checksums(args.out.with_suffix(".sha256"), [*files, args.out])
     print(f"{args.out}: {prepared.kind}, {prepared.table.num_rows} rows")
     return 0

@@ -45,15 +45,14 @@ def add_parser(subparsers: Any) -> None:
 def main(args: argparse.Namespace) -> int:
     """Show an estimate or the status, or run Snakemake and return its exit status."""
     from dpgnn.study import driver, progress
-    from dpgnn.study.study import load_study
-    from dpgnn.study.workflow import check_datasets
+    from dpgnn.study.workflow import Workflow
 
     path = driver.study_file(args.study, root=Path())
     if args.file:
         print(path)
         return 0
-    study = load_study(path, args.tier)
-    check_datasets(study)
+    workflow = Workflow(study_file=str(path), tier=args.tier, device=args.device)
+    study = workflow.study
     if args.estimate:
         print(progress.estimate(study, root=Path()))
         return 0
@@ -62,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     keys = [key for cell in args.cell for key in runs_of(study, cell)] or study.keys
     cells = [record_of(study, key) for key in keys] if args.cell else []
-    forget_copies(study, keys if cells or forced(args.snakemake) else [], Path())
+    forget_copies(study, keys if cells or driver.FORCES & set(args.snakemake) else [], Path())
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
     for line in released_budgets(study, keys):
         print(line, file=sys.stderr)
@@ -73,15 +72,11 @@ def main(args: argparse.Namespace) -> int:
         targets=[*args.target, *cells],
         extra=[*(["--force"] if cells else []), *args.snakemake],
         root=Path(),
+        workflow=workflow,
     )
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
     return code
-
-
-def forced(extra: Sequence[str]) -> bool:
-    """Whether Snakemake is told to make everything again."""
-    return bool({"-F", "--forceall", "-f", "--force"} & set(extra))
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:

@@ -45,6 +45,7 @@ def add_parser(subparsers: Any) -> None:
 def main(args: argparse.Namespace) -> int:
     """Read the graph, draw the split, write one file."""
     from dpgnn.core import seeds
+    from dpgnn.core.checksums import write_checksums
     from dpgnn.data.files.graph_files import read_graph, read_meta
     from dpgnn.data.splits import make_split, write_split
 
@@ -68,6 +69,7 @@ def main(args: argparse.Namespace) -> int:
         "graph_sha256": read_meta(args.graph)["content_sha256"],
     }
     write_split(args.out, split, num_nodes=graph.num_nodes, metadata=metadata)
+    write_checksums(args.out.with_suffix(".sha256"), [args.out])
     sizes = [len(idx) for idx in (split.train_idx, split.val_idx, split.test_idx)]
     print(f"{args.out}: {sizes[0]} training, {sizes[1]} validation, {sizes[2]} test nodes")
     return 0

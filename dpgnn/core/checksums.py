@@ -6,7 +6,6 @@ a folder that one job fills. A list is written last, or just before the file tha
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,17 +17,17 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 def write_checksums(
-    listed: Path, files: Iterable[Path], later: Mapping[str, bytes] | None = None
+    listed: Path, files: Iterable[Path], known: Mapping[str, str] | None = None
 ) -> None:
     """Write a list.
 
     Args:
         listed: the list's path; names are relative to its folder.
         files: files that are there.
-        later: by name, the content of files that are written after the list.
+        known: name -> sha256 of others, such as files that are written after the list.
     """
     sums = {str(path.relative_to(listed.parent)): sha256_file(path) for path in files}
-    sums |= {name: hashlib.sha256(content).hexdigest() for name, content in (later or {}).items()}
+    sums |= known or {}
     write_text(listed, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
 
 
@@ -70,7 +69,7 @@ def check(path: Path) -> bool:
     if wanted is None:
         return False
     if not path.exists():
-        raise DamagedFileError(f"{path} does not exist, but {listed} lists it; {REMEDY}")
+        raise DamagedFileError(f"{path} does not exist; run the stage that makes it")
     if sha256_file(path) != wanted:
         raise DamagedFileError(f"{path} must be as it was made, got other bytes; {REMEDY}")
     return True

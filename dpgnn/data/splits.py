@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpgnn.core.checks import at_least, fail, one_of, require
+from dpgnn.core.checksums import check
 from dpgnn.core.storage import (
     DamagedFileError,
     column_of,
@@ -299,8 +301,9 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
         num_nodes: when given, the file must have that many rows.
 
     Raises:
-        DamagedFileError: missing, damaged, or of another graph.
+        DamagedFileError: missing, damaged, changed, or of another graph.
     """
+    check(Path(path))
     part = values_of(read_parquet(path, ["part"])["part"])
     metadata = parquet_metadata(path)
     if "inductive" not in metadata or not np.isin(part, (-2, -1, 0, 1, 2)).all():

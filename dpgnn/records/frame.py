@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import require
+from dpgnn.core.checksums import check
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import read_json, read_parquet
 from dpgnn.records import archive
@@ -50,7 +51,7 @@ class Run:
     def history(self) -> Mapping[str, list[Any]]:
         """Column -> values by step: of history.parquet, or what an archive kept of it; {} for none."""
         path = None if self.folder is None else self.folder / "history.parquet"
-        if path is None or not path.exists():
+        if path is None or not (check(path) or path.exists()):
             return self.kept.history
         return read_parquet(path).to_pydict()
 
@@ -84,8 +85,10 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
         path = folder / name / "record.json"
         if not path.exists():
             continue
-        record = _checked(read_record(path), name, path)
         resources = path.with_name("resources.json")
+        for file in (path, resources):
+            check(file)
+        record = _checked(read_record(path), name, path)
         runs.append(
             Run(
                 record=record,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import resource
 import time
@@ -98,7 +99,9 @@ def write_run(
     write_json(out / "resources.json", resources)
     text = json_text(record)
     files = [out / name for name in RUN_FILES[:3]]
-    write_checksums(out / OF_FOLDER, files, {"record.json": text.encode()})
+    write_checksums(
+        out / OF_FOLDER, files, {"record.json": hashlib.sha256(text.encode()).hexdigest()}
+    )
     write_text(out / "record.json", text)
 
 

@@ -10,13 +10,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpgnn.core import locks
 from dpgnn.core.checks import fail
 from dpgnn.core.paths import in_project
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
+from dpgnn.study.repair import repair
+from dpgnn.study.verify import damaged, lines
 
+if TYPE_CHECKING:
+    from dpgnn.study.workflow import Workflow
+
+# Snakemake's flags that make nothing, and that make what is up to date
+DRY = frozenset(("-n", "--dry-run", "--dryrun"))
+FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
 _claimed = ExitStack()
 
 
@@ -45,8 +54,11 @@ def run_snakemake(
     targets: Sequence[str],
     extra: Sequence[str],
     root: Path,
+    workflow: Workflow | None = None,
 ) -> int:
     """Run Snakemake on a study; resumes after a kill without asking to unlock by hand.
+
+    Files of `workflow` that are not those that were made are made again first; a dry run names them.
 
     The folder is locked by the kernel for this process and Snakemake, and a Snakemake that is started by
     hand takes the same lock (`claim`). So a lock of Snakemake's own that is found while we hold ours was
@@ -55,17 +67,28 @@ def run_snakemake(
     Raises:
         BusyError: another run holds the folder.
     """
-    command = [sys.executable, "-m", "snakemake", *extra]
-    command += ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--", *targets]
+    snakemake = [sys.executable, "-m", "snakemake"]
+    config = ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--"]
     with locks.exclusive(progress.workflow_lock(root)) as lock:
         if any((root / ".snakemake" / "locks").glob("*")):
             print("removing the lock that a killed run left", file=sys.stderr)
-            unlock = [sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"]
+            unlock = [*snakemake, "--unlock", "--quiet", "all"]
             subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
         started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
         with _signals_for_child() as children:
-            children.append(subprocess.Popen(command, cwd=root, pass_fds=(lock,)))
-            code = children[0].wait()
+
+            def make(wanted: Sequence[str], flags: Sequence[str] = extra) -> int:
+                command = [*snakemake, *flags, *config, *wanted]
+                children[:] = [subprocess.Popen(command, cwd=root, pass_fds=(lock,))]
+                return children[0].wait()
+
+            found = [] if workflow is None else damaged(workflow, root=root)
+            if DRY & set(extra):
+                print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
+            elif found:
+                plain = [flag for flag in extra if flag not in FORCES]
+                repair(found, root=root, make=lambda wanted: make(wanted, plain))
+            code = make(targets)
         if code:
             for line in progress.last_screen(root, since=started):
                 print(line, file=sys.stderr)

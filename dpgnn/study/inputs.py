@@ -10,6 +10,7 @@ from typing import Any
 
 from dpgnn import methods
 from dpgnn.core.checks import fail
+from dpgnn.core.checksums import check
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import parquet_metadata, read_json, read_parquet, sha256_file
 from dpgnn.data.files.graph_files import read_graph, read_meta
@@ -102,6 +103,8 @@ def read_prepared(
     path = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
     if draw is not None and not path.exists():
         return draw(), None
+    for file in (path, path.with_suffix(".json")):
+        check(file)
     stated = read_json(path.with_suffix(".json"))
     prepared = Prepared(kind=stated["kind"], table=read_parquet(path), facts=stated["facts"])
     return prepared, sha256_file(path)

@@ -15,6 +15,8 @@ from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
+from dpgnn.study.verify import is_whole, run_group
+from dpgnn.study.verify import states as states_of
 from dpgnn.study.wanted import Wanted
 from dpgnn.study.workflow import attack_files, audit_files, run_logs
 
@@ -77,7 +79,8 @@ def status(study: Study, *, root: Path) -> str:
     done = [key for key, state in states.items() if state == "done"]
     empty = without_result(done, study, root=root)
     note = f" ({len(empty)} without a result; the report says why)" if empty else ""
-    other = f"{counts['other']} of another configuration or code, " if counts["other"] else ""
+    other = f"{counts['damaged']} damaged, " if counts["damaged"] else ""
+    other += f"{counts['other']} of another configuration or code, " if counts["other"] else ""
     other += f"{counts['released']} to be refused, " if counts["released"] else ""
     lines = [
         f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, {other}"
@@ -93,6 +96,9 @@ def status(study: Study, *, root: Path) -> str:
     elif unmade:
         lines.append("no run is going on in this folder; the same command without --status goes on")
     for key, state in states.items():
+        if state == "damaged":
+            bad = [item for item in states_of(run_group(study.name, key, root)) if item.is_bad]
+            lines += [f"damaged: {key.folder}: {item.path.name} {item.state}" for item in bad]
         if state == "released":
             lines.append(
                 f"refused: {key.folder}: released before, of another configuration or code, kept in "
@@ -122,10 +128,11 @@ def _checks(study: Study, root: Path) -> Iterator[str]:
 
 
 def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
-    """ "done", "running", "released", "failed", "other" or "left": from records, lock and log of a run.
+    """A run's state by its files, its lock and its log.
 
-    "other" has a record of another configuration or code; copies of such runs are ignored. In a study of
-    releases such a copy makes the run "released": running it again would be refused.
+    It is "done", "damaged", "running", "released", "failed", "other" or "left". "damaged" lacks a file or has
+    one other than was made. "other" has a record of another configuration or code; copies of such runs are
+    ignored. In a study of releases such a copy makes the run "released": running it again would be refused.
     """
     release = study.config.randomness == "release"
     record = _record(root / Paths().run(study.name, key.folder))
@@ -135,7 +142,7 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     alone = study.config.runs_per_job == 1
     usable = (record,) if alone and not release else (record, kept)
     if any(found is not None and wanted.made(found, key) for found in usable):
-        return "done"
+        return "done" if record is None or is_whole(run_group(study.name, key, root)) else "damaged"
     private = study.entries[key.entry].mode != "nonprivate"
     if release and private and (kept or {}).get("status") == "ok":
         return "released"

@@ -178,6 +178,12 @@ class Workflow:
         ]
 
     @cached_property
+    def run_files(self) -> list[str]:
+        """All files of every run."""
+        folders = [self.paths.run(self.study.name, key.folder) for key in self.study.keys]
+        return [f"{folder}/{name}" for folder in folders for name in RUN_FILES]
+
+    @cached_property
     def audits(self) -> list[str]:
         """The audits that the study asks for; [] for none."""
         return [str(path) for path in audit_files(self.study, self.paths)]

@@ -14,6 +14,7 @@ from dpgnn.__main__ import main
 from dpgnn.cli import train
 from dpgnn.cli.run import released_budgets
 from dpgnn.core import locks
+from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.study import progress
 from dpgnn.study.study import load_study
 
@@ -113,6 +114,7 @@ def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
     assert f"config of {split} must be" in trained()
     split_with(TOY["root_seed"])
     meta = json.loads((graph / "graph.json").read_text())
+    (graph / OF_FOLDER).unlink()
     (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
     error = trained()
     assert f"{split} must be a split of the graph chains-s, got 'one of another graph'" in error

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from dpgnn.core.storage import DamagedFileError
 def folder(tmp_path: Path) -> Path:
     for name in ("a.bin", "b.json"):
         (tmp_path / name).write_bytes(name.encode() * 9)
-    write_checksums(tmp_path / OF_FOLDER, [tmp_path / "a.bin"], {"b.json": b"b.json" * 9})
+    write_checksums(
+        tmp_path / OF_FOLDER, [tmp_path / "a.bin"], {"b.json": sha256(b"b.json" * 9).hexdigest()}
+    )
     return tmp_path
 
 
@@ -36,7 +39,7 @@ def test_every_changed_byte_is_found(folder: Path) -> None:
     with pytest.raises(DamagedFileError, match="other bytes"):
         check(folder / "a.bin")
     (folder / "a.bin").unlink()
-    with pytest.raises(DamagedFileError, match=r"a\.bin does not exist"):
+    with pytest.raises(DamagedFileError, match=r"a\.bin does not exist; run the stage"):
         check(folder / "a.bin")
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 from helpers import TOY
 
 from dpgnn.core import locks
+from dpgnn.core.checksums import OF_FOLDER, write_checksums
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import sha256_json, write_json
 from dpgnn.records.archive import write_archive
@@ -33,6 +35,9 @@ def finish(study: Study, number: int, root: Path, seconds: float) -> None:
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(json.dumps(stated(study, study.keys[number])))
     (folder / "resources.json").write_text(json.dumps({"seconds": seconds}))
+    for name in ("history.parquet", "model.safetensors"):
+        (folder / name).touch()
+    write_checksums(folder / OF_FOLDER, list(folder.iterdir()))
 
 
 def write_log(study: Study, number: int, root: Path, text: str) -> Path:
@@ -110,6 +115,7 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "studies" / "quick" / "runs" / STUDY.keys[1].folder
     failed = {"status": "failed", "reason": "plan: too small"}
     (folder / "record.json").write_text(json.dumps(stated(STUDY, STUDY.keys[1]) | failed))
+    (folder / OF_FOLDER).unlink()
     text = progress.status(STUDY, root=tmp_path)
     assert "2 done (1 without a result; the report says why), 0 running, 0 failed, 1 left" in text
     assert f"no result: {STUDY.keys[1].folder}: plan: too small" in text
@@ -117,6 +123,22 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     assert lines[0].startswith("1 runs have no result")
     assert lines[1] == f"no result: {STUDY.keys[1].folder}: plan: too small"
     assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
+
+
+def test_a_run_that_lacks_a_file_or_has_another_is_damaged(tmp_path: Path) -> None:
+    for number in range(3):
+        finish(STUDY, number, tmp_path, 3600.0)
+    assert "3 done, 0 running, 0 failed, 0 left" in progress.status(STUDY, root=tmp_path)
+    runs = tmp_path / "results" / "studies" / STUDY.name / "runs"
+    (runs / STUDY.keys[0].folder / "history.parquet").unlink()
+    path = runs / STUDY.keys[2].folder / "model.safetensors"
+    time = path.stat().st_mtime_ns
+    path.write_bytes(b"x")
+    os.utime(path, ns=(time, time))
+    text = progress.status(STUDY, root=tmp_path)
+    assert "1 done, 2 damaged, 0 running, 0 failed, 0 left" in text
+    assert f"damaged: {STUDY.keys[0].folder}: history.parquet missing" in text
+    assert f"damaged: {STUDY.keys[2].folder}: model.safetensors changed" in text
 
 
 def test_records_of_another_configuration_or_code_are_not_done(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import whole
 import yaml
 from helpers import TOY, planned, records, run_tool, write_study
 
@@ -36,7 +37,7 @@ def test_the_whole_study_ran_from_graph_to_report(toy: Path) -> None:
     assert (toy / "results" / "report.html").stat().st_size > 10_000
     assert any((toy / "results/studies/quick/tables").glob("*.csv"))
     assert any((toy / "results/studies/quick/figures").glob("*.svg"))
-    assert not list((toy / "work").glob("**/*.safetensors"))
+    assert whole.leftovers(toy) == []
 
 
 def test_nothing_changed_reruns_nothing(toy: Path) -> None:

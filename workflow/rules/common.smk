@@ -18,7 +18,7 @@ WORKFLOW = Workflow(
     device=config.get("device", "cpu"),
 )
 GRAPHS, SPLITS = WORKFLOW.graphs, WORKFLOW.splits
-PREPARED, RECORDS = WORKFLOW.prepared, WORKFLOW.records
+PREPARED, RUNS = WORKFLOW.prepared, WORKFLOW.run_files
 STUDY = WORKFLOW.study.name
 # an out of dvc.yaml even when no entry needs a prepared sample
 Path("results/prepared").mkdir(parents=True, exist_ok=True)

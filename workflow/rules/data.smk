@@ -6,6 +6,7 @@ rule graph:
         nodes="results/graphs/{dataset}/nodes.parquet",
         edges="results/graphs/{dataset}/edges.parquet",
         meta="results/graphs/{dataset}/graph.json",
+        checksums="results/graphs/{dataset}/checksums.sha256",
     log:
         "logs/graph/{dataset}.log",
     benchmark:

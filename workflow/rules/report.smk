@@ -3,7 +3,7 @@
 
 rule report:
     input:
-        records=RECORDS,
+        records=RUNS,
         audits=AUDITS,
         attacks=ATTACKS,
     output:

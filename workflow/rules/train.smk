@@ -11,6 +11,7 @@ rule train:
         resources="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/resources.json",
         history="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/history.parquet",
         model="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/model.safetensors",
+        checksums="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/checksums.sha256",
     log:
         "logs/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.log",
     benchmark:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import fail
+from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.data.files.graph_files import FILES, read_graph, save_graph, was_cut_short
 
@@ -142,7 +143,11 @@ def check_out(out: Path, source: Path) -> None:
         fail("--out", "not be the folder of the graph's own files", str(out), remedy)
     held = (path.name for path in out.iterdir()) if out.is_dir() else iter(())
     kept = sorted(name for name in held if not UNFINISHED.fullmatch(name))
-    if kept and "graph.json" not in kept and not (set(kept) <= set(FILES) and was_cut_short(out)):
+    if (
+        kept
+        and "graph.json" not in kept
+        and not (set(kept) <= {*FILES, OF_FOLDER} and was_cut_short(out))
+    ):
         shown = f"{str(out)!r} with {kept[0]}"
         raise ValueError(f"--out must be a new or empty folder or a graph's, got {shown}; {remedy}")
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dpgnn.core import locks
 from dpgnn.core.checks import require
+from dpgnn.core.checksums import OF_FOLDER, check, write_checksums
 from dpgnn.core.storage import (
     DamagedFileError,
     column_of,
@@ -82,16 +83,20 @@ def unfinished(folder: Path) -> Iterator[Path]:
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if was_cut_short(folder):
-            for name in FILES:
+            for name in (*FILES, OF_FOLDER):
                 (folder / name).unlink(missing_ok=True)
         with locks.held_folder(folder, HIDDEN) as new:
             yield new
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Move the three whole files; graph.json comes last and goes first, so no reader sees a mixture."""
+    """Move the whole files and their list; graph.json comes last and goes first: no reader sees a mixture."""
+    known = {
+        name: facts["sha256"] for name, facts in read_json(new / "graph.json")["files"].items()
+    }
+    write_checksums(new / OF_FOLDER, [new / "graph.json"], known)
     (folder / "graph.json").unlink(missing_ok=True)
-    for name in (*FILES, "graph.json"):
+    for name in (*FILES, OF_FOLDER, "graph.json"):
         os.replace(new / name, folder / name)
 
 
@@ -162,6 +167,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
         DamagedFileError: missing, not JSON, of another version, or a key is missing.
     """
     path = Path(folder) / "graph.json"
+    check(path)
     meta = read_json(path)
     keys = {"schema_version", "name", "files", "splits", "content_sha256", "x_layout", "num_nodes"}
     missing = sorted(keys - set(meta)) if isinstance(meta, dict) else ["everything"]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import require
+from dpgnn.core.checksums import OF_FOLDER, write_checksums
 from dpgnn.core.storage import write_json, write_text
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo, read_info, write_info
@@ -68,6 +69,9 @@ def write_study(
         write_picture(out / "figures", picture)
     write_json(out / "metrics.json", metrics_of(found.cells))
     write_text(out / "report.html", page([found], lambda line: warn(f"{out}/report.html: {line}")))
+    parts = (out / "tables", out / "figures")
+    files = [path for folder in parts if folder.is_dir() for path in folder.glob("[!.]*")]
+    write_checksums(out / OF_FOLDER, [out / "report.html", out / "metrics.json", *files])
     return found
 
 
@@ -94,6 +98,7 @@ def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stde
     require(bool(paths), str(results / "studies"), "hold the report of a study", 0, remedy)
     found = [gather(read_info(path), results) for path in paths]
     write_text(out, page(found, lambda line: warn(f"{out}: {line}")))
+    write_checksums(out.with_suffix(".sha256"), [out])
     return [item.info.name for item in found]
 
 

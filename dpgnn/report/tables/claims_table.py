@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
+from dpgnn.core.checksums import check
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
@@ -34,6 +35,7 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
     """
     found = []
     for path in sorted(Path(folder).glob("*.json")):
+        check(path)
         content = read_json(path)
         for item in content if isinstance(content, list) else [content]:
             is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)

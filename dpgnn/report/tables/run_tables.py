@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpgnn.core.checksums import check
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
@@ -101,7 +102,7 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
     rows = []
     for name in dict.fromkeys(str(run.record.key["dataset"]) for run in runs):
         path = paths.graph(name) / "graph.json"
-        meta = read_json(path) if path.exists() else {}
+        meta = read_json(path) if check(path) or path.exists() else {}
         origin = meta.get("provenance", {})
         here = [run for run in runs if run.record.key["dataset"] == name]
         facts: Mapping[str, Any] = next((run.record.facts for run in here if run.record.facts), {})

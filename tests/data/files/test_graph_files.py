@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.files import graph_files
 from dpgnn.data.files.content import content_hash
@@ -109,6 +110,9 @@ def test_graph_json_of_another_version_or_content_is_refused(tmp_path):
     save_graph(toy(), tmp_path)
     meta = json.loads((tmp_path / "graph.json").read_text())
     (tmp_path / "graph.json").write_text(json.dumps(meta | {"schema_version": 99}))
+    with pytest.raises(DamagedFileError, match=r"graph\.json must be as it was made"):
+        read_graph(tmp_path)
+    (tmp_path / OF_FOLDER).unlink()
     with pytest.raises(DamagedFileError, match="schema_version 1, got 99"):
         read_graph(tmp_path)
     (tmp_path / "graph.json").write_text(json.dumps(meta | {"num_nodes": 9}))

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.data import datasets
 from dpgnn.data.files.graph_files import read_graph, save_graph
 from dpgnn.data.files.streaming import GraphWriter, Header
@@ -167,7 +168,7 @@ def test_a_killed_write_can_be_repeated_and_what_it_left_is_removed(tmp_path, mo
     datasets.check_out(tmp_path / "out", tmp_path / "own")
     assert write(0) == 0
     found = {path.name for path in (tmp_path / "out").iterdir()}
-    assert found == {"graph.json", "nodes.parquet", "edges.parquet"}
+    assert found == {"graph.json", "nodes.parquet", "edges.parquet", OF_FOLDER}
     assert list((tmp_path / "work" / "streaming").iterdir()) == []
     assert read_graph(tmp_path / "out", full_check=True).num_edges == 4
 

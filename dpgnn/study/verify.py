@@ -1,0 +1,163 @@
+"""Are a study's files those that were made? Every file is compared with the list that its job wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dpgnn.core.checksums import OF_FOLDER, read_checksums
+from dpgnn.core.paths import Paths
+from dpgnn.core.storage import DamagedFileError, sha256_file
+from dpgnn.records.archive import NAME, read_archive
+from dpgnn.run.record import RUN_FILES
+from dpgnn.study.study import RunKey, Study
+
+if TYPE_CHECKING:
+    from dpgnn.study.workflow import Workflow
+
+State = Literal["ok", "changed", "missing", "no checksum"]
+# larger files are hashed by a full check alone; jobs that read them check each page
+MAX_HASHED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """What one job makes.
+
+    Attributes:
+        listed: the job's list of checksums.
+        files: what it makes at least.
+        is_data: graph, split or sample, from which runs are made; the others are made from runs.
+    """
+
+    listed: Path
+    files: tuple[Path, ...]
+    is_data: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The state of one file.
+
+    Attributes:
+        path: the file.
+        state: "no checksum" is a file that no list names, as those of earlier versions and archives.
+        group: whose it is.
+    """
+
+    path: Path
+    state: State
+    group: Group
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it must be made again."""
+        return self.state in ("changed", "missing")
+
+
+def run_group(study: str, key: RunKey, root: Path) -> Group:
+    """The files of one run."""
+    folder = root / Paths().run(study, key.folder)
+    files = tuple(folder / name for name in RUN_FILES if name != OF_FOLDER)
+    return Group(listed=folder / OF_FOLDER, files=files)
+
+
+def groups(workflow: Workflow, root: Path) -> Iterator[Group]:
+    """All jobs of a study whose files should be here, in the order in which they are made."""
+    for name in workflow.datasets:
+        files = tuple(root / path for path in workflow.graph_files(name))
+        yield Group(listed=files[0].parent / OF_FOLDER, files=files, is_data=True)
+    for path in workflow.splits:
+        yield _named(root / path, root / path, is_data=True)
+    tables = [path for path in workflow.prepared if path.endswith(".parquet")]
+    for table in (root / path for path in tables):
+        yield _named(table, table, table.with_suffix(".json"), is_data=True)
+    study = workflow.study
+    if not _packed(study, root):
+        yield from (run_group(study.name, key, root) for key in study.keys)
+    for path in (*workflow.audits, *workflow.attacks):
+        yield _named(root / path, root / path)
+    folder = root / Paths().study(study.name)
+    files = (folder / "report.html", folder / "metrics.json")
+    yield Group(listed=folder / OF_FOLDER, files=files)
+    joined = root / Paths().results / "report.html"
+    yield _named(joined, joined)
+
+
+def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
+    """The state of each file of a group.
+
+    Args:
+        group: which.
+        whole: hash files of any size.
+    """
+    sums: dict[Path, str] = {}
+    if group.listed.exists():
+        try:
+            sums = read_checksums(group.listed)
+        except DamagedFileError:
+            yield Finding(path=group.listed, state="changed", group=group)
+    for path in sorted({*group.files, *sums}):
+        yield Finding(path=path, state=_state(path, sums.get(path), whole), group=group)
+
+
+def is_whole(group: Group) -> bool:
+    """Whether all files of a group are there, none changed."""
+    return not any(item.is_bad for item in states(group))
+
+
+def verify(workflow: Workflow, *, root: Path) -> Iterator[Finding]:
+    """The state of every file of a study.
+
+    Args:
+        workflow: the study.
+        root: the folder of the workflow.
+    """
+    for group in groups(workflow, root):
+        yield from states(group)
+    if _packed(workflow.study, root):
+        yield _state_of_archive(root / Paths().study(workflow.study.name) / NAME)
+
+
+def damaged(workflow: Workflow, *, root: Path) -> list[Finding]:
+    """What a run would build on and is not what was made: files with a checksum, up to 256 MiB."""
+    found = (group for group in groups(workflow, root) if group.listed.exists())
+    return [item for group in found for item in states(group, whole=False) if item.is_bad]
+
+
+def lines(findings: Iterable[Finding], root: Path) -> Iterator[str]:
+    """A line for each file."""
+    for found in findings:
+        yield f"{found.state:<11}  {found.path.relative_to(root)}"
+
+
+def _named(path: Path, *files: Path, is_data: bool = False) -> Group:
+    return Group(listed=path.with_suffix(".sha256"), files=files, is_data=is_data)
+
+
+def _state(path: Path, wanted: str | None, whole: bool) -> State:
+    if not path.exists():
+        return "missing"
+    if wanted is None:
+        return "no checksum"
+    if not whole and path.stat().st_size > MAX_HASHED_BYTES:
+        return "ok"
+    return "ok" if sha256_file(path) == wanted else "changed"
+
+
+def _packed(study: Study, root: Path) -> bool:
+    """Whether a study's records came as an archive."""
+    folder = root / Paths().study(study.name)
+    return (folder / NAME).exists() and not (folder / "runs").exists()
+
+
+def _state_of_archive(path: Path) -> Finding:
+    """An archive has no checksum but those of its pages."""
+    group = Group(listed=path, files=(path,))
+    try:
+        read_archive(path)
+    except DamagedFileError:
+        return Finding(path=path, state="changed", group=group)
+    return Finding(path=path, state="no checksum", group=group)
