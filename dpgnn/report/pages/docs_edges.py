@@ -10,7 +10,7 @@ from dpgnn.report.pages.findings import count, listed
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics.differences import is_mlp
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
-from dpgnn.report.tables.table import Row
+from dpgnn.report.tables.rows import ComparisonRow
 
 WORDS = ("ahead", "behind")
 
@@ -42,7 +42,7 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
         return []
     name, rows = counted[0]
     everything = [row for _, row in rows]
-    graphs = len({row["dataset"] for row in everything})
+    graphs = len({row.dataset for row in everything})
     lines = [
         f"On the {count(graphs, 'graph')} of study {name} a graph method that has a proof is, against an MLP "
         "that reads no edge (DP-MLP under the same guarantee; without noise where edges alone are "
@@ -56,43 +56,45 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     return lines
 
 
-def _fair_rows(results: StudyResults) -> list[tuple[str, Row]]:
+def _fair_rows(results: StudyResults) -> list[tuple[str, ComparisonRow]]:
     """(what is protected, row) of the fair comparisons; those on real graphs where there are any."""
     cells = {(*cell.place, cell.entry, cell.epsilon): cell for cell in results.cells}
     by_entry = {cell.entry: cell for cell in results.cells}
     found = []
-    for row in results.tables["comparisons"].rows:
-        if about_edges(results, row["question"]) and _is_fair(row, cells, by_entry):
+    for row in results.comparisons.rows:
+        if about_edges(results, row.question) and _is_fair(row, cells, by_entry):
             claim = cells[_key(row)].claim
             assert claim is not None, "a fair comparison has a private entry"
             found.append((str(claim.privacy_unit), row))
-    return on_real_graphs_if_any(found, lambda pair: str(pair[1]["dataset"]))
+    return on_real_graphs_if_any(found, lambda pair: pair[1].dataset)
 
 
 def _is_fair(
-    row: Row, cells: Mapping[tuple[str, str, str, str], Cell], by_entry: Mapping[str, Cell]
+    row: ComparisonRow,
+    cells: Mapping[tuple[str, str, str, str], Cell],
+    by_entry: Mapping[str, Cell],
 ) -> bool:
     """A proved entry that reads edges against an MLP which gives the same guarantee.
 
     The MLP without privacy gives it for edges alone: its features and labels are public there.
     """
-    entry, reference = cells.get(_key(row)), by_entry[row["reference"]]
+    entry, reference = cells.get(_key(row)), by_entry[row.reference]
     if entry is None or entry.mode != "sound" or entry.claim is None or is_mlp(entry):
         return False
     if not is_mlp(reference):
         return False
-    return row["claims"] == "" if reference.is_private else entry.claim.privacy_unit == "edge"
+    return row.claims == "" if reference.is_private else entry.claim.privacy_unit == "edge"
 
 
-def _key(row: Row) -> tuple[str, str, str, str]:
-    return row["dataset"], row["setting"], row["entry"], row["epsilon"]
+def _key(row: ComparisonRow) -> tuple[str, str, str, str]:
+    return row.dataset, row.setting, row.entry, row.epsilon
 
 
-def _counts(rows: Sequence[Row]) -> str:
-    budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+def _counts(rows: Sequence[ComparisonRow]) -> str:
+    budgets = sorted({row.epsilon for row in rows}, key=float)
     parts = []
     for budget in dict.fromkeys((budgets[0], budgets[-1])):
-        words = [row["verdict"] for row in rows if row["epsilon"] == budget]
+        words = [row.verdict for row in rows if row.epsilon == budget]
         told = [f"{words.count(word)} {word}" for word in WORDS]
         told.append(f"{words.count('unclear') + words.count('inside the noise')} in the noise")
         untested = words.count("one repeat") + words.count("no shared split")

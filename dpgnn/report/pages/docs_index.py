@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.records.info import StudyInfo
@@ -19,9 +18,11 @@ from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.escaping import markdown_text
+from dpgnn.report.tables.rows import ComparisonRow, RankingRow
 from dpgnn.report.tables.table import Row, format_value, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
+T = TypeVar("T", RankingRow, ComparisonRow)
 MOST = 5  # differences without a spread that are named; the tables have all
 
 
@@ -92,7 +93,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
     lines += ['<a id="best"></a>', "", "### Which method is best under which claim", ""]
     main = [results for results in found if results.info.name == "headtohead"] or list(found)
     for results in main:
-        table = results.tables["rankings"]
+        table = results.rankings
         if table.rows:
             link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
             lines += [
@@ -122,32 +123,39 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
 
 def _over_graphs(results: StudyResults) -> list[str]:
     """What holds over graphs, at the smallest and the largest budget, with its caption."""
-    table = results.tables["mean-ranks"]
-    lines = pivots.mean_rank_lines(results.mean_ranks, ends=True)
+    table = results.mean_ranks
+    lines = pivots.mean_rank_lines(table.rows, ends=True)
     link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
     return [f"{link}: mean ranks.", "", *lines, "", table.caption, ""] if lines else []
 
 
 def _guarantees(found: Sequence[StudyResults]) -> list[str]:
-    rows = []
+    stated = []
     for results in found:
         methods = {cell.entry: cell.method for cell in results.cells}
-        for row in results.tables["claims"].rows:
-            control = any(CAVEATS[name].control for name in row["caveats"])
-            if row["mode"] == "published" and "~" not in row["entry"] and not control:
-                voiding = tuple(name for name in row["caveats"] if CAVEATS[name].voids)
-                extra = {"study": results.info.name, "voiding": voiding}
-                rows.append({**row, **extra, "method": methods[row["entry"]]})
-    if not rows:
+        for row in results.claims.rows:
+            control = any(CAVEATS[name].control for name in row.caveats)
+            if row.mode == "published" and "~" not in row.entry and not control:
+                voiding = tuple(name for name in row.caveats if CAVEATS[name].voids)
+                method = methods[row.entry]
+                stated.append(
+                    pivots.Guarantee(
+                        study=results.info.name, method=method, voiding=voiding, claim=row
+                    )
+                )
+    if not stated:
         return ["No published entry has a record.", ""]
-    proved = [float(row["proved"]) for row in rows if row["proved"] is not None]
+    rows = [item.claim for item in stated]
+    proved = [row.proved for row in rows if row.proved is not None]
     finite = sum(value < float("inf") for value in proved)
     holds = sum(
-        row["proved"] is not None and float(row["proved"]) <= float(row["claimed"]) * (1 + 1e-9)
+        row.proved is not None
+        and row.claimed is not None
+        and row.proved <= row.claimed * (1 + 1e-9)
         for row in rows
     )
     # what is proved under another relation answers another question than the claim
-    other = [row["proved_relation"] for row in rows if row["proved_elsewhere"] is not None]
+    other = [row.proved_relation or "" for row in rows if row.proved_elsewhere is not None]
     elsewhere = (
         f"{len(other)} have a finite one under another relation alone "
         f"({', '.join(sorted(set(other)))}), "
@@ -160,7 +168,7 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
         f"{len(rows) - finite - len(other)} no finite ε is known. "
         "Points of sweeps and controls without privacy are left out. Links go to the reason, with a "
         "demonstration.",
-        "", *pivots.guarantee_lines(rows), "",
+        "", *pivots.guarantee_lines(stated), "",
     ]  # fmt: skip
 
 
@@ -172,23 +180,23 @@ def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], 
     """The questions that are wanted, each with its pairs over all places."""
     lines: list[str] = []
     for results in found:
-        rows = results.tables["comparisons"].rows
-        for question in dict.fromkeys(row["question"] for row in rows):
+        rows = results.comparisons.rows
+        for question in dict.fromkeys(row.question for row in rows):
             if wanted(results, question):
-                here = _real([row for row in rows if row["question"] == question])
+                here = _real([row for row in rows if row.question == question])
                 link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
                 lines += [f"{question} ({link}; points, over data sets and settings)", ""]
                 lines += [*pivots.comparison_summary(here), ""]
     return lines or ["No study with records asks this.", ""]
 
 
-def _real(rows: Sequence[Row]) -> list[Row]:
+def _real(rows: Sequence[T]) -> list[T]:
     """Rows on graphs that were not drawn as stand-ins, where there are any."""
-    return on_real_graphs_if_any(rows, itemgetter("dataset"))
+    return on_real_graphs_if_any(rows, lambda row: row.dataset)
 
 
 def _count_text(results: StudyResults) -> str:
-    caption = results.tables["rankings"].caption
+    caption = results.rankings.caption
     start = caption.find("(") + 1
     return (
         f"Verdicts are corrected within each ranking ({caption[start : caption.find(')', start)]})."
@@ -231,7 +239,7 @@ def _untested(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _outside(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _outside(rows: Sequence[Row]) -> list[str]:
     body = [
         [
             row["dataset"], row["method"], row["detail"], row["epsilon"] or "–",

@@ -19,6 +19,7 @@ from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.escaping import markdown_text
+from dpgnn.report.tables.rows import StatusRow
 from dpgnn.report.tables.table import Table, to_markdown, write_table
 from dpgnn.report.tables.tuning import CHOSEN
 
@@ -93,33 +94,32 @@ def study_page(results: StudyResults) -> str:
     for name, table in results.tables.items():
         if name.startswith("paper-") and table.rows:
             lines += _table_lines(info, table)
-    comparisons = results.tables["comparisons"]
+    comparisons = results.comparisons
     if comparisons.rows:
         lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
         lines += ["Differences in percentage points at equal splits, with 95 % intervals.", ""]
         lines += [*pivots.comparison_lines(comparisons), comparisons.caption, ""]
-    rankings = results.tables["rankings"]
+    rankings = results.rankings
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
         lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
-    ranks = results.tables["mean-ranks"]
+    ranks = results.mean_ranks
     if ranks.rows:
         lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
-        lines += [*pivots.mean_rank_lines(results.mean_ranks), "", ranks.caption, ""]
-    tuned = results.tables["tuned"]
+        lines += [*pivots.mean_rank_lines(ranks.rows), "", ranks.caption, ""]
+    tuned = results.tuned
     if tuned.rows:
         lines += _table_lines(info, tuned)
         lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
-        tuned_rankings = results.tables["tuned-rankings"]
+        tuned_rankings = results.tuned_rankings
         lines += pivots.ranking_lines(tuned_rankings, note=CHOSEN)
         lines += [tuned_rankings.caption, ""]
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
             lines += _table_lines(info, table)
     lines += _figure_lines(results)
-    status = results.tables["status"]
     lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
-    lines += _status_lines(status)
+    lines += _status_lines(results.status)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -128,13 +128,13 @@ def _contents(results: StudyResults) -> list[str]:
         table for name, table in results.tables.items() if name.startswith("paper-") and table.rows
     ]
     items = [f"[{table.title}](#{table.name})" for table in (*results.papers, *further)]
-    if results.tables["comparisons"].rows:
+    if results.comparisons.rows:
         items.append("[Comparisons](#comparisons)")
-    if results.tables["rankings"].rows:
+    if results.rankings.rows:
         items.append("[Rankings](#rankings)")
-    if results.tables["mean-ranks"].rows:
+    if results.mean_ranks.rows:
         items.append("[Mean ranks over graphs](#mean-ranks)")
-    if results.tables["tuned"].rows:
+    if results.tuned.rows:
         items.append("[Equal tuning budget](#tuned)")
     items += ["[Figures](#figures)", "[Runs without a result](#empty)"]
     return [f"On this page: {' · '.join(items)}", ""]
@@ -168,22 +168,21 @@ def _figure_lines(results: StudyResults) -> list[str]:
         path = f"../figures/{results.info.name}/{picture.name}.png"
         lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]
         lines += [f"![{picture.title}]({path})", "", picture.caption, ""]
-    for table in results.tables.values():
-        for row in table.rows:
-            name = f"paper-{results.info.paper}-{row.get('figure')}"
-            if row.get("figure") and name not in names:
-                lines += [f'<a id="{name}"></a>', "", f"### {row['figure']}: {row['title']}", ""]
-                lines += [f"Not drawn: {row['reason'] or 'no cell of it has a record'}.", ""]
+    for row in results.paper_figures:
+        name = f"paper-{results.info.paper}-{row['figure']}"
+        if name not in names:
+            lines += [f'<a id="{name}"></a>', "", f"### {row['figure']}: {row['title']}", ""]
+            lines += [f"Not drawn: {row['reason'] or 'no cell of it has a record'}.", ""]
     return lines
 
 
-def _status_lines(status: Table) -> list[str]:
+def _status_lines(status: Table[StatusRow]) -> list[str]:
     if not status.rows:
         return [status.empty, ""]
     counts: dict[tuple[str, str, str], int] = {}
     for row in status.rows:
-        key = (f"{row['dataset']} ({row['setting']})", row["status"], row["reason"])
-        counts[key] = counts.get(key, 0) + len(str(row["repeats"]).split(", "))
+        key = (f"{row.dataset} ({row.setting})", row.status, row.reason)
+        counts[key] = counts.get(key, 0) + len(row.repeats.split(", "))
     body = [[*key[:2], str(number), key[2] or "–"] for key, number in counts.items()]
     return [
         *pivots.markdown(["Data set", "Status", "Runs", "Reason"], body),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
-from dpgnn.report.tables.table import Row, epsilon_text
-from dpgnn.report.tables.tables import marked
+from dpgnn.report.tables.rows import RankingRow, marked
+from dpgnn.report.tables.table import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,31 +30,29 @@ def front_figure(found: Sequence[StudyResults]) -> Picture | None:
     """
     order = sorted(found, key=lambda results: results.info.name != "headtohead")
     for results in order:
-        rows = [
-            row for row in results.tables["rankings"].rows if "as-published" not in row["guarantee"]
-        ]
+        rows = [row for row in results.rankings.rows if "as-published" not in row.guarantee]
         if rows:
             return _draw(results, rows)
     pictures = [picture for results in order for picture, _ in results.figures]
     return replace(pictures[0], name="front") if pictures else None
 
 
-def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
-    budget = max((str(row["epsilon"]) for row in rows), key=float)
+def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
+    budget = max((row.epsilon for row in rows), key=float)
     rows = [
-        {
-            **row,
-            "guarantee": row["guarantee"].replace("<=", "≤"),
-            "label": row["label"].replace("<=", "≤"),
-        }
+        replace(
+            row,
+            guarantee=row.guarantee.replace("<=", "≤"),
+            label=row.label.replace("<=", "≤"),
+        )
         for row in rows
-        if str(row["epsilon"]) == budget
+        if row.epsilon == budget
     ]
     rows, settings = _one_setting(rows)
-    rows = on_real_graphs_if_any(rows, itemgetter("dataset"))
+    rows = on_real_graphs_if_any(rows, lambda row: row.dataset)
     present, datasets = _panels_of(rows, _sizes(results))
-    rows = [row for row in rows if row["dataset"] in datasets]
-    guarantees = list(dict.fromkeys(row["guarantee"] for row in rows))
+    rows = [row for row in rows if row.dataset in datasets]
+    guarantees = list(dict.fromkeys(row.guarantee for row in rows))
     lines = _lines(rows, guarantees)
     from matplotlib.figure import Figure
 
@@ -90,14 +87,14 @@ def _draw(results: StudyResults, rows: Sequence[Row]) -> Picture:
     )
 
 
-def _one_setting(rows: Sequence[Row]) -> tuple[list[Row], str]:
+def _one_setting(rows: Sequence[RankingRow]) -> tuple[list[RankingRow], str]:
     """Each data set in one setting under a guarantee, the first, and words where guarantees differ in it."""
     first: dict[tuple[str, str], str] = {}
     usual: dict[str, str] = {}
     for row in rows:
-        first.setdefault((row["guarantee"], row["dataset"]), row["setting"])
-        usual.setdefault(row["dataset"], row["setting"])
-    kept = [row for row in rows if row["setting"] == first[row["guarantee"], row["dataset"]]]
+        first.setdefault((row.guarantee, row.dataset), row.setting)
+        usual.setdefault(row.dataset, row.setting)
+    kept = [row for row in rows if row.setting == first[row.guarantee, row.dataset]]
     others = dict.fromkeys(
         f"{guarantee.removesuffix(', proved')}: {setting}"
         for (guarantee, dataset), setting in first.items()
@@ -107,9 +104,9 @@ def _one_setting(rows: Sequence[Row]) -> tuple[list[Row], str]:
     return kept, f" Setting {named} ({'; '.join(others)})." if others else ""
 
 
-def _hollow(rows: Sequence[Row]) -> str:
+def _hollow(rows: Sequence[RankingRow]) -> str:
     """What hollow dots mean, where there are some."""
-    some = any(row["answers"] == "none" for row in rows)
+    some = any(row.answers == "none" for row in rows)
     return f" Hollow dots ({UNCOVERED}): {UNCOVERED_WORDS[2:]}" if some else ""
 
 
@@ -121,10 +118,10 @@ def _sizes(results: StudyResults) -> dict[str, int]:
     }
 
 
-def _panels_of(rows: Sequence[Row], sizes: dict[str, int]) -> tuple[list[str], list[str]]:
+def _panels_of(rows: Sequence[RankingRow], sizes: dict[str, int]) -> tuple[list[str], list[str]]:
     """Graphs that may have a panel - those with intervals, where there are some - and the largest of them."""
-    with_interval = [row for row in rows if row["n"] > 1]
-    present = list(dict.fromkeys(row["dataset"] for row in with_interval or rows))
+    with_interval = [row for row in rows if row.n > 1]
+    present = list(dict.fromkeys(row.dataset for row in with_interval or rows))
     largest = sorted(present, key=sizes.__getitem__)[-MAX_PANELS:]
     return present, [dataset for dataset in present if dataset in largest]
 
@@ -135,15 +132,15 @@ def _chosen(shown: Sequence[str], present: Sequence[str]) -> str:
     return f", its {len(shown)} largest real graphs of {len(present)} with repeated runs"
 
 
-def _lines(rows: Sequence[Row], guarantees: Sequence[str]) -> list[tuple[str, str]]:
+def _lines(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> list[tuple[str, str]]:
     """(entry, label) from top to bottom; a heading has no entry."""
     found: list[tuple[str, str]] = []
     for guarantee in guarantees:
-        here = [row for row in rows if row["guarantee"] == guarantee]
+        here = [row for row in rows if row.guarantee == guarantee]
         means: dict[str, list[float]] = {}
-        labels = {row["entry"]: marked(row) for row in here}
+        labels = {row.entry: marked(row) for row in here}
         for row in here:
-            means.setdefault(row["entry"], []).append(row["mean"])
+            means.setdefault(row.entry, []).append(row.mean)
         found.append(("", guarantee.removesuffix(", proved")))
         ordered = sorted(means, key=lambda entry: -sum(means[entry]) / len(means[entry]))
         found += [(f"{guarantee}|{entry}", labels[entry]) for entry in ordered]
@@ -153,20 +150,20 @@ def _lines(rows: Sequence[Row], guarantees: Sequence[str]) -> list[tuple[str, st
 def _panel(
     axis: Axes,
     dataset: str,
-    rows: Sequence[Row],
+    rows: Sequence[RankingRow],
     lines: Sequence[tuple[str, str]],
     guarantees: Sequence[str],
 ) -> None:
     positions = {entry: place for place, (entry, _) in enumerate(lines)}
     for row in rows:
-        if row["dataset"] != dataset:
+        if row.dataset != dataset:
             continue
-        place = positions[f"{row['guarantee']}|{row['entry']}"]
-        color = GROUP_COLORS[guarantees.index(row["guarantee"]) % len(GROUP_COLORS)]
-        if row["low"] is not None:
-            axis.hlines(place, 100 * row["low"], 100 * row["high"], color=color, alpha=0.5, lw=2)
-        fill = "white" if row["answers"] == "none" else color
-        axis.plot(100 * row["mean"], place, "o", color=color, markerfacecolor=fill, markersize=4)
+        place = positions[f"{row.guarantee}|{row.entry}"]
+        color = GROUP_COLORS[guarantees.index(row.guarantee) % len(GROUP_COLORS)]
+        if row.low is not None and row.high is not None:
+            axis.hlines(place, 100 * row.low, 100 * row.high, color=color, alpha=0.5, lw=2)
+        fill = "white" if row.answers == "none" else color
+        axis.plot(100 * row.mean, place, "o", color=color, markerfacecolor=fill, markersize=4)
     axis.set_title(dataset, loc="left")
     axis.tick_params(axis="y", length=0, labelsize=8)
 
@@ -183,13 +180,12 @@ def _levels(axis: Axes, results: StudyResults, dataset: str) -> None:
             axis.axvline(100 * means[0], color="#777777", linestyle=dash, lw=1)
 
 
-def _best(rows: Sequence[Row], guarantees: Sequence[str]) -> str:
+def _best(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> str:
     parts = []
     for guarantee in guarantees:
-        first = [row for row in rows if row["guarantee"] == guarantee and row["position"] == 1]
+        first = [row for row in rows if row.guarantee == guarantee and row.position == 1]
         parts += [
-            f"{guarantee}, {row['dataset']}: {marked(row)} {100 * row['mean']:.1f}."
-            for row in first
+            f"{guarantee}, {row.dataset}: {marked(row)} {100 * row.mean:.1f}." for row in first
         ]
     return " ".join(parts)
 

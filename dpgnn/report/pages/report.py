@@ -12,6 +12,7 @@ import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,15 @@ from dpgnn.report.pages.rerun import rerun_command, rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults, gather
 from dpgnn.report.statistics.words import setting_words
 from dpgnn.report.tables.comparisons_table import by_question
-from dpgnn.report.tables.table import Column, Row, epsilon_text, to_csv, write_table
+from dpgnn.report.tables.rows import SummaryRow
+from dpgnn.report.tables.table import (
+    CellRow,
+    Column,
+    epsilon_text,
+    format_value,
+    to_csv,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -121,32 +130,52 @@ def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stder
     return rendered(first)
 
 
-def cell_rows(results: StudyResults, form: Form) -> list[dict[str, Any]]:
-    """The rows of the table of all cells, with what its detail rows show."""
+@dataclass(frozen=True, kw_only=True)
+class CellView:
+    """A row of the table of all cells, with what its detail row shows.
+
+    Attributes:
+        row: of the table of scores.
+        difference, verdict: of the cell against the baseline; None without such a comparison.
+        words: the claims.
+        options: the entry's, as JSON; "" where the page leaves them out.
+        rerun: the command that makes the cell again.
+        scores: by repeat, in percent.
+    """
+
+    row: SummaryRow
+    difference: float | None
+    verdict: str | None
+    words: tuple[str, ...]
+    options: str
+    rerun: str
+    scores: str
+
+
+def cell_rows(results: StudyResults, form: Form) -> list[CellView]:
+    """The rows of the table of all cells."""
     baseline = results.info.labels.get(results.info.baseline)
-    against = {
-        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
-        for row in results.tables["differences"].rows
-        if row["reference"] == baseline
-    }
-    summary = {
-        (row["dataset"], row["setting"], row["entry"], row["epsilon"]): row
-        for row in results.tables["summary"].rows
-    }
+    against = {_key(row): row for row in results.differences.rows if row.reference == baseline}
+    scores = {_key(row): row for row in results.scores.rows}
     rows = []
     for cell in _listed(results, form):
-        place = (cell.dataset, cell.setting, cell.entry, cell.epsilon)
-        row: dict[str, Any] = dict(summary[place])
-        found = against.get(place, {})
-        row |= {"difference": found.get("mean"), "verdict": found.get("verdict")}
-        row["words"] = cell.words
+        found = against.get(_key(cell))
         options = cell.runs[0].record.entry.get("options", {})
-        row["options"] = "" if form.cells == "short" else json.dumps(options, sort_keys=True)
         key = f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
-        row["rerun"] = rerun_command(results.info, key)
-        row["scores"] = ", ".join(f"{100 * score:.2f}" for score in cell.scores.values())
-        rows.append(row)
+        rows.append(CellView(
+            row=scores[_key(cell)],
+            difference=found.mean if found else None,
+            verdict=found.verdict if found else None,
+            words=tuple(cell.words),
+            options="" if form.cells == "short" else json.dumps(options, sort_keys=True),
+            rerun=rerun_command(results.info, key),
+            scores=", ".join(f"{100 * score:.2f}" for score in cell.scores.values()),
+        ))  # fmt: skip
     return rows
+
+
+def _key(row: CellRow) -> tuple[str, str, str, str]:
+    return row.dataset, row.setting, row.entry, row.epsilon
 
 
 def _listed(results: StudyResults, form: Form) -> list[Cell]:
@@ -206,7 +235,7 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
         "cells": cell_rows(results, form),
         "short_cells": form.cells == "short",
         "tables": {table.name: table for table in shown},
-        "asked": by_question(results.tables["comparisons"]),
+        "asked": by_question(results.comparisons),
         "figures": [
             _figure_view(results.info.name, picture, chart, form)
             for picture, chart in results.figures
@@ -240,9 +269,9 @@ def _script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def sort_value(row: Row, column: Column) -> str:
+def sort_value(row: Any, column: Column) -> str:
     """What a column is sorted by: a number as such, otherwise the text in lower case."""
-    value = row.get(column.sort or column.key)
+    value = column.value(row)
     if value is None or value == "":
         return ""
     if column.kind == "text":
@@ -284,7 +313,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["epsilon"] = epsilon_text
+    environment.filters |= {"epsilon": epsilon_text, "format": format_value}
     environment.globals |= {"sort_value": sort_value, "setting_words": setting_words}
     environment.globals["rerun_of_row"] = rerun_of_row
     return environment

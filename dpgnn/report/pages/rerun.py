@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from dpgnn.core.checks import require
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.tables.table import Row
+from dpgnn.report.tables.table import CellRow, Row
 
 
 def rerun_command(study: StudyInfo, key: str) -> str:
@@ -32,26 +33,24 @@ def _command(study: StudyInfo, tier: str, key: str) -> str:
     return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", tier, "--cell", key])
 
 
-def rerun_of_row(study: StudyInfo, row: Row) -> str:
+def rerun_of_row(study: StudyInfo, row: CellRow | Row) -> str:
     """The command of the cell that a table's row is about; "" where it is about none.
 
     A row of a paper whose cell this tier leaves out has the command of tier L, the paper's whole grid.
 
     Args:
         study: the study.
-        row: names the cell by dataset, setting, entry and epsilon, or a paper's row by our_dataset, ...
+        row: of one of our tables; or of a paper's, which names the cell by our_dataset, our_setting, ...
     """
-    if row.get("our_setting"):
+    away = False
+    if isinstance(row, Mapping):
         names = ("our_dataset", "our_setting", "entry", "our_epsilon")
+        place, setting, entry, budget = (str(row.get(name, "")) for name in names)
+        away = bool(setting) and str(row.get("reason", "")).startswith("not in tier")
     else:
-        names = ("dataset", "setting", "entry", "epsilon")
-    key = [str(row.get(name, "")) for name in names]
-    for epsilon in (
-        key[3],
-        "inf",
-    ):  # a row about an entry without privacy may state the other's budget
-        if (key[0], key[1], key[2], epsilon) in study.cell_order:
-            return rerun_command(study, f"{key[0]}.{key[1]}/{key[2]}/eps={epsilon}")
-    if row.get("our_setting") and str(row.get("reason", "")).startswith("not in tier"):
-        return _command(study, "L", f"{key[0]}.{key[1]}/{key[2]}/eps={key[3]}")
-    return ""
+        place, setting, entry, budget = row.dataset, row.setting, row.entry, row.epsilon
+    # a row about an entry without privacy may state the other's budget
+    for epsilon in (budget, "inf"):
+        if (place, setting, entry, epsilon) in study.cell_order:
+            return rerun_command(study, f"{place}.{setting}/{entry}/eps={epsilon}")
+    return _command(study, "L", f"{place}.{setting}/{entry}/eps={budget}") if away else ""

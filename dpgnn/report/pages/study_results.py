@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,19 @@ from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
-from dpgnn.report.tables.mean_ranks_table import MeanRankRow, mean_rank_rows, mean_ranks_table
-from dpgnn.report.tables.table import Table
+from dpgnn.report.tables.mean_ranks_table import mean_rank_rows, mean_ranks_table
+from dpgnn.report.tables.rows import (
+    ClaimRow,
+    ComparisonRow,
+    DifferenceRow,
+    MeanRankRow,
+    RankingRow,
+    RefusalRow,
+    StatusRow,
+    SummaryRow,
+    TunedRow,
+)
+from dpgnn.report.tables.table import Row, Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +53,10 @@ class StudyResults:
         cells: scored cells, in the study's order.
         summary: what stands at the top of the page.
         protection: what each entry protects.
-        mean_ranks: of entries over graphs, the rows of that table.
-        tables: by name.
+        scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, differences, claims,
+            status: the tables that pages read again.
+        further: the other tables.
+        paper_figures: figures of the study's paper, drawn or not.
         papers: one table per table of the study's paper.
         figures: printed and interactive form of each figure.
     """
@@ -53,10 +66,29 @@ class StudyResults:
     cells: tuple[Cell, ...]
     summary: tuple[Finding, ...]
     protection: tuple[Protection, ...]
-    mean_ranks: tuple[MeanRankRow, ...]
-    tables: Mapping[str, Table]
+    scores: Table[SummaryRow]
+    comparisons: Table[ComparisonRow]
+    rankings: Table[RankingRow]
+    mean_ranks: Table[MeanRankRow]
+    refusals: Table[RefusalRow]
+    tuned: Table[TunedRow]
+    tuned_rankings: Table[RankingRow]
+    differences: Table[DifferenceRow]
+    claims: Table[ClaimRow]
+    status: Table[StatusRow]
+    further: tuple[Table, ...]
+    paper_figures: tuple[Row, ...]
     papers: tuple[Table, ...]
     figures: tuple[tuple[Picture, Chart | None], ...]
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """All tables but the paper's, by name."""
+        read: tuple[Table, ...] = (
+            self.scores, self.comparisons, self.rankings, self.mean_ranks, self.refusals, self.tuned,
+            self.tuned_rankings, self.differences, self.claims, self.status,
+        )  # fmt: skip
+        return {table.name: table for table in (*read, *self.further)}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -101,24 +133,6 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     audits = read_audits(folder / "audits")
     attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
-    mean_ranks = mean_rank_rows(ranking_table.rows)
-    made = [
-        tables.summary_table(cells, info),
-        comparisons_table.comparisons_table(asked),
-        ranking_table,
-        mean_ranks_table(mean_ranks),
-        tables.refusals_table(refused),
-        tuning.tuned_table(tuned),
-        tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
-        tables.differences_table(paired, info),
-        claims_table(cells, [*audits, *as_audits(attacked)]),
-        audits_table(audits, cells),
-        attacks_table(attacked, cells),
-        run_tables.status_table(runs, info),
-        run_tables.cost_table(cells, info),
-        run_tables.datasets_table(runs, paths),
-        run_tables.runs_table(runs),
-    ]
     papers: list[Table] = []
     if info.paper:
         mapping = load_map(info.paper)
@@ -127,7 +141,15 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     picture = draw_attacks(attacked, info)
     curves = () if picture is None else ((picture, None),)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
-    made += [*listed, *paper_drawn.further_tables(info, cells)]
+    further = [
+        audits_table(audits, cells),
+        attacks_table(attacked, cells),
+        run_tables.cost_table(cells, info),
+        run_tables.datasets_table(runs, paths),
+        run_tables.runs_table(runs),
+        *listed,
+        *paper_drawn.further_tables(info, cells),
+    ]
     return StudyResults(
         info=info,
         runs=tuple(runs),
@@ -147,8 +169,18 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
             )
         ),
         protection=tuple(protections(cells)),
-        mean_ranks=tuple(mean_ranks),
-        tables={table.name: table for table in made},
+        scores=tables.summary_table(cells, info),
+        comparisons=comparisons_table.comparisons_table(asked),
+        rankings=ranking_table,
+        mean_ranks=mean_ranks_table(mean_rank_rows(ranking_table.rows)),
+        refusals=tables.refusals_table(refused),
+        tuned=tuning.tuned_table(tuned),
+        tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
+        differences=tables.differences_table(paired, info),
+        claims=claims_table(cells, [*audits, *as_audits(attacked)]),
+        status=run_tables.status_table(runs, info),
+        further=tuple(further),
+        paper_figures=tuple(row for table in listed for row in table.rows),
         papers=tuple(papers),
         figures=(*_figures(cells, ranked, info), *drawn, *curves),
     )

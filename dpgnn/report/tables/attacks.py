@@ -20,9 +20,8 @@ from dpgnn.report.tables.attack_verdicts import (
     lower_bound,
     verdict,
 )
-from dpgnn.report.tables.claims_table import AUDIT_KEY, proved_epsilon
+from dpgnn.report.tables.claims_table import AUDIT_KEY, ENTRY, PLACE, proved_epsilon
 from dpgnn.report.tables.table import DASH, Column, Row, Table
-from dpgnn.report.tables.tables import ENTRY, PLACE
 
 SHOWN_RATE = 0.01
 NAMES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,25 @@ from dpgnn.core.checksums import check
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
-from dpgnn.report.tables.table import Column, Row, Table, epsilon_text
-from dpgnn.report.tables.tables import ENTRY, PLACE
+from dpgnn.report.tables.rows import ClaimRow
+from dpgnn.report.tables.table import Column, Table, columns_of
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
 
 STALE = "of another claim"
 AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
+# columns of rows that are mappings
+PLACE = (
+    Column(
+        key="dataset", header="Data set", show=lambda row: f"{row['dataset']} ({row['setting']})"
+    ),
+    Column(key="setting", header="Setting", form="csv"),
+)
+ENTRY = (
+    Column(key="entry", header="Entry", show=lambda row: str(row["label"])),
+    Column(key="label", header="Label", form="csv"),
+)
 
 
 def read_audits(folder: str | Path) -> list[dict[str, Any]]:
@@ -212,7 +224,9 @@ def _corrected(rows: Sequence[dict[str, Any]], audits: Sequence[Mapping[str, Any
     )
 
 
-def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()) -> Table:
+def claims_table(
+    cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
+) -> Table[ClaimRow]:
     """One row per private cell: what is claimed, what is proved, what an audit measured."""
     rows = [_row(cell, audits) for cell in cells if cell.is_private]
     return Table(
@@ -225,71 +239,28 @@ def claims_table(cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
             "relation). Measured: the largest lower bound an audit has shown; a claim "
             "below it is false."
         ),
-        columns=(
-            *PLACE,
-            *ENTRY,
-            Column(key="mode", header="Mode"),
-            Column(key="unit", header="Protects"),
-            Column(key="epsilon", header="Budget ε", kind="epsilon"),
-            Column(key="claimed", header="Claimed ε", kind="epsilon"),
-            Column(key="proved", header="Proved ε", kind="epsilon", show=_proved_text),
-            Column(key="measured", header="Measured ε ≥", kind="epsilon", show=_measured_text),
-            Column(key="delta", header="δ", kind="number"),
-            Column(key="status", header="Status"),
-            Column(key="accountant", header="Accountant"),
-            Column(key="caveats", header="Caveats", show=_caveats_text),
-            Column(key="proved_elsewhere", header="proved_elsewhere", form="csv"),
-            Column(key="proved_relation", header="proved_relation", form="csv"),
-            Column(key="attack", header="attack", form="csv"),
-            Column(key="confidence", header="confidence", form="csv"),
-            Column(key="assumed_public", header="assumed_public", form="csv"),
-            Column(key="released", header="released", form="csv"),
-            Column(key="selection", header="selection", form="csv"),
-            Column(key="words", header="words", form="csv"),
-        ),
+        columns=columns_of(ClaimRow),
         rows=rows,
         empty="No private run has a score.",
     )
 
 
-def _row(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "dataset": cell.dataset,
-        "setting": cell.setting,
-        "entry": cell.entry,
-        "label": cell.label,
-        "mode": cell.mode,
-        "unit": cell.unit_text,
-        "epsilon": cell.epsilon,
-        "delta": cell.delta,
-        "caveats": (),
-    }
-    claim = cell.claim
-    if claim is not None:
-        row |= {"claimed": claim.epsilon, "proved": proved_epsilon(cell), "delta": claim.delta}
-        other = proved_elsewhere(cell.claims)
-        row["proved_elsewhere"] = None if other is None else other.epsilon
-        row["proved_relation"] = None if other is None else other.relation
-        row |= {"accountant": claim.accountant, "status": claim.status, "caveats": claim.caveats}
-        row |= {"assumed_public": claim.assumed_public, "released": claim.released}
-        row |= {"selection": claim.selection, "words": " | ".join(cell.words)}
+def _row(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> ClaimRow:
     found = measured_epsilon(cell, audits)
-    row["measured"] = found.get("epsilon_lower_bound")
-    row |= {"attack": found.get("attack"), "confidence": found.get("confidence")}
-    return row
-
-
-def _caveats_text(row: Row) -> str:
-    return ", ".join(row["caveats"]) or "none"
-
-
-def _proved_text(row: Row) -> str:
-    if row.get("proved") is not None:
-        return epsilon_text(row["proved"])
-    if row.get("proved_elsewhere") is None:
-        return "nothing proved"
-    return f"nothing; {epsilon_text(row['proved_elsewhere'])} under {row['proved_relation']}"
-
-
-def _measured_text(row: Row) -> str:
-    return "not audited" if row.get("measured") is None else epsilon_text(row["measured"])
+    row = ClaimRow(
+        dataset=cell.dataset, setting=cell.setting, entry=cell.entry, label=cell.label, mode=cell.mode,
+        unit=cell.unit_text, epsilon=cell.epsilon, delta=cell.delta,
+        measured=found.get("epsilon_lower_bound"), attack=found.get("attack"),
+        confidence=found.get("confidence"),
+    )  # fmt: skip
+    claim, other = cell.claim, proved_elsewhere(cell.claims)
+    if claim is None:
+        return row
+    return replace(
+        row,
+        claimed=claim.epsilon, proved=proved_epsilon(cell), delta=claim.delta, status=claim.status,
+        accountant=claim.accountant, caveats=claim.caveats, assumed_public=claim.assumed_public,
+        released=claim.released, selection=claim.selection, words=" | ".join(cell.words),
+        proved_elsewhere=None if other is None else other.epsilon,
+        proved_relation=None if other is None else other.relation,
+    )  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from dpgnn.report.statistics.comparisons import CLEAR, Compared
-from dpgnn.report.tables.table import Column, Table, interval_text, signed
-from dpgnn.report.tables.tables import ENTRY, ON_REPEATS, PLACE, p_text
+from dpgnn.report.tables.rows import ComparisonRow
+from dpgnn.report.tables.table import Table, columns_of, signed
+from dpgnn.report.tables.tables import ON_REPEATS
 
 
-def comparisons_table(found: Sequence[Compared]) -> Table:
+def comparisons_table(found: Sequence[Compared]) -> Table[ComparisonRow]:
     """All comparisons, one row each; a difference is bold only where it is clear of the noise."""
     rows = [_row(item) for item in found]
     tested = sum(item.corrected_p is not None for item in found)
@@ -27,31 +27,10 @@ def comparisons_table(found: Sequence[Compared]) -> Table:
             "comparisons that is to be expected. A comparison is no ranking: the last column says where the "
             f"claims of the two sides differ. {ON_REPEATS}"
         ),
-        columns=(
-            Column(key="question", header="Question"),
-            *PLACE,
-            Column(key="epsilon", header="ε", kind="epsilon"),
-            *ENTRY,
-            Column(key="reference_label", header="Reference"),
-            Column(key="reference", header="reference", form="csv"),
-            Column(key="entry_mean", header="Entry %", kind="percent"),
-            Column(key="reference_mean", header="Reference %", kind="percent"),
-            Column(key="mean", header="Difference (points)", kind="points"),
-            Column(
-                key="interval", header="95 % interval", kind="points", form="read", sort="low",
-                show=lambda row: interval_text(row, points=True),
-            ),
-            Column(key="low", header="low", form="csv"),
-            Column(key="high", header="high", form="csv"),
-            Column(key="verdict", header="Verdict"),
-            Column(key="p", header="p (Holm, of m)", kind="p", show=p_text),
-            Column(key="family", header="m", form="csv"),
-            Column(key="n", header="Pairs", kind="integer"),
-            Column(key="claims", header="Claims", show=lambda row: row["claims"] or "may be ranked"),
-        ),
+        columns=columns_of(ComparisonRow),
         rows=rows,
         empty="The study asks for no comparison, or none of its sides has a score yet.",
-    )  # fmt: skip
+    )
 
 
 def sentences(found: Sequence[Compared], most: int = 2) -> list[str]:
@@ -78,21 +57,21 @@ def sentences(found: Sequence[Compared], most: int = 2) -> list[str]:
     return lines
 
 
-def by_question(table: Table) -> list[Table]:
+def by_question(table: Table[ComparisonRow]) -> list[Table[ComparisonRow]]:
     """The comparisons as one table for each question, for reading."""
     columns = [column for column in table.columns if column.key != "question"]
-    questions = dict.fromkeys(row["question"] for row in table.rows)
+    questions = dict.fromkeys(row.question for row in table.rows)
     made = []
     for position, question in enumerate(questions, 1):
-        rows = [row for row in table.rows if row["question"] == question]
+        rows = [row for row in table.rows if row.question == question]
         last = position == len(questions)
-        tested = sum(row["p"] is not None for row in rows)
-        clear = sum(bool(row["bold"]) for row in rows)
+        tested = sum(row.p is not None for row in rows)
+        clear = sum(bool(row.bold) for row in rows)
         made.append(
             replace(
                 table,
                 name=f"{table.name}-{position}",
-                title=str(question),
+                title=question,
                 caption=f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise."
                 + (f" {table.caption}" if last else ""),
                 columns=columns,
@@ -121,24 +100,15 @@ def _pair_sentence(group: Sequence[Compared]) -> str:
     return f"{group[0].entry.label} against {group[0].reference.label}: {'; '.join(parts)}."
 
 
-def _row(item: Compared) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "question": item.question,
-        "dataset": item.entry.dataset,
-        "setting": item.entry.setting,
-        "epsilon": item.epsilon,
-        "entry": item.entry.entry,
-        "label": item.entry.label,
-        "reference": item.reference.entry,
-        "reference_label": item.reference.label,
-        "entry_mean": item.entry.interval["mean"],
-        "reference_mean": item.reference.interval["mean"],
-        "verdict": item.words,
-        "p": item.corrected_p,
-        "family": item.family or None,
-        "claims": item.claims,
-        "bold": ("mean",) if item.verdict == CLEAR else (),
-    }
-    for name in ("mean", "low", "high", "n"):
-        row[name] = getattr(item.test, name) if item.test else None
-    return row
+def _row(item: Compared) -> ComparisonRow:
+    test = item.test
+    return ComparisonRow(
+        question=item.question, dataset=item.entry.dataset, setting=item.entry.setting,
+        epsilon=item.epsilon, entry=item.entry.entry, label=item.entry.label,
+        reference=item.reference.entry, reference_label=item.reference.label,
+        entry_mean=item.entry.interval["mean"], reference_mean=item.reference.interval["mean"],
+        mean=test.mean if test else None, low=test.low if test else None,
+        high=test.high if test else None, n=test.n if test else None,
+        verdict=item.words, p=item.corrected_p, family=item.family or None, claims=item.claims,
+        bold=("mean",) if item.verdict == CLEAR else (),
+    )  # fmt: skip

@@ -3,72 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.statistics.mean_ranks import LEAST_GRAPHS, mean_ranks
 from dpgnn.report.statistics.stand_ins import on_real_graphs
-from dpgnn.report.tables.table import Column, Row, Table
-from dpgnn.report.tables.tables import EPSILON, marked
+from dpgnn.report.tables.rows import MeanRankRow, RankingRow, marked
+from dpgnn.report.tables.table import Table, columns_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeanRankRow:
-    """One entry's mean rank among the entries of its guarantee, setting and epsilon.
-
-    Attributes:
-        guarantee, setting, epsilon, entry, label, answers: as in the rankings it is made from.
-        num_graphs: graphs that all entries of the group have a score on.
-        position: 1 for the best mean rank.
-        rank: mean rank over the graphs.
-        best_on: number of graphs on which the entry has the largest mean score.
-        critical: difference of mean ranks above which two entries of the group are told apart.
-        verdict: "told apart" or "not told apart" from the first entry; "" for the first.
-        p: of "all entries have the same mean rank".
-        left_out: labels of the entries without a score on every graph.
-        bold: columns set in bold.
-    """
-
-    guarantee: str
-    setting: str
-    epsilon: str
-    entry: str
-    label: str
-    answers: str
-    num_graphs: int
-    position: int
-    rank: float
-    best_on: int
-    critical: float
-    verdict: str
-    p: float
-    left_out: str
-    bold: tuple[str, ...]
-
-    @property
-    def marked_label(self) -> str:
-        """The label, with ° where an answer reads what no claim covers."""
-        return marked(vars(self))
-
-
-def mean_rank_rows(ranked: Sequence[Row]) -> list[MeanRankRow]:
+def mean_rank_rows(ranked: Sequence[RankingRow]) -> list[MeanRankRow]:
     """Mean ranks of the entries that share a guarantee, at every setting and epsilon with enough graphs.
 
     Args:
         ranked: rows of the table of rankings. Stand-ins are left out, and so are entries that lack a score on
             one of the graphs.
     """
-    real = on_real_graphs(ranked, lambda row: str(row["dataset"]))
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    real = on_real_graphs(ranked, lambda row: row.dataset)
+    groups: dict[tuple[str, str, str], list[RankingRow]] = {}
     for row in real:
-        key = (row["guarantee"], row["setting"], str(row["epsilon"]))
-        groups.setdefault(key, []).append(row)
+        groups.setdefault((row.guarantee, row.setting, row.epsilon), []).append(row)
     return [made for rows in groups.values() for made in _group(rows)]
 
 
-def mean_ranks_table(rows: Sequence[MeanRankRow]) -> Table:
+def mean_ranks_table(rows: Sequence[MeanRankRow]) -> Table[MeanRankRow]:
     """Mean ranks over graphs, with the test of each group."""
     covered = all(row.answers != "none" for row in rows)
     return Table(
@@ -82,37 +41,22 @@ def mean_ranks_table(rows: Sequence[MeanRankRow]) -> Table:
             "mean ranks, in the form of Iman and Davenport. Bold: told apart from all others of its group."
             + ("" if covered else f" {UNCOVERED_WORDS}")
         ),
-        columns=(
-            Column(key="guarantee", header="Guarantee"),
-            Column(key="setting", header="Setting"),
-            EPSILON,
-            Column(key="num_graphs", header="Graphs", kind="integer"),
-            Column(key="position", header="Place", kind="integer"),
-            Column(key="entry", header="Entry", show=marked),
-            Column(key="label", header="Label", form="csv"),
-            Column(key="answers", header="Answers", form="csv"),
-            Column(key="rank", header="Mean rank", kind="number"),
-            Column(key="best_on", header="Largest mean on", kind="integer"),
-            Column(key="critical", header="Critical difference", kind="number"),
-            Column(key="verdict", header="From the first"),
-            Column(key="p", header="p (all equal)", kind="p"),
-            Column(key="left_out", header="Left out, not on all graphs", optional=True),
-        ),
-        rows=[vars(row) for row in rows],
+        columns=columns_of(MeanRankRow),
+        rows=rows,
         empty=f"No guarantee has two entries on {LEAST_GRAPHS} real graphs.",
-    )  # fmt: skip
+    )
 
 
-def _group(rows: Sequence[Row]) -> list[MeanRankRow]:
+def _group(rows: Sequence[RankingRow]) -> list[MeanRankRow]:
     """A row for each entry, the best first; none with too few graphs or entries."""
-    graphs = list(dict.fromkeys(row["dataset"] for row in rows))
-    by_entry: dict[str, dict[str, Row]] = {}
+    graphs = list(dict.fromkeys(row.dataset for row in rows))
+    by_entry: dict[str, dict[str, RankingRow]] = {}
     for row in rows:
-        by_entry.setdefault(row["entry"], {})[row["dataset"]] = row
+        by_entry.setdefault(row.entry, {})[row.dataset] = row
     found = {entry: places for entry, places in by_entry.items() if len(places) == len(graphs)}
     if len(graphs) < LEAST_GRAPHS or len(found) < 2:
         return []
-    scores = np.array([[found[entry][graph]["mean"] for entry in found] for graph in graphs])
+    scores = np.array([[found[entry][graph].mean for entry in found] for graph in graphs])
     tested = mean_ranks(scores)
     best_on = (scores == scores.max(axis=1, keepdims=True)).sum(axis=0)
     left = [next(iter(by_entry[entry].values())) for entry in by_entry if entry not in found]
@@ -125,12 +69,12 @@ def _group(rows: Sequence[Row]) -> list[MeanRankRow]:
         apart = "told apart" if behind[i] > tested.critical else "not told apart"
         made.append(
             MeanRankRow(
-                guarantee=row["guarantee"],
-                setting=row["setting"],
-                epsilon=row["epsilon"],
-                entry=row["entry"],
-                label=row["label"],
-                answers=row["answers"],
+                guarantee=row.guarantee,
+                setting=row.setting,
+                epsilon=row.epsilon,
+                entry=row.entry,
+                label=row.label,
+                answers=row.answers,
                 num_graphs=len(graphs),
                 position=position,
                 rank=float(tested.ranks[i]),

@@ -7,35 +7,53 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.tables.escaping import without_tags
-from dpgnn.report.tables.mean_ranks_table import MeanRankRow
-from dpgnn.report.tables.table import Row, Table, epsilon_text, format_value, signed
-from dpgnn.report.tables.tables import marked
+from dpgnn.report.tables.rows import (
+    ClaimRow,
+    ComparisonRow,
+    MeanRankRow,
+    RankingRow,
+    SpreadRow,
+    marked,
+)
+from dpgnn.report.tables.table import Table, epsilon_text, format_value, signed
 
 CLEAR = ("ahead", "behind")
 MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
+S = TypeVar("S", bound=SpreadRow)
 
 
-def comparison_lines(table: Table) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """A row of the table of claims, with its study, its method and the caveats that break it."""
+
+    study: str
+    method: str
+    voiding: tuple[str, ...]
+    claim: ClaimRow
+
+
+def comparison_lines(table: Table[ComparisonRow]) -> list[str]:
     """Each question with a table of differences: bold where larger than the noise."""
     lines: list[str] = []
-    for question in dict.fromkeys(row["question"] for row in table.rows):
-        rows = [row for row in table.rows if row["question"] == question]
-        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+    for question in dict.fromkeys(row.question for row in table.rows):
+        rows = [row for row in table.rows if row.question == question]
+        budgets = sorted({row.epsilon for row in rows}, key=float)
         made = _fold(
             rows,
-            ("label", "reference_label", "dataset", "setting"),
+            lambda row: (row.label, row.reference_label, f"{row.dataset} ({row.setting})"),
             budgets,
             _difference_text,
         )
         head = ["Entry", "Against", "Data set", *(_budget_head(text) for text in budgets)]
-        body = [[key[0], key[1], f"{key[2]} ({key[3]})", *cells] for key, cells in made]
-        tested = sum(row["p"] is not None for row in rows)
-        clear = sum(row["verdict"] in CLEAR for row in rows)
+        body = [[*key, *cells] for key, cells in made]
+        tested = sum(row.p is not None for row in rows)
+        clear = sum(row.verdict in CLEAR for row in rows)
         lines += [f"**{question}**", "", *markdown(head, body, numbers=len(budgets)), ""]
         lines += [
             f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise after Holm's "
@@ -45,15 +63,15 @@ def comparison_lines(table: Table) -> list[str]:
     return lines
 
 
-def comparison_summary(rows: Sequence[Row]) -> list[str]:
+def comparison_summary(rows: Sequence[SpreadRow]) -> list[str]:
     """Pairs of a question over all places: ahead, behind, inside, and the range of differences."""
-    budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
-    made = _fold(rows, ("label", "reference_label"), budgets, _spread_text)
+    budgets = sorted({row.epsilon for row in rows}, key=float)
+    made = _fold(rows, lambda row: (row.label, row.reference_label), budgets, _spread_text)
     head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
     return markdown(head, [[*key, *cells] for key, cells in made])
 
 
-def ranking_lines(table: Table, note: str = "") -> list[str]:
+def ranking_lines(table: Table[RankingRow], note: str = "") -> list[str]:
     """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold.
 
     Args:
@@ -62,11 +80,11 @@ def ranking_lines(table: Table, note: str = "") -> list[str]:
     """
     behind = f" ({note})" if note else ""
     lines: list[str] = []
-    for guarantee in dict.fromkeys(row["guarantee"] for row in table.rows):
-        rows = [row for row in table.rows if row["guarantee"] == guarantee]
+    for guarantee in dict.fromkeys(row.guarantee for row in table.rows):
+        rows = [row for row in table.rows if row.guarantee == guarantee]
         body = []
-        for key in dict.fromkeys((r["dataset"], r["setting"], r["epsilon"]) for r in rows):
-            here = [r for r in rows if (r["dataset"], r["setting"], r["epsilon"]) == key]
+        for key in dict.fromkeys((r.dataset, r.setting, r.epsilon) for r in rows):
+            here = [r for r in rows if (r.dataset, r.setting, r.epsilon) == key]
             body.append([f"{key[0]} ({key[1]})", epsilon_text(key[2]), _places(here), _close(here)])
         head = [
             "Data set",
@@ -78,19 +96,19 @@ def ranking_lines(table: Table, note: str = "") -> list[str]:
     return lines
 
 
-def leaders(ranked: Sequence[Row]) -> list[str]:
+def leaders(ranked: Sequence[RankingRow]) -> list[str]:
     """Who leads under each guarantee at the smallest and the largest budget, in one table."""
     body = []
     for name, rows in _by_guarantee(ranked):
-        budgets = sorted({str(row["epsilon"]) for row in rows}, key=float)
+        budgets = sorted({row.epsilon for row in rows}, key=float)
         for budget in dict.fromkeys((budgets[0], budgets[-1])):
-            here = [row for row in rows if str(row["epsilon"]) == budget]
-            first = [row for row in here if row["position"] == 1]
-            clear = [row for row in first if row["bold"]]
+            here = [row for row in rows if row.epsilon == budget]
+            first = [row for row in here if row.position == 1]
+            clear = [row for row in first if row.bold]
             body.append([name, epsilon_text(budget), _counted(first), _counted(clear) or "nowhere"])
     head = ["Guarantee", "ε", "Largest mean on", "Ahead of all by more than the noise"]
     lines = markdown(head, body)
-    if any(row["answers"] == "none" for row in ranked):
+    if any(row.answers == "none" for row in ranked):
         lines += ["", UNCOVERED_WORDS]
     return lines
 
@@ -112,7 +130,7 @@ def mean_rank_lines(rows: Sequence[MeanRankRow], *, ends: bool = False) -> list[
         for budget in dict.fromkeys((order[0], order[-1])) if ends else order:
             here = budgets[budget]
             places = " · ".join(_rank_text(row) for row in here)
-            close = [row.marked_label for row in here if row.verdict == "not told apart"]
+            close = [marked(row) for row in here if row.verdict == "not told apart"]
             first = here[0]
             body.append(
                 [f"{guarantee} (setting {setting})", epsilon_text(budget), places, ", ".join(close) or "none",
@@ -127,55 +145,52 @@ def mean_rank_lines(rows: Sequence[MeanRankRow], *, ends: bool = False) -> list[
 
 
 def _rank_text(row: MeanRankRow) -> str:
-    text = f"{row.marked_label} {row.rank:.1f}"
+    text = f"{marked(row)} {row.rank:.1f}"
     return f"**{text}**" if row.bold else text
 
 
-def _by_guarantee(ranked: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+def _by_guarantee(ranked: Sequence[RankingRow]) -> Iterator[tuple[str, list[RankingRow]]]:
     """Rows under each guarantee; by setting where it has a data set in several, to count it once."""
-    for guarantee in dict.fromkeys(row["guarantee"] for row in ranked):
-        rows = [row for row in ranked if row["guarantee"] == guarantee]
-        places = {(row["dataset"], row["setting"]) for row in rows}
+    for guarantee in dict.fromkeys(row.guarantee for row in ranked):
+        rows = [row for row in ranked if row.guarantee == guarantee]
+        places = {(row.dataset, row.setting) for row in rows}
         if len(places) == len({dataset for dataset, _ in places}):
             yield guarantee, rows
             continue
-        for setting in dict.fromkeys(row["setting"] for row in rows):
-            there = [row for row in rows if row["setting"] == setting]
+        for setting in dict.fromkeys(row.setting for row in rows):
+            there = [row for row in rows if row.setting == setting]
             yield f"{guarantee} (setting {setting})", there
 
 
-def _counted(rows: Sequence[Row]) -> str:
+def _counted(rows: Sequence[RankingRow]) -> str:
     """Each label with how many data sets, and which: "GAP (2: cora, cs)", the most frequent first."""
     counts: dict[str, list[str]] = {}
     for row in rows:
-        counts.setdefault(marked(row), []).append(row["dataset"])
+        counts.setdefault(marked(row), []).append(row.dataset)
     return "; ".join(
         f"{label} ({len(where)}: {', '.join(where)})"
         for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
     )
 
 
-def guarantee_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """As-published claims: what is claimed and what can be proved for what was run.
-
-    Args:
-        rows: of claims tables, with `study` and `method` added.
-    """
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+def guarantee_lines(rows: Sequence[Guarantee]) -> list[str]:
+    """As-published claims: what is claimed and what can be proved for what was run."""
+    groups: dict[tuple[str, str, str], list[Guarantee]] = {}
     for row in rows:
-        unit = re.sub(r", degree ≤ \d+", "", str(row["unit"]))
-        groups.setdefault((row["study"], row["method"], unit), []).append(row)
+        unit = re.sub(r", degree ≤ \d+", "", row.claim.unit)
+        groups.setdefault((row.study, row.method, unit), []).append(row)
     body = []
     for (study, method, unit), here in groups.items():
-        counts = Counter(name for row in here for name in row["voiding"])
+        claims = [row.claim for row in here]
+        counts = Counter(name for row in here for name in row.voiding)
         links = ", ".join(
             f"[{name}](soundness.md#{name})" + (f" ({number})" if number < len(here) else "")
             for name, number in counts.items()
         )
         body.append(
             [
-                study, method, _with_bounds(unit, here), str(len(here)),
-                _range([row["claimed"] for row in here]), _proved(here),
+                study, method, _with_bounds(unit, claims), str(len(here)),
+                _range([claim.claimed for claim in claims]), _proved(claims),
                 links or "none known",
             ]
         )  # fmt: skip
@@ -200,40 +215,40 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[str]], *, numbers: int
 
 
 def _fold(
-    rows: Sequence[Row],
-    key: Sequence[str],
+    rows: Sequence[S],
+    key: Callable[[S], tuple[str, ...]],
     budgets: Sequence[str],
-    text: Callable[[Sequence[Row]], str],
+    text: Callable[[Sequence[S]], str],
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Rows with one key as one line with a cell for each budget."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[S]] = {}
     for row in rows:
-        groups.setdefault(tuple(str(row[name]) for name in key), []).append(row)
+        groups.setdefault(key(row), []).append(row)
     made = []
     for name, members in groups.items():
-        cells = [[row for row in members if str(row["epsilon"]) == budget] for budget in budgets]
+        cells = [[row for row in members if row.epsilon == budget] for budget in budgets]
         made.append((name, [text(found) if found else "–" for found in cells]))
     return made
 
 
-def _difference_text(rows: Sequence[Row]) -> str:
+def _difference_text(rows: Sequence[ComparisonRow]) -> str:
     row = rows[0]
-    if row["mean"] is None:
+    if row.mean is None:
         return "–"
-    number = signed(100 * row["mean"])
-    if row["bold"]:
+    number = signed(100 * row.mean)
+    if row.bold:
         number = f"**{number}**"
-    if row["low"] is None:
-        return f"{number}{MARKS.get(row['verdict'], '')}"
-    low, high = (format_value(row[name], "points") for name in ("low", "high"))
-    return f"{number} ({low} to {high}){MARKS.get(row['verdict'], '')}"
+    if row.low is None:
+        return f"{number}{MARKS.get(row.verdict, '')}"
+    low, high = (format_value(end, "points") for end in (row.low, row.high))
+    return f"{number} ({low} to {high}){MARKS.get(row.verdict, '')}"
 
 
-def _spread_text(rows: Sequence[Row]) -> str:
-    means = [100 * row["mean"] for row in rows if row["mean"] is not None]
+def _spread_text(rows: Sequence[SpreadRow]) -> str:
+    means = [100 * row.mean for row in rows if row.mean is not None]
     if not means:
         return "–"
-    words = [row["verdict"] for row in rows]
+    words = [row.verdict for row in rows]
     parts = [f"{words.count(w)} {w}" for w in (*CLEAR, "one repeat") if w in words]
     rest = words.count("unclear") + words.count("inside the noise")
     parts += [f"{rest} in the noise"] if rest else []
@@ -242,20 +257,20 @@ def _spread_text(rows: Sequence[Row]) -> str:
     return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"
 
 
-def _places(rows: Sequence[Row]) -> str:
+def _places(rows: Sequence[RankingRow]) -> str:
     texts = []
-    for row in sorted(rows, key=lambda row: int(row["position"])):
-        text = f"{marked(row)} {format_value(row['mean'], 'percent')}"
-        texts.append(f"**{text}**" if row["bold"] else text)
+    for row in sorted(rows, key=lambda row: row.position):
+        text = f"{marked(row)} {format_value(row.mean, 'percent')}"
+        texts.append(f"**{text}**" if row.bold else text)
     return " · ".join(texts)
 
 
-def _close(rows: Sequence[Row]) -> str:
+def _close(rows: Sequence[RankingRow]) -> str:
     """Entries behind the first that are not clear of the noise."""
     names = [
         marked(row)
-        for row in sorted(rows, key=lambda row: int(row["position"]))
-        if row["position"] > 1 and row["verdict"] != "larger than the noise"
+        for row in sorted(rows, key=lambda row: row.position)
+        if row.position > 1 and row.verdict != "larger than the noise"
     ]
     return ", ".join(names) or "none"
 
@@ -264,9 +279,9 @@ def _budget_head(text: str) -> str:
     return "no privacy" if text == "inf" else f"ε = {epsilon_text(text)}"
 
 
-def _with_bounds(unit: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _with_bounds(unit: str, rows: Sequence[ClaimRow]) -> str:
     """The unit with the degrees its rows declare."""
-    found = {int(n) for row in rows for n in re.findall(r", degree ≤ (\d+)", str(row["unit"]))}
+    found = {int(n) for row in rows for n in re.findall(r", degree ≤ (\d+)", row.unit)}
     if not found:
         return unit
     bounds = str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
@@ -282,12 +297,12 @@ def _range(values: Sequence[Any]) -> str:
     return " to ".join(ends) + (f"; nothing in {missing}" if missing else "")
 
 
-def _proved(rows: Sequence[Mapping[str, Any]]) -> str:
+def _proved(rows: Sequence[ClaimRow]) -> str:
     """What is proved of the rows' claims, and under another relation where nothing is under theirs."""
-    found = _range([row["proved"] for row in rows])
-    other = [row for row in rows if row.get("proved_elsewhere") is not None]
-    for relation in dict.fromkeys(row["proved_relation"] for row in other):
-        here = [row["proved_elsewhere"] for row in other if row["proved_relation"] == relation]
+    found = _range([row.proved for row in rows])
+    other = [row for row in rows if row.proved_elsewhere is not None]
+    for relation in dict.fromkeys(row.proved_relation for row in other):
+        here = [row.proved_elsewhere for row in other if row.proved_relation == relation]
         found += f"; {_range(here)} under {relation}"
         found += f" in {len(here)}" if len(here) < len(rows) else ""
     return found

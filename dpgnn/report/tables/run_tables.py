@@ -11,11 +11,12 @@ from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
 from dpgnn.records.frame import Run, to_frame
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.tables.table import Column, Table
-from dpgnn.report.tables.tables import ENTRY, EPSILON, PLACE, mean_of
+from dpgnn.report.tables.rows import CostRow, StatusRow
+from dpgnn.report.tables.table import Column, Table, columns_of
+from dpgnn.report.tables.tables import mean_of
 
 
-def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
+def status_table(runs: Sequence[Run], info: StudyInfo) -> Table[StatusRow]:
     """Every planned run without a score: failed, not available, not run, or released without metrics."""
     by_name = {run.name: run for run in runs}
     grouped: dict[tuple[str, str, str, str, str, str], list[str]] = {}
@@ -27,12 +28,11 @@ def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
             key = (dataset, setting, entry, epsilon.removeprefix("eps="), status, reason)
             grouped.setdefault(key, []).append(repeat)
     rows = [
-        {
-            "dataset": key[0], "setting": key[1], "entry": key[2],
-            "label": info.labels.get(key[2], key[2]), "epsilon": key[3],
-            "repeats": ", ".join(repeats), "status": key[4], "reason": key[5],
-        }
-        for key, repeats in grouped.items()
+        StatusRow(
+            dataset=dataset, setting=setting, entry=entry, label=info.labels.get(entry, entry),
+            epsilon=epsilon, repeats=", ".join(repeats), status=status, reason=reason,
+        )
+        for (dataset, setting, entry, epsilon, status, reason), repeats in grouped.items()
     ]  # fmt: skip
     return Table(
         name="status",
@@ -41,18 +41,13 @@ def status_table(runs: Sequence[Run], info: StudyInfo) -> Table:
             f"{len(info.planned)} runs are planned; these have no score. Failed: the run ended in an error. "
             "Not available: data or code cannot be had here. Not run: there is no record."
         ),
-        columns=(
-            *PLACE, *ENTRY, EPSILON,
-            Column(key="repeats", header="Repeats"),
-            Column(key="status", header="Status"),
-            Column(key="reason", header="Reason", optional=True),
-        ),
+        columns=columns_of(StatusRow),
         rows=rows,
         empty=f"All {len(info.planned)} planned runs have a score.",
-    )  # fmt: skip
+    )
 
 
-def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
+def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table[CostRow]:
     """Seconds and memory by data set and entry."""
     grouped: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
@@ -63,18 +58,16 @@ def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
         memory = [value for cell in members for value in cell.max_rss_mb]
         devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}
         threads = {run.record.num_threads for cell in members for run in cell.runs}
-        rows.append(
-            {
-                "dataset": members[0].dataset, "setting": members[0].setting,
-                "entry": members[0].entry, "label": members[0].label,
-                "runs": sum(len(cell.runs) for cell in members),
-                "mean_seconds": mean_of(seconds), "max_seconds": max(seconds, default=None),
-                "total_seconds": sum(seconds) if seconds else None,
-                "max_rss_mb": max(memory, default=None),
-                "device": ", ".join(sorted(filter(None, devices))),
-                "threads": ", ".join(str(number) for number in sorted(threads)),
-            }
-        )  # fmt: skip
+        first = members[0]
+        rows.append(CostRow(
+            dataset=first.dataset, setting=first.setting, entry=first.entry, label=first.label,
+            runs=sum(len(cell.runs) for cell in members),
+            mean_seconds=mean_of(seconds), max_seconds=max(seconds, default=None),
+            total_seconds=sum(seconds) if seconds else None,
+            max_rss_mb=max(memory, default=None),
+            device=", ".join(sorted(filter(None, devices))),
+            threads=", ".join(str(number) for number in sorted(threads)),
+        ))  # fmt: skip
     return Table(
         name="cost",
         title="Time and memory",
@@ -82,19 +75,10 @@ def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table:
             "Wall-clock seconds of one run without the start of Python, and the largest resident memory of "
             "the process in megabytes (a process that makes several runs counts its largest)."
         ),
-        columns=(
-            *PLACE, *ENTRY,
-            Column(key="runs", header="Runs", kind="integer"),
-            Column(key="mean_seconds", header="Mean s", kind="seconds"),
-            Column(key="max_seconds", header="Longest s", kind="seconds"),
-            Column(key="total_seconds", header="All s", kind="seconds"),
-            Column(key="max_rss_mb", header="Memory MB", kind="megabytes"),
-            Column(key="device", header="Device"),
-            Column(key="threads", header="Threads", kind="integer", show=lambda row: row["threads"]),
-        ),
+        columns=columns_of(CostRow),
         rows=rows,
         empty="No run has resources recorded.",
-    )  # fmt: skip
+    )
 
 
 def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:

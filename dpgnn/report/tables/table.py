@@ -1,4 +1,8 @@
-"""A table as a value, and its forms: CSV with full numbers, Markdown and LaTeX with rounded ones."""
+"""A table as a value, and its forms: CSV with full numbers, Markdown and LaTeX with rounded ones.
+
+A row that pages read again is a frozen dataclass whose annotations hold the columns (`columns_of`), so that a
+type checker sees every use of a value. Rows that are only shown may be mappings, beside a list of columns.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
 from dpgnn.core.storage import write_text
 from dpgnn.report.tables.escaping import csv_text, markdown_text
@@ -17,7 +22,23 @@ Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
 ]
 Row = Mapping[str, Any]
+R = TypeVar("R", covariant=True)
 DASH = "–"
+
+
+class CellRow(Protocol):
+    """A row about one entry at one data set, setting and epsilon."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def setting(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def epsilon(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,26 +46,28 @@ class Column:
     """One column.
 
     Attributes:
-        key: the value's name in a row and the column's name in CSV.
+        key: the value's name in a row and the column's name in CSV; in an annotation the field's own name.
         header: what people read.
         kind: how a value is written; fractions are shown as percent or percentage points.
         show: makes the text people read from the row, where `kind` is not enough.
         form: "both", "csv" (values that `show` of another column joins) or "read" (shown only).
         optional: people see it only where a row has a value.
-        sort: the value that a sorted page goes by, where it is not that of `key`.
     """
 
-    key: str
+    key: str = ""
     header: str
     kind: Kind = "text"
-    show: Callable[[Row], str] | None = None
+    show: Callable[[Any], str] | None = None
     form: Literal["both", "csv", "read"] = "both"
     optional: bool = False
-    sort: str = ""
 
-    def text(self, row: Row) -> str:
+    def value(self, row: Any) -> Any:
+        """The cell's value; None where a mapping has none."""
+        return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
+
+    def text(self, row: Any) -> str:
         """The cell as people read it."""
-        return self.show(row) if self.show else format_value(row.get(self.key), self.kind)
+        return self.show(row) if self.show else format_value(self.value(row), self.kind)
 
     @property
     def is_number(self) -> bool:
@@ -52,15 +75,27 @@ class Column:
         return self.kind != "text"
 
 
+@cache
+def columns_of(row_type: type[Any]) -> tuple[Column, ...]:
+    """The columns that a row's annotations hold, in the order of its fields."""
+    hints = get_type_hints(row_type, include_extras=True)
+    return tuple(
+        replace(column, key=name)
+        for name, hint in hints.items()
+        for column in getattr(hint, "__metadata__", ())
+        if isinstance(column, Column)
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Generic[R]):
     """A table with its caption.
 
     Attributes:
         name: the files' stem.
         title: a few words.
         caption: what the reader must know: units, what an interval is, how many comparisons.
-        columns, rows: the content; a row's "bold" names the columns set in bold.
+        columns, rows: the content; a row's `bold` names the columns set in bold.
         empty: what is said in place of a table without rows.
         reproduces: false for a paper's numbers beside other mechanisms, which reproduce nothing.
     """
@@ -69,7 +104,7 @@ class Table:
     title: str
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[Row] = field(default_factory=list)
+    rows: Sequence[R] = field(default_factory=list)
     empty: str = "There is nothing to show."
     reproduces: bool = True
 
@@ -80,14 +115,13 @@ class Table:
             column
             for column in self.columns
             if column.form != "csv"
-            and not (
-                column.optional and all(row.get(column.key) in (None, "") for row in self.rows)
-            )
+            and not (column.optional and all(column.value(row) in (None, "") for row in self.rows))
         ]
 
-    def is_bold(self, row: Row, column: Column) -> bool:
+    def is_bold(self, row: Any, column: Column) -> bool:
         """Whether a cell is set in bold."""
-        return column.key in row.get("bold", ())
+        bold = row.get("bold", ()) if isinstance(row, Mapping) else getattr(row, "bold", ())
+        return column.key in bold
 
 
 def format_value(value: Any, kind: Kind) -> str:
@@ -130,26 +164,25 @@ def epsilon_text(value: Any) -> str:
     return "∞" if math.isinf(number) else f"{number:.4g}"
 
 
-def interval_text(row: Row, *, low: str = "low", high: str = "high", points: bool = False) -> str:
+def interval_text(low: float | None, high: float | None, kind: Kind = "percent") -> str:
     """ "LOW to HIGH" in percent or points; a dash for one repeat."""
-    if row.get(low) is None or row.get(high) is None:
+    if low is None or high is None:
         return DASH
-    kind: Kind = "points" if points else "percent"
-    return f"{format_value(row[low], kind)} to {format_value(row[high], kind)}"
+    return f"{format_value(low, kind)} to {format_value(high, kind)}"
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: Table[Any]) -> str:
     """All values in full precision; infinity as inf, a missing value empty, no text a formula."""
     columns = [column for column in table.columns if column.form != "read"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([csv_text(column.key) for column in columns])
     for row in table.rows:
-        writer.writerow([_csv_value(row.get(column.key)) for column in columns])
+        writer.writerow([_csv_value(column.value(row)) for column in columns])
     return buffer.getvalue()
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: Table[Any]) -> str:
     """Title, table, caption."""
     lines = [f"## {markdown_text(table.title)}", ""]
     columns = table.read_columns
@@ -167,7 +200,7 @@ def to_markdown(table: Table) -> str:
     return "\n".join([*lines, "", markdown_text(table.caption)]) + "\n"
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: Table[Any]) -> str:
     """A booktabs table environment; needs \\usepackage{booktabs}."""
     columns = table.read_columns
     lines = [
@@ -192,7 +225,7 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def write_table(folder: str | Path, table: Table) -> None:
+def write_table(folder: str | Path, table: Table[Any]) -> None:
     """Write NAME.csv, NAME.md and NAME.tex."""
     folder = Path(folder)
     for suffix, form in ((".csv", to_csv), (".md", to_markdown), (".tex", to_latex)):

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from dpgnn.records.cells import Cell, claims_of
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.statistics.ranking import Ranking, compare, shared_repeats
 from dpgnn.report.statistics.statistics import PairedTest, holm, verdict
-from dpgnn.report.tables.table import Column, Table, interval_text
-from dpgnn.report.tables.tables import ENTRY, INTERVAL, ON_REPEATS, PLACE, mean_of, rankings_table
+from dpgnn.report.tables.rows import RankingRow, TunedRow
+from dpgnn.report.tables.table import Table, columns_of
+from dpgnn.report.tables.tables import ON_REPEATS, mean_of, rankings_table
 
 CHOSEN = "chosen on validation, uncounted"
 SELECTION: Literal["validation-unaccounted"] = "validation-unaccounted"
@@ -62,26 +63,13 @@ def tuned_cells(cells: Sequence[Cell], info: StudyInfo) -> list[Tuned]:
     return found
 
 
-def tuned_table(found: Sequence[Tuned]) -> Table:
+def tuned_table(found: Sequence[Tuned]) -> Table[TunedRow]:
     """What an equal tuning budget gains over the one fixed configuration."""
     tests: list[PairedTest | None] = [
         None if item.fixed is None else compare(item.cell, item.fixed) for item in found
     ]
     corrected = holm([None if test is None else test.p for test in tests])
-    rows = []
-    for item, test, p in zip(found, tests, corrected):
-        row: dict[str, Any] = {
-            "dataset": item.cell.dataset, "setting": item.cell.setting, "epsilon": item.cell.epsilon,
-            "entry": item.cell.entry, "label": item.cell.label, "points": item.points,
-            "fixed": _fixed_mean(item),
-            "chosen": ", ".join(f"{point} ({times})" for point, times in item.chosen.items()),
-            "verdict": (item.no_fixed or "no shared split") if test is None else verdict(test, p),
-            "n_pairs": test.n if test else None,
-        }  # fmt: skip
-        row |= {part: item.cell.interval[part] for part in ("mean", "low", "high", "n")}
-        for part in ("mean", "low", "high"):
-            row[f"gain_{part}"] = getattr(test, part) if test else None
-        rows.append(row)
+    rows = [_row(*tested) for tested in zip(found, tests, corrected)]
     return Table(
         name="tuned",
         title=f"An equal tuning budget ({CHOSEN})",
@@ -93,32 +81,13 @@ def tuned_table(found: Sequence[Tuned]) -> Table:
             f"test. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
             f"{ON_REPEATS}"
         ),
-        columns=(
-            *PLACE,
-            Column(key="epsilon", header="ε", kind="epsilon"),
-            *ENTRY,
-            Column(key="points", header="Points", kind="integer"),
-            Column(key="fixed", header="Fixed %", kind="percent"),
-            Column(key="mean", header="Tuned %", kind="percent"),
-            *INTERVAL,
-            Column(key="n", header="n", kind="integer"),
-            Column(key="gain_mean", header="Gain (points)", kind="points"),
-            Column(
-                key="interval", header="95 % interval", kind="points", form="read", sort="gain_low",
-                show=lambda row: interval_text(row, low="gain_low", high="gain_high", points=True),
-            ),
-            Column(key="gain_low", header="gain_low", form="csv"),
-            Column(key="gain_high", header="gain_high", form="csv"),
-            Column(key="n_pairs", header="Pairs", kind="integer"),
-            Column(key="verdict", header="Verdict"),
-            Column(key="chosen", header="Chosen (repeats)"),
-        ),
+        columns=columns_of(TunedRow),
         rows=rows,
         empty="No entry of this study has its tuning points run.",
-    )  # fmt: skip
+    )
 
 
-def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table:
+def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table[RankingRow]:
     """Rankings among tuned entries alone, each with the same number of points to choose from."""
     made = rankings_table(ranked)
     return replace(
@@ -128,6 +97,19 @@ def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table:
         caption=f"{made.caption} Claims carry {SELECTION}.",
         empty="Nowhere are two tuned entries under one guarantee.",
     )
+
+
+def _row(item: Tuned, test: PairedTest | None, p: float | None) -> TunedRow:
+    cell, score = item.cell, item.cell.interval
+    return TunedRow(
+        dataset=cell.dataset, setting=cell.setting, epsilon=cell.epsilon, entry=cell.entry,
+        label=cell.label, points=item.points, fixed=_fixed_mean(item),
+        mean=score["mean"], low=score["low"], high=score["high"], n=score["n"],
+        gain_mean=test.mean if test else None, gain_low=test.low if test else None,
+        gain_high=test.high if test else None, n_pairs=test.n if test else None,
+        verdict=verdict(test, p) if test else item.no_fixed or "no shared split",
+        chosen=", ".join(f"{point} ({times})" for point, times in item.chosen.items()),
+    )  # fmt: skip
 
 
 def _fixed_mean(item: Tuned) -> float | None:

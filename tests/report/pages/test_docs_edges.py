@@ -31,7 +31,7 @@ def made(runs: list[Run], info: StudyInfo) -> Any:
     info = replace(info, comparisons=asked)
     cells = build_cells(runs, info)
     table = comparisons_table.comparisons_table(comparisons.compared(cells, info))
-    return SimpleNamespace(info=info, cells=cells, tables={"comparisons": table})
+    return SimpleNamespace(info=info, cells=cells, comparisons=table)
 
 
 def test_a_question_is_about_edges_where_it_names_an_mlp_to_stand_against(
@@ -58,5 +58,5 @@ def test_each_unit_meets_the_mlp_that_gives_its_guarantee(runs: list[Run], info:
 
 def test_nothing_is_said_where_nothing_was_compared(runs: list[Run], info: StudyInfo) -> None:
     results = made([run for run in runs if run.record.key["entry"] != "gap"], info)
-    results.tables["comparisons"] = comparisons_table.comparisons_table([])
+    results.comparisons = comparisons_table.comparisons_table([])
     assert answer([results]) == []

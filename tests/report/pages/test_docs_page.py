@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_the_same_records_give_the_same_pages(documented: tuple[StudyResults, Pa
 def test_rankings_list_best_first_and_name_who_is_not_told_apart(
     documented: tuple[StudyResults, Path],
 ) -> None:
-    lines = pivots.ranking_lines(documented[0].tables["rankings"])
+    lines = pivots.ranking_lines(documented[0].rankings)
     (line,) = [line for line in lines if line.startswith("| alpha (random) | 8 |")]
     assert "**DP-GCN 72.0** · DP-MLP 70.0" in line
     assert line.endswith("| none |")
@@ -67,15 +68,14 @@ def test_rankings_list_best_first_and_name_who_is_not_told_apart(
 def test_entries_whose_answers_no_claim_covers_are_marked(
     documented: tuple[StudyResults, Path],
 ) -> None:
-    table = documented[0].tables["rankings"]
-    assert {row["answers"] for row in table.rows} == {"own-record"}
+    table = documented[0].rankings
+    assert {row.answers for row in table.rows} == {"own-record"}
     assert "°" not in "\n".join(pivots.ranking_lines(table) + pivots.leaders(table.rows))
     rows = [
-        {**row, "answers": "none" if row["entry"] == "dp_gcn" else row["answers"]}
-        for row in table.rows
+        replace(row, answers="none" if row.entry == "dp_gcn" else row.answers) for row in table.rows
     ]
     lines = pivots.leaders(rows)
-    (line,) = [line for line in lines if line.startswith(f"| {table.rows[0]['guarantee']} | 8 |")]
+    (line,) = [line for line in lines if line.startswith(f"| {table.rows[0].guarantee} | 8 |")]
     clear = "DP-GCN° (2: alpha, beta)"
     assert line.endswith(f"| 8 | {clear} | {clear} |")
     assert lines[-1].startswith("° the weights are covered")
@@ -90,7 +90,7 @@ def test_the_front_figure_shows_the_largest_graphs_and_says_so(
     whole = front_figure.front_figure([found])
     assert whole is not None
     assert whole.caption.endswith("tier S.")
-    places = list(dict.fromkeys(row["dataset"] for row in found.tables["rankings"].rows))
+    places = list(dict.fromkeys(row.dataset for row in found.rankings.rows))
     assert len(places) > 1
     monkeypatch.setattr(front_figure, "MAX_PANELS", 1)
     monkeypatch.setattr(front_figure, "_sizes", lambda results: {p: len(p) for p in places})
@@ -105,16 +105,16 @@ def test_the_front_figure_leaves_out_stand_ins_and_graphs_without_intervals(
     documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, _ = documented
-    rankings = found.tables["rankings"]
-    first, second = dict.fromkeys(row["dataset"] for row in rankings.rows)
+    rankings = found.rankings
+    first, second = dict.fromkeys(row.dataset for row in rankings.rows)
     drawn = []
     monkeypatch.setattr(front_figure, "_panel", lambda axis, dataset, *rest: drawn.append(dataset))
 
-    def draw(change: dict[str, object]) -> list[str]:
+    def draw(change: dict[str, Any]) -> list[str]:
         drawn.clear()
-        rows = [row | (change if row["dataset"] == first else {}) for row in rankings.rows]
-        tables = found.tables | {"rankings": replace(rankings, rows=rows)}
-        assert front_figure.front_figure([replace(found, tables=tables)]) is not None
+        rows = [replace(row, **change) if row.dataset == first else row for row in rankings.rows]
+        changed = replace(found, rankings=replace(rankings, rows=rows))
+        assert front_figure.front_figure([changed]) is not None
         return drawn.copy()
 
     assert draw({}) == [first, second]

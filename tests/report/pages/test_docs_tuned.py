@@ -10,57 +10,55 @@ import pytest
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.docs_tuned import tuned_lines
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.tables.table import Table
-
-PLACE = {"guarantee": "edge, proved", "setting": "whole", "epsilon": "8"}
+from dpgnn.report.tables.rows import RankingRow, TunedRow
 
 
-def ranked(dataset: str, means: dict[str, float]) -> list[dict[str, Any]]:
+def ranked(dataset: str, means: dict[str, float]) -> list[RankingRow]:
     order = sorted(means, key=lambda entry: -means[entry])
     return [
-        {
-            **PLACE, "dataset": dataset, "entry": entry, "label": entry.upper(), "mean": means[entry],
-            "position": position, "answers": "own-record", "bold": (),
-        }
+        RankingRow(
+            guarantee="edge, proved", setting="whole", epsilon="8", dataset=dataset, entry=entry,
+            label=entry.upper(), mean=means[entry], position=position, answers="own-record", bold=(),
+            low=None, high=None, n=1, behind=None, behind_low=None, behind_high=None, n_pairs=None,
+            verdict="",
+        )
         for position, entry in enumerate(order, 1)
     ]  # fmt: skip
 
 
-def gain(
-    dataset: str, entry: str, fixed: float | None, points: float, verdict: str
-) -> dict[str, Any]:
-    return {
-        "dataset": dataset, "setting": "whole", "epsilon": "8", "entry": entry, "label": entry.upper(),
-        "points": 6, "fixed": fixed, "gain_mean": points, "verdict": verdict,
-    }  # fmt: skip
+def gain(dataset: str, entry: str, fixed: float | None, points: float, verdict: str) -> TunedRow:
+    return TunedRow(
+        dataset=dataset, setting="whole", epsilon="8", entry=entry, label=entry.upper(), points=6,
+        fixed=fixed, mean=0.9, low=None, high=None, n=1, gain_mean=points, gain_low=None,
+        gain_high=None, n_pairs=1, verdict=verdict, chosen="",
+    )  # fmt: skip
 
 
 @pytest.fixture
 def results(documented: Any, info: StudyInfo) -> StudyResults:
     found, _ = documented
-    rows = {
-        # alpha: gap leads both; beta: tuning brings caribou ahead; gamma: caribou has no score as stated
-        "tuned-rankings": [
-            *ranked("alpha", {"gap": 0.82, "caribou": 0.81}),
-            *ranked("beta", {"gap": 0.79, "caribou": 0.9}),
-            *ranked("gamma", {"gap": 0.79, "caribou": 0.9}),
-            *ranked("synthetic-flickr", {"gap": 0.1, "caribou": 0.2}),
-        ],
-        "tuned": [
-            gain("alpha", "gap", 0.8, 0.02, "larger than the noise"),
-            gain("alpha", "caribou", 0.7, 0.11, "inside the noise"),
-            gain("beta", "gap", 0.8, -0.01, "larger than the noise"),
-            gain("beta", "caribou", 0.7, 0.2, "one repeat"),
-            gain("gamma", "gap", 0.8, -0.01, "unclear"),
-            gain("gamma", "caribou", None, 0.2, "one repeat"),
-            gain("synthetic-flickr", "gap", 0.8, 0.9, "larger than the noise"),
-            gain("synthetic-flickr", "caribou", 0.8, 0.9, "larger than the noise"),
-        ],
-    }
-    tables: dict[str, Table] = {
-        name: replace(found.tables[name], rows=here) for name, here in rows.items()
-    }
-    return replace(found, tables={**found.tables, **tables})
+    # alpha: gap leads both; beta: tuning brings caribou ahead; gamma: caribou has no score as stated
+    ranks = [
+        *ranked("alpha", {"gap": 0.82, "caribou": 0.81}),
+        *ranked("beta", {"gap": 0.79, "caribou": 0.9}),
+        *ranked("gamma", {"gap": 0.79, "caribou": 0.9}),
+        *ranked("synthetic-flickr", {"gap": 0.1, "caribou": 0.2}),
+    ]
+    tuned = [
+        gain("alpha", "gap", 0.8, 0.02, "larger than the noise"),
+        gain("alpha", "caribou", 0.7, 0.11, "inside the noise"),
+        gain("beta", "gap", 0.8, -0.01, "larger than the noise"),
+        gain("beta", "caribou", 0.7, 0.2, "one repeat"),
+        gain("gamma", "gap", 0.8, -0.01, "unclear"),
+        gain("gamma", "caribou", None, 0.2, "one repeat"),
+        gain("synthetic-flickr", "gap", 0.8, 0.9, "larger than the noise"),
+        gain("synthetic-flickr", "caribou", 0.8, 0.9, "larger than the noise"),
+    ]
+    return replace(
+        found,
+        tuned=replace(found.tuned, rows=tuned),
+        tuned_rankings=replace(found.tuned_rankings, rows=ranks),
+    )
 
 
 def test_leaders_tuned_and_as_stated_are_counted_on_real_graphs(results: StudyResults) -> None:

@@ -316,7 +316,7 @@ def test_all_cells_are_linked_where_they_are_too_many(
     text = report.page([found], lambda line: None)
     assert 'id="toy-cells-table"' not in text
     assert 'left out to keep this page small: <a href="tables/summary.csv">' in text
-    asked = replace(found.tables["differences"], name="comparisons-1")
+    asked = replace(found.differences, name="comparisons-1")
     several = [replace(found, papers=(asked,)), gather_as(found, "toy2")]
     joined = Page(report.page(several, lambda line: None))
     assert "studies/toy/tables/comparisons.csv" in joined.links
@@ -338,9 +338,7 @@ def test_columns_sort_by_numbers_where_they_are_numbers() -> None:
     name = Column(key="name", header="Name")
     assert sort_value({"name": "GCN"}, name) == "gcn"
     assert sort_value({"name": None}, name) == ""
-    interval = Column(
-        key="interval", header="95 % interval", kind="points", form="read", sort="low"
-    )
+    interval = Column(key="low", header="95 % interval", kind="points", show=lambda row: "−2 to 10")
     assert sort_value({"low": -0.02, "high": 0.1}, interval) == "-0.02"
 
 

@@ -110,9 +110,9 @@ def test_only_what_is_clear_of_the_noise_is_bold(
         for run in runs
     ]
     table = comparisons_table(compared(build_cells(noisy, info), asking(info, ASKED)))
-    words = {row["verdict"]: row["bold"] for row in table.rows}
+    words = {row.verdict: row.bold for row in table.rows}
     assert words["inside the noise"] == ()
-    assert all(bool(row["bold"]) == (row["verdict"] in ("ahead", "behind")) for row in table.rows)
+    assert all(bool(row.bold) == (row.verdict in ("ahead", "behind")) for row in table.rows)
     assert "16 comparisons were made" in table.caption
 
 
@@ -126,7 +126,7 @@ def test_the_page_has_a_table_for_each_question(runs: list[Run], info: StudyInfo
 
 def test_a_row_says_where_claims_differ(runs: list[Run], info: StudyInfo) -> None:
     rows = comparisons_table(compared(build_cells(runs, info), asking(info, ASKED))).rows
-    reasons = {(row["entry"], row["reference"]): row["claims"] for row in rows}
+    reasons = {(row.entry, row.reference): row.claims for row in rows}
     assert reasons["dp_gcn", "dp_mlp"] == ""
     assert "without privacy" in reasons["dp_gcn", "mlp"]
     assert "as-published" in reasons["dp_gcn-paper", "dp_mlp"]

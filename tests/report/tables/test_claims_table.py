@@ -22,7 +22,7 @@ from dpgnn.report.tables.claims_table import (
     proved_epsilon,
     read_audits,
 )
-from dpgnn.report.tables.pivots import guarantee_lines
+from dpgnn.report.tables.pivots import Guarantee, guarantee_lines
 from dpgnn.report.tables.table import to_csv, to_markdown
 
 KEY = {
@@ -38,11 +38,11 @@ def test_a_published_cell_shows_the_papers_epsilon_and_what_can_be_proved(
     runs: list[Run], info: StudyInfo
 ) -> None:
     rows = claims_table(build_cells(runs, info)).rows
-    row = next(row for row in rows if row["entry"] == "dp_gcn-paper" and row["epsilon"] == "8")
-    assert (row["claimed"], row["proved"]) == (8.0, math.inf)
-    assert row["caveats"] == ("sampler-ripple",)
-    sound = next(row for row in rows if row["entry"] == "dp_gcn")
-    assert (sound["claimed"], sound["proved"]) == (1.0, 1.0)
+    row = next(row for row in rows if row.entry == "dp_gcn-paper" and row.epsilon == "8")
+    assert (row.claimed, row.proved) == (8.0, math.inf)
+    assert row.caveats == ("sampler-ripple",)
+    sound = next(row for row in rows if row.entry == "dp_gcn")
+    assert (sound.claimed, sound.proved) == (1.0, 1.0)
 
 
 def test_a_proof_of_something_weaker_does_not_count(runs: list[Run], info: StudyInfo) -> None:
@@ -72,10 +72,10 @@ def test_a_proof_under_another_relation_is_shown_as_such(runs: list[Run], info: 
     table = claims_table(cells)
     assert "nothing; 212.4 under replace-one" in to_markdown(table)
     assert "212.4,replace-one" in to_csv(table)
-    rows = [{**row, "study": "toy", "method": "m", "voiding": ()} for row in table.rows]
+    rows = [Guarantee(study="toy", method="m", voiding=(), claim=row) for row in table.rows]
     lines = guarantee_lines(rows)
     assert "| nothing; 212.4 to 2716 under replace-one |" in lines[-1]
-    none = {**rows[0], "proved_elsewhere": None}
+    none = replace(rows[0], claim=replace(rows[0].claim, proved_elsewhere=None))
     assert "| nothing; 212.4 to 2716 under replace-one in 4 |" in guarantee_lines([*rows, none])[-1]
     # a delta above the claim's, or an epsilon that is none, tells nothing
     claims = cells[0].claims
@@ -86,7 +86,7 @@ def test_a_proof_under_another_relation_is_shown_as_such(runs: list[Run], info: 
 def test_entries_without_privacy_have_no_row(runs: list[Run], info: StudyInfo) -> None:
     rows = claims_table(build_cells(runs, info)).rows
     assert len(rows) == 16
-    assert {row["mode"] for row in rows} == {"sound", "published"}
+    assert {row.mode for row in rows} == {"sound", "published"}
 
 
 def test_the_largest_lower_bound_of_the_audits_joins(
@@ -102,9 +102,9 @@ def test_the_largest_lower_bound_of_the_audits_joins(
     )
     audits = read_audits(tmp_path)
     rows = claims_table(build_cells(runs, info), audits).rows
-    row = next(row for row in rows if row["entry"] == "dp_gcn-paper" and row["epsilon"] == "8")
-    assert (row["measured"], row["attack"], row["confidence"]) == (9.75, "worlds", 0.95)
-    assert sum(row["measured"] is not None for row in rows) == 1
+    row = next(row for row in rows if row.entry == "dp_gcn-paper" and row.epsilon == "8")
+    assert (row.measured, row.attack, row.confidence) == (9.75, "worlds", 0.95)
+    assert sum(row.measured is not None for row in rows) == 1
     assert len(audits_table(audits).rows) == 3
     assert "worlds" in to_csv(audits_table(audits))
     cells = [replace(cell, label=f"title of {cell.entry}") for cell in build_cells(runs, info)]

@@ -29,7 +29,7 @@ def test_the_status_table_tells_failed_missing_unavailable_and_released_apart(
         *runs[4:],
     ]
     table = status_table(changed, info)
-    found = {(row["entry"], row["repeats"]): row["status"] for row in table.rows}
+    found = {(row.entry, row.repeats): row.status for row in table.rows}
     assert found == {
         ("mlp", "0"): "failed",
         ("mlp", "1"): "not-available",
@@ -40,8 +40,8 @@ def test_the_status_table_tells_failed_missing_unavailable_and_released_apart(
 
 def test_costs_are_sums_over_the_runs_of_an_entry(runs: list[Run], info: StudyInfo) -> None:
     rows = cost_table(build_cells(runs, info), info).rows
-    row = next(row for row in rows if (row["dataset"], row["entry"]) == ("alpha", "dp_mlp"))
-    assert (row["runs"], row["total_seconds"], row["max_seconds"]) == (6, 18.0, 4.0)
+    row = next(row for row in rows if (row.dataset, row.entry) == ("alpha", "dp_mlp"))
+    assert (row.runs, row.total_seconds, row.max_seconds) == (6, 18.0, 4.0)
 
 
 def test_data_sets_have_the_counts_of_their_graph_and_of_the_runs(

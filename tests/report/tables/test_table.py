@@ -29,8 +29,12 @@ TABLE = Table(
     columns=(
         Column(key="name", header="Name"),
         Column(key="mean", header="Mean %", kind="percent"),
-        Column(key="interval", header="Interval", kind="percent", show=interval_text, form="read"),
-        Column(key="low", header="low", form="csv"),
+        Column(
+            key="low",
+            header="Interval",
+            kind="percent",
+            show=lambda row: interval_text(row["low"], row["high"]),
+        ),
         Column(key="high", header="high", form="csv"),
         Column(key="note", header="Note", optional=True),
     ),
@@ -69,7 +73,11 @@ def test_latex_is_escaped_and_uses_booktabs() -> None:
 def test_an_optional_column_is_shown_only_where_a_row_has_a_value() -> None:
     assert "Note" not in to_markdown(TABLE)
     filled = Table(
-        name="toy", title="", caption="", columns=TABLE.columns, rows=[{"name": "x", "note": "y"}]
+        name="toy",
+        title="",
+        caption="",
+        columns=TABLE.columns,
+        rows=[{"name": "x", "low": 0.1, "high": 0.2, "note": "y"}],
     )
     assert "Note" in to_markdown(filled)
 

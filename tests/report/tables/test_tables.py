@@ -43,9 +43,8 @@ def test_the_summary_has_one_row_per_cell_with_its_numbers(
     table = summary_table(build_cells(runs, info), info)
     assert len(table.rows) == 20
     row = table.rows[3]
-    assert (row["dataset"], row["entry"], row["epsilon"], row["n"]) == ("alpha", "dp_mlp", "8", 3)
-    assert row["mean"] == pytest.approx(0.70)
-    assert "seconds" not in row
+    assert (row.dataset, row.entry, row.epsilon, row.n) == ("alpha", "dp_mlp", "8", 3)
+    assert row.mean == pytest.approx(0.70)
     line = "| alpha (random) | DP-MLP | sound | node (add-remove) | 8 | 70.0 | 1.0 | 67.5 to 72.5 | 3 |"
     assert line in to_markdown(table)
 
@@ -61,18 +60,18 @@ def test_failed_runs_stand_in_no_table_but_the_status_table(
             run = failed(replace(run, record=replace(run.record, metrics=metrics)))
         poisoned.append(run)
     for table in all_tables(poisoned, info):
-        assert all(row.get("entry") != "dp_mlp" for row in table.rows), table.name
+        assert all(getattr(row, "entry", "") != "dp_mlp" for row in table.rows), table.name
         assert "0.123456" not in to_csv(table)
     status = status_table(poisoned, info)
-    assert {row["entry"] for row in status.rows} == {"dp_mlp"}
-    assert {row["reason"] for row in status.rows} == {"plan: epsilon is too small"}
+    assert {row.entry for row in status.rows} == {"dp_mlp"}
+    assert {row.reason for row in status.rows} == {"plan: epsilon is too small"}
 
 
 def test_a_cell_with_a_failed_repeat_says_how_many_are_left(
     runs: list[Run], info: StudyInfo
 ) -> None:
     table = summary_table(build_cells([failed(runs[0]), *runs[1:]], info), info)
-    assert table.rows[0]["n"] == 2
+    assert table.rows[0].n == 2
     assert "| 2 of 3 |" in to_markdown(table)
 
 
@@ -80,14 +79,14 @@ def test_nothing_is_bold_but_leads_clear_of_the_noise(
     runs: list[Run], info: StudyInfo, with_score: Callable[[Run, float], Run]
 ) -> None:
     rows = rankings_table(rankings(build_cells(runs, info))).rows
-    assert {row["entry"] for row in rows if row["bold"]} == {"dp_mlp", "dp_gcn"}
-    assert all(row["position"] == 1 for row in rows if row["bold"])
+    assert {row.entry for row in rows if row.bold} == {"dp_mlp", "dp_gcn"}
+    assert all(row.position == 1 for row in rows if row.bold)
     noisy = [
         with_score(run, 0.6 + 0.01 * ((7 * i) % 5)) if run.record.claims else run
         for i, run in enumerate(runs)
     ]
     table = rankings_table(rankings(build_cells(noisy, info)))
-    assert not any(row["bold"] for row in table.rows)
+    assert not any(row.bold for row in table.rows)
     assert "**" not in to_markdown(table)
 
 

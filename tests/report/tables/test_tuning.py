@@ -83,13 +83,13 @@ def test_tables_show_gain_and_rank_tuned_entries_among_themselves(runs: list[Run
     cells, info = made(runs)
     found = tuned_cells(cells, info)
     row = tuned_table(found).rows[0]
-    assert row["mean"] == pytest.approx(0.62)
-    assert row["fixed"] == pytest.approx(0.82)
-    assert row["gain_mean"] == pytest.approx(-0.20)
-    assert row["n_pairs"] == 3
-    assert row["chosen"] == "lr=1 (2), lr=2 (1)"
+    assert row.mean == pytest.approx(0.62)
+    assert row.fixed == pytest.approx(0.82)
+    assert row.gain_mean == pytest.approx(-0.20)
+    assert row.n_pairs == 3
+    assert row.chosen == "lr=1 (2), lr=2 (1)"
     table = tuned_rankings_table(rankings([item.cell for item in found]))
-    assert [(row["entry"], row["position"]) for row in table.rows] == [("gap", 1), ("dp_gcn", 2)]
+    assert [(row.entry, row.position) for row in table.rows] == [("gap", 1), ("dp_gcn", 2)]
 
 
 def test_a_gain_is_over_the_repeats_that_both_have_and_nothing_else(runs: list[Run]) -> None:
@@ -105,10 +105,10 @@ def test_a_gain_is_over_the_repeats_that_both_have_and_nothing_else(runs: list[R
         for cell in cells
     ]
     gap, other = tuned_table(tuned_cells(few, info)).rows
-    assert gap["fixed"] == pytest.approx((0.81 + 0.82) / 2)
-    assert gap["gain_mean"] == pytest.approx(gap["mean"] - gap["fixed"])
-    assert (gap["n"], gap["n_pairs"]) == (2, 2)
-    assert other["verdict"] == "the fixed entry is not planned here in tier S"
+    assert gap.fixed == pytest.approx((0.81 + 0.82) / 2)
+    assert gap.gain_mean == pytest.approx(gap.mean - gap.fixed)
+    assert (gap.n, gap.n_pairs) == (2, 2)
+    assert other.verdict == "the fixed entry is not planned here in tier S"
 
 
 def _without_validation(run: Run) -> Run:
