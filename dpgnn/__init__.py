@@ -2,6 +2,8 @@
 
 A program may build on these names; the rest of the package may change:
 
+- `fit` makes a private `Model` of a PyG `Data`; `account` says what it costs, `audit` asks whether its claim
+  is false.
 - `methods`: the table of methods, `methods.get(name)` and its `plan`, `fit`, `predict`; `Entry`, `Fitted`.
 - `datasets`: `datasets.load` gives a `Graph`, `datasets.prepare` writes one; `read_graph` reads it again.
 - `load_study`: a study file, checked; `read_record`: what a run states of itself.
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.methods.base import Entry, Fitted
     from dpgnn.records.schema import read_record
+    from dpgnn.release.fit import account, audit, fit
+    from dpgnn.release.model import Model
     from dpgnn.study.study import load_study
 
 __all__ = [
-    "Entry", "Fitted", "Graph", "__version__", "datasets", "load_study", "methods", "read_graph",
-    "read_record",
+    "Entry", "Fitted", "Graph", "Model", "__version__", "account", "audit", "datasets", "fit",
+    "load_study", "methods", "read_graph", "read_record",
 ]  # fmt: skip
 
 # name -> module; loaded when asked for, so that `import dpgnn` takes milliseconds
@@ -34,6 +38,10 @@ _HOMES = {
     "Entry": "dpgnn.methods.base",
     "Fitted": "dpgnn.methods.base",
     "Graph": "dpgnn.data.graph",
+    "Model": "dpgnn.release.model",
+    "account": "dpgnn.release.fit",
+    "audit": "dpgnn.release.fit",
+    "fit": "dpgnn.release.fit",
     "load_study": "dpgnn.study.study",
     "read_graph": "dpgnn.data.files.graph_files",
     "read_record": "dpgnn.records.schema",

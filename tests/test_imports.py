@@ -15,7 +15,7 @@ from dpgnn import methods
 
 ORDER = (
     "core", "data", "samplers", "accountants", "models", "training", "methods", "records", "run",
-    "audits", "attacks", "study", "report", "cli", "__main__",
+    "audits", "attacks", "release", "study", "report", "cli", "__main__",
 )  # fmt: skip
 
 # parts of report/, in the order of their imports

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import re
 
 from dpgnn.core.checks import one_of
 from dpgnn.methods.base import Method
@@ -39,3 +41,22 @@ def get(name: str) -> Method:
     assert isinstance(method, Method)
     assert method.name == name
     return method
+
+
+def name_of(text: str) -> str:
+    """The table's name of a method as people write it: DP-GNN, dpgnn and dp_gnn are one.
+
+    Raises:
+        ValueError: no such method; names near misses and lists what exists.
+    """
+    plain = {_letters(name): name for name in TABLE}
+    found = plain.get(_letters(text))
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(_letters(text), plain, n=2)
+    asked = f"; did you mean {' or '.join(plain[name] for name in near)}?" if near else ""
+    raise ValueError(f"unknown method {text!r}; known: {', '.join(sorted(TABLE))}{asked}")
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -159,13 +159,13 @@ def entry_of(question: Question) -> Entry:
         mode=question.mode,
         privacy_unit=question.privacy_unit or first.privacy_unit,
         relation=question.relation or first.relation,
-        options=strict.read(method.config, _nested(stated)),
+        options=strict.read(method.config, nested(stated)),
     )
     method.check_entry(entry, question.method)
     return entry
 
 
-def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
+def nested(options: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted names as nested mappings."""
     found: dict[str, Any] = {}
     for name, value in options.items():

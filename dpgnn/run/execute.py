@@ -56,7 +56,7 @@ def run_one(
         return kept
     if run.is_private_release:
         check_not_released(finished)
-    made = _make(run, work, clock)
+    made = make(run, work, clock)
     write_run(out, made.record, made.fitted, clock.resources(inputs.performance) | made.resources)
     keep_copy(out, finished, run.fingerprint, link=study)
     made.store.clear()
@@ -64,7 +64,7 @@ def run_one(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class Made:
     """A run that is not written yet; without a plan there is no fit and no checkpoint."""
 
     record: Record
@@ -73,20 +73,32 @@ class _Made:
     resources: dict[str, float] = field(default_factory=dict)
 
 
-def _make(run: Specification, work: Path | None, clock: Clock) -> _Made:
-    """Plan, fit and score."""
+def make(run: Specification, work: Path | None, clock: Clock) -> Made:
+    """Plan, fit and score; nothing is written but checkpoints.
+
+    Args:
+        run: what is made.
+        work: where checkpoints live; None keeps none.
+        clock: started with the run.
+
+    Returns:
+        the record and what the fit left; a record that says "failed" has no fit.
+
+    Raises:
+        ValueError, LedgerError: training went wrong.
+    """
     inputs, first = run.inputs, first_record(run)
     facts = facts_of(inputs.graph, inputs.split, inputs.prepared, inputs.population)
     try:
         plan = propose(run, facts)
     except (ValueError, TypeError) as error:
-        return _Made(record=dataclasses.replace(first, status="failed", reason=f"plan: {error}"))
+        return Made(record=dataclasses.replace(first, status="failed", reason=f"plan: {error}"))
     plan = with_caveats(plan, run, facts)
     store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
     fitted = _fit(run, plan, store)
     resources = {"train_seconds": clock.seconds()}
     record = _completed(first, run, facts, plan, fitted)
-    return _Made(record=record, fitted=fitted, store=store, resources=resources)
+    return Made(record=record, fitted=fitted, store=store, resources=resources)
 
 
 def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
@@ -150,7 +162,9 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
     for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
         rows = logits[first : first + len(idx)]
         first += len(idx)
-        if len(idx) and inputs.randomness == "study":
+        # a graph that was not made for a study may have nodes without a label there
+        labelled = bool((graph.y[idx] >= 0).all())
+        if len(idx) and labelled and inputs.randomness == "study":
             scores[part] = evaluation.metrics(
                 rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
             )

@@ -1,0 +1,285 @@
+"""`fit`: a model from a graph in memory, by the plan and the code that a run of a study has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpgnn import methods
+from dpgnn.accountants.population import PublicPopulation, reads_population
+from dpgnn.core import config as strict
+from dpgnn.core import seeds
+from dpgnn.core.checks import at_least, positive, require
+from dpgnn.methods.base import Entry, Performance, Prepared
+from dpgnn.release.data import read_data
+from dpgnn.release.model import ROWS_FOR, Model, Names, rows_for
+from dpgnn.run.account import Answer, Question, answer, nested
+from dpgnn.run.execute import make
+from dpgnn.run.record import Clock
+from dpgnn.run.specification import RunInputs, specify
+
+if TYPE_CHECKING:
+    from dpgnn.audits.findings import Finding
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.entry import Mode
+
+SETTING = "given"
+
+
+def fit(
+    data: Any,
+    *,
+    method: str = "dp_gnn",
+    epsilon: float = 4.0,
+    delta: float | None = None,
+    unit: str | None = None,
+    relation: str | None = None,
+    mode: Mode = "sound",
+    population: int | tuple[int, int] | None = None,
+    num_classes: int | None = None,
+    classes: Sequence[str] = (),
+    features: Sequence[str] = (),
+    directed_graph: bool = False,
+    seed: int | None = None,
+    name: str = "data",
+    device: str = "cpu",
+    num_threads: int = 1,
+    options: Mapping[str, Any] | None = None,
+    **more_options: Any,
+) -> Model:
+    """Fit a private node classifier.
+
+    Guarantee: `model.claim` of what comes back. Which nodes are training nodes is public. Each call
+    is a release of its own: whoever gets several models of a graph has the sum of their epsilons and deltas.
+
+    Args:
+        data: a PyG `Data`: x, edge_index, y (-1 where unlabelled), train_mask; val_mask and test_mask if any.
+        method: a name of the table of methods, or as people write it (DP-GNN).
+        epsilon: the budget; > 0.
+        delta: in (0, 1); None is 1/(10 nodes) for node units.
+        unit: what neighbouring graphs differ in; None takes the first that the method has.
+        relation: how they differ; None takes the first that the method has for the unit.
+        mode: sound, published or nonprivate.
+        population: public numbers (nodes, training nodes); one number stands for both. Under add-remove a
+            plan without them counts the graph, and the claim says so.
+        num_classes: public number of classes; None counts `classes` or, without any, the labels.
+        classes, features: names that may be published with the model.
+        directed_graph: edges run one way; otherwise reverse edges are added.
+        seed: makes a model that can be made again and must not be released; None draws in secret.
+        name: of the graph, in messages.
+        device: cpu or cuda.
+        num_threads: of this fit.
+        options: the method's own, nested or dotted: `{"training.num_steps": 100}`.
+        more_options: further options; those whose name is taken above stand in `options`.
+
+    Raises:
+        ValueError: the data, an option, the unit or the budget is wrong, or nothing meets the budget.
+    """
+    import torch
+
+    positive("epsilon", epsilon)
+    inputs, names = inputs_of(
+        data, method=methods.name_of(method), epsilon=epsilon, delta=delta, unit=unit,
+        relation=relation, mode=mode, population=population, num_classes=num_classes, classes=classes,
+        features=features, directed_graph=directed_graph, seed=seed, name=name,
+        performance=Performance(device=device, num_threads=num_threads),
+        options={**(options or {}), **more_options},
+    )  # fmt: skip
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        made = make(specify(inputs), None, Clock())
+    finally:
+        torch.set_num_threads(before)
+    if made.fitted is None:
+        raise ValueError(made.record.reason)
+    kept = dict(made.fitted.kept)
+    if kept:
+        kept[ROWS_FOR] = rows_for(inputs.graph)
+    return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names)
+
+
+def inputs_of(
+    data: Any,
+    *,
+    method: str,
+    epsilon: float,
+    delta: float | None,
+    unit: str | None,
+    relation: str | None,
+    mode: Mode,
+    population: int | tuple[int, int] | None,
+    num_classes: int | None,
+    classes: Sequence[str],
+    features: Sequence[str],
+    directed_graph: bool,
+    seed: int | None,
+    name: str,
+    performance: Performance,
+    options: dict[str, Any],
+) -> tuple[RunInputs, Names]:
+    """What the run of a `fit` reads, and the names that it may publish.
+
+    Raises:
+        ValueError: as for `fit`.
+    """
+    names = Names(classes=tuple(classes), features=tuple(features))
+    entry = entry_of(method, mode, unit, relation, options)
+    given = read_data(
+        data, name=name, num_classes=num_classes or len(classes) or None, directed=directed_graph
+    )
+    graph, split = given.graph, given.split
+    for kind, number in (("classes", graph.num_classes), ("features", graph.num_features)):
+        count = len(getattr(names, kind))
+        require(count in (0, number), f"names of {kind}", f"be {number} names", count)
+    if seed is not None:
+        at_least("seed", seed, 0)
+    key = {
+        "study": "api", "dataset": name, "setting": SETTING, "entry": entry.name,
+        "epsilon": f"{epsilon:g}" if mode != "nonprivate" else "inf", "repeat": 0,
+    }  # fmt: skip
+    root = 0 if seed is None else seed
+    return RunInputs(
+        key=key,
+        entry=entry,
+        epsilon=float(epsilon) if mode != "nonprivate" else math.inf,
+        delta="auto" if delta is None else delta,
+        graph=graph,
+        split=split,
+        prepared=_sample(entry, graph, split, key, root),
+        hashes={},
+        caveats=given.caveats,
+        population=_population(entry, population),
+        root_seed=root,
+        randomness="release" if seed is None else "study",
+        performance=performance,
+    ), names
+
+
+def entry_of(
+    method: str, mode: Mode, unit: str | None, relation: str | None, options: dict[str, Any]
+) -> Entry:
+    """The entry; unit and relation that are not stated are the method's first.
+
+    Raises:
+        ValueError: the method does not have them, or an option is wrong.
+    """
+    found = methods.get(method)
+    private = mode != "nonprivate"
+    pairs = [pair for pair in found.supports if unit in (None, pair.privacy_unit)]
+    if private and pairs:
+        unit = unit or pairs[0].privacy_unit
+        relation = relation or pairs[0].relation
+    entry = Entry(
+        name=method,
+        method=method,
+        mode=mode,
+        privacy_unit=unit if private else None,
+        relation=relation if private else None,
+        options=strict.read(found.config, nested(options)),
+    )
+    found.check_entry(entry, method)
+    return entry
+
+
+def account(
+    method: str,
+    *,
+    delta: float,
+    nodes: int,
+    training: int | None = None,
+    epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    num_steps: int | None = None,
+    unit: str | None = None,
+    relation: str | None = None,
+    mode: Mode = "sound",
+    options: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Noise, steps or epsilon of a method by its own plan; needs no data.
+
+    Args:
+        method: a name of the table of methods, or as people write it.
+        delta: in (0, 1).
+        nodes, training: public numbers of nodes and of training nodes (None: all).
+        epsilon, noise_multiplier, num_steps: two are given, the third is found; see `dpgnn account`.
+        unit, relation, mode, options: as for `fit`.
+
+    Raises:
+        ValueError: too little or too much is given, or nothing meets the budget.
+    """
+    from dpgnn.methods.base import Facts
+
+    training = nodes if training is None else training
+    at_least("training", training, 1)
+    at_least("nodes", nodes, training)
+    facts = Facts(
+        num_nodes=nodes, num_train=training, num_features=1, num_classes=2, task="multiclass",
+        declared=True,
+    )  # fmt: skip
+    return answer(
+        Question(
+            method=methods.name_of(method), facts=facts, delta=delta, mode=mode, privacy_unit=unit,
+            relation=relation, options=options or {}, noise_multiplier=noise_multiplier,
+            num_steps=num_steps, target_epsilon=epsilon,
+        )
+    )  # fmt: skip
+
+
+def audit(
+    model: Model, *, runs: int = 400, steps: int = 64, seed: int = 0, processes: int = 1
+) -> tuple[Finding, ...]:
+    """Is the model's claim false? Tests the code that made it, on small graphs made for that; needs no data.
+
+    Args:
+        model: a private one.
+        runs: of each of two neighbouring graphs and mechanism; >= 8.
+        steps: of one run, at most.
+        seed: of the audit.
+        processes: that share the runs.
+
+    Raises:
+        ValueError: the model is not private.
+    """
+    from dpgnn.accountants.plan import Budget
+    from dpgnn.audits.entry_audit import audit as audit_entry
+    from dpgnn.audits.request import AuditRequest
+
+    budget = model.record.budget
+    return audit_entry(
+        AuditRequest(
+            entry=model.entry,
+            budget=Budget(epsilon=float(budget["target_epsilon"]), delta=float(budget["delta"])),
+            facts=model.facts,
+            root_seed=seed,
+            num_runs=runs,
+            max_steps=steps,
+            num_processes=processes,
+            randomness=model.record.randomness["kind"],
+        )
+    )
+
+
+def _sample(
+    entry: Entry, graph: Graph, split: Split, key: dict[str, Any], root_seed: int
+) -> Prepared | None:
+    """The prepared sample that the entry needs, drawn as the stage `prepare` draws it."""
+    method = methods.get(entry.method)
+    spec = method.sampler(entry)
+    if spec is None or method.prepare is None:
+        return None
+    axes = {name: key[name] for name in ("dataset", "setting", "repeat")}
+    return method.prepare(
+        graph, split, spec, seeds.child(root_seed, "sampler", **axes, sampler=spec.label)
+    )
+
+
+def _population(entry: Entry, stated: int | tuple[int, int] | None) -> PublicPopulation | None:
+    if stated is None:
+        return None
+    nodes, training = (stated, stated) if isinstance(stated, int) else stated
+    declared = PublicPopulation(nodes=nodes, training=training)
+    reads = reads_population(entry.mode, entry.privacy_unit, entry.relation)
+    return declared if reads else None

@@ -1,0 +1,32 @@
+"""Methods are found by their names as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpgnn import methods
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("DP-GNN", "dp_gnn"),
+        ("dpgnn", "dp_gnn"),
+        ("dp gnn", "dp_gnn"),
+        ("CARIBOU", "caribou"),
+        ("gap", "gap"),
+    ],
+)
+def test_a_name_is_read_however_it_is_written(written: str, name: str) -> None:
+    assert methods.name_of(written) == name
+
+
+def test_every_title_that_is_a_name_finds_its_method() -> None:
+    for name in methods.TABLE:
+        title = methods.get(name).title.partition(",")[0]
+        assert methods.name_of(title) in (name, "dp_mlp")
+
+
+def test_a_near_miss_is_suggested() -> None:
+    with pytest.raises(ValueError, match=r"unknown method 'DPMPL'.*did you mean dp_mlp"):
+        methods.name_of("DPMPL")
