@@ -13,13 +13,13 @@ from dpgnn.report.pages.docs_methods import method_line
 from dpgnn.report.pages.docs_tuned import tuned_lines
 from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.paper.tables import ONE_REPEAT
+from dpgnn.report.paper.tables import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow
-from dpgnn.report.tables.table import Row, format_value, signed
+from dpgnn.report.tables.table import format_value, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
@@ -207,27 +207,27 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
     lines: list[str] = []
     for results in found:
         for table in results.papers:
-            verdicts = [row.get("verdict", "") for row in table.rows]
-            if not table.reproduces or "verdict" not in (table.rows[0] if table.rows else {}):
+            verdicts = [row.verdict for row in table.rows]
+            if not table.reproduces or not table.rows:
                 continue
             parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
             link = f"results/{results.info.name}.md#{table.name}"
             lines += [f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}.", ""]
-            outside = [row for row in table.rows if row["verdict"] == "outside"]
+            outside = [row for row in table.rows if row.verdict == "outside"]
             if outside:
                 lines += [*_outside(outside), ""]
-            lines += _untested([row for row in table.rows if row["verdict"] == "no spread known"])
+            lines += _untested([row for row in table.rows if row.verdict == "no spread known"])
     return lines or ["No study with a paper's table has records yet.", ""]
 
 
-def _untested(rows: Sequence[Row]) -> list[str]:
+def _untested(rows: Sequence[PaperRow]) -> list[str]:
     """Values that no rule can judge, with the largest differences among them."""
     if not rows:
         return []
-    largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:MOST]
+    largest = sorted(rows, key=lambda row: -abs(row.difference or 0.0))[:MOST]
     named = "; ".join(
-        f"{row['dataset']}, {', '.join(filter(None, (row['method'], row['detail'])))}"
-        f"{', ε = ' + row['epsilon'] if row['epsilon'] else ''}: {signed(100 * row['difference'])}"
+        f"{row.dataset}, {', '.join(filter(None, (row.method, row.detail)))}"
+        f"{', ε = ' + row.epsilon if row.epsilon else ''}: {signed(100 * (row.difference or 0.0))}"
         for row in largest
     )
     verb = "has" if len(rows) == 1 else "have"
@@ -239,12 +239,12 @@ def _untested(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _outside(rows: Sequence[Row]) -> list[str]:
+def _outside(rows: Sequence[PaperRow]) -> list[str]:
     body = [
         [
-            row["dataset"], row["method"], row["detail"], row["epsilon"] or "–",
-            format_value(row["paper_mean"], "percent"), format_value(row["our_mean"], "percent"),
-            signed(100 * row["difference"]), row["reason"] or "not known",
+            row.dataset, row.method, row.detail, row.epsilon or "–",
+            format_value(row.paper_mean, "percent"), format_value(row.our_mean, "percent"),
+            signed(100 * (row.difference or 0.0)), row.reason or "not known",
         ]
         for row in rows
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from dpgnn.report.pages.docs_methods import method_line
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.rows import StatusRow
@@ -148,7 +149,7 @@ def _table_lines(info: StudyInfo, table: Table) -> list[str]:
     return [*anchor, to_markdown(table).rstrip(), ""]
 
 
-def _commands(results: StudyResults, table: Table) -> list[str]:
+def _commands(results: StudyResults, table: Table[PaperRow]) -> list[str]:
     """The command of every cell of a paper's table, folded away."""
     texts = list(
         dict.fromkeys(filter(None, (rerun_of_row(results.info, row) for row in table.rows)))
@@ -169,10 +170,10 @@ def _figure_lines(results: StudyResults) -> list[str]:
         lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]
         lines += [f"![{picture.title}]({path})", "", picture.caption, ""]
     for row in results.paper_figures:
-        name = f"paper-{results.info.paper}-{row['figure']}"
+        name = f"paper-{results.info.paper}-{row.figure}"
         if name not in names:
-            lines += [f'<a id="{name}"></a>', "", f"### {row['figure']}: {row['title']}", ""]
-            lines += [f"Not drawn: {row['reason'] or 'no cell of it has a record'}.", ""]
+            lines += [f'<a id="{name}"></a>', "", f"### {row.figure}: {row.title}", ""]
+            lines += [f"Not drawn: {row.reason or 'no cell of it has a record'}.", ""]
     return lines
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
+from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.statistics.differences import Difference, count_comparisons
 from dpgnn.report.statistics.ranking import Ranking, Refusal
 from dpgnn.report.statistics.stand_ins import on_real_graphs
@@ -47,7 +48,7 @@ def findings(
     rankings: Sequence[Ranking],
     refusals: Sequence[Refusal],
     differences: Sequence[Difference],
-    papers: Sequence[Table] = (),
+    papers: Sequence[Table[PaperRow]] = (),
     asked: Sequence[str] = (),
 ) -> list[Finding]:
     """What stands at the top of a report, the most general first; topics without an answer are left out.
@@ -103,10 +104,10 @@ def _runs(info: StudyInfo, runs: Sequence[Run], cells: Sequence[Cell]) -> list[s
     return [text, f"The others: {listed(rest)}; the status table says why."] if rest else [text]
 
 
-def _papers(papers: Sequence[Table]) -> list[str]:
+def _papers(papers: Sequence[Table[PaperRow]]) -> list[str]:
     found = []
     for table in (table for table in papers if table.reproduces):
-        words = [row["verdict"] for row in table.rows]
+        words = [row.verdict for row in table.rows]
         parts = [
             f"{words.count(word)} {word}"
             for word in ("within spread", "outside", "no spread known", "not available")

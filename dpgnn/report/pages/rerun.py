@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from dpgnn.core.checks import require
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.tables.table import CellRow, Row
+from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.tables.table import CellRow
 
 
 def rerun_command(study: StudyInfo, key: str) -> str:
@@ -33,24 +33,21 @@ def _command(study: StudyInfo, tier: str, key: str) -> str:
     return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", tier, "--cell", key])
 
 
-def rerun_of_row(study: StudyInfo, row: CellRow | Row) -> str:
+def rerun_of_row(study: StudyInfo, row: CellRow | PaperRow) -> str:
     """The command of the cell that a table's row is about; "" where it is about none.
 
     A row of a paper whose cell this tier leaves out has the command of tier L, the paper's whole grid.
-
-    Args:
-        study: the study.
-        row: of one of our tables; or of a paper's, which names the cell by our_dataset, our_setting, ...
     """
     away = False
-    if isinstance(row, Mapping):
-        names = ("our_dataset", "our_setting", "entry", "our_epsilon")
-        place, setting, entry, budget = (str(row.get(name, "")) for name in names)
-        away = bool(setting) and str(row.get("reason", "")).startswith("not in tier")
+    if isinstance(row, PaperRow):
+        place = (row.our_dataset or "", row.our_setting or "", row.entry or "")
+        budget = row.our_epsilon or ""
+        away = row.reason.startswith("not in tier")
     else:
-        place, setting, entry, budget = row.dataset, row.setting, row.entry, row.epsilon
+        place, budget = (row.dataset, row.setting, row.entry), row.epsilon
+    name = "{}.{}/{}".format(*place)
     # a row about an entry without privacy may state the other's budget
     for epsilon in (budget, "inf"):
-        if (place, setting, entry, epsilon) in study.cell_order:
-            return rerun_command(study, f"{place}.{setting}/{entry}/eps={epsilon}")
-    return _command(study, "L", f"{place}.{setting}/{entry}/eps={budget}") if away else ""
+        if (*place, epsilon) in study.cell_order:
+            return rerun_command(study, f"{name}/eps={epsilon}")
+    return _command(study, "L", f"{name}/eps={budget}") if away else ""

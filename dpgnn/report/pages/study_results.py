@@ -18,8 +18,9 @@ from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, trai
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.pages.findings import Finding, findings
 from dpgnn.report.paper import drawn as paper_drawn
+from dpgnn.report.paper.figures import FigureRow
 from dpgnn.report.paper.map import load_map, read_numbers
-from dpgnn.report.paper.tables import paper_tables, values_first
+from dpgnn.report.paper.tables import PaperRow, paper_tables, values_first
 from dpgnn.report.statistics import comparisons
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import rankings, refusals
@@ -40,7 +41,7 @@ from dpgnn.report.tables.rows import (
     SummaryRow,
     TunedRow,
 )
-from dpgnn.report.tables.table import Row, Table
+from dpgnn.report.tables.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +78,8 @@ class StudyResults:
     claims: Table[ClaimRow]
     status: Table[StatusRow]
     further: tuple[Table, ...]
-    paper_figures: tuple[Row, ...]
-    papers: tuple[Table, ...]
+    paper_figures: tuple[FigureRow, ...]
+    papers: tuple[Table[PaperRow], ...]
     figures: tuple[tuple[Picture, Chart | None], ...]
 
     @property
@@ -133,7 +134,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     audits = read_audits(folder / "audits")
     attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
-    papers: list[Table] = []
+    papers: list[Table[PaperRow]] = []
     if info.paper:
         mapping = load_map(info.paper)
         made_beside = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)

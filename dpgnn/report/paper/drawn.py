@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dpgnn.core.paths import Paths
 from dpgnn.records.cells import Cell
@@ -14,7 +13,7 @@ from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.costs import cost_table, depth_table
 from dpgnn.report.paper.drawing import draw
 from dpgnn.report.paper.embedding import embedding_panels
-from dpgnn.report.paper.figures import FORMS, check_entries, figures_table, load_figures
+from dpgnn.report.paper.figures import FORMS, FigureRow, check_entries, figures_table, load_figures
 from dpgnn.report.paper.map import read_numbers
 from dpgnn.report.paper.missing import missing
 from dpgnn.report.paper.panels import panels_of
@@ -32,7 +31,7 @@ def further_tables(info: StudyInfo, cells: Sequence[Cell]) -> list[Table]:
 
 def paper_figures(
     info: StudyInfo, cells: Sequence[Cell], paths: Paths
-) -> tuple[list[tuple[Picture, Chart]], list[Table]]:
+) -> tuple[list[tuple[Picture, Chart]], list[Table[FigureRow]]]:
     """Printed and interactive form of each figure that has records, and the table of all of them.
 
     Raises:
@@ -43,20 +42,20 @@ def paper_figures(
         return [], []
     check_entries(stated, info)
     drawn: list[tuple[Picture, Chart]] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[FigureRow] = []
     for name, figure in stated.figures.items():
         embedded = figure.kind == "embedding"
         panels = embedding_panels(figure, cells, paths) if embedded else panels_of(figure, cells)
         present, planned, reason = missing(figure, cells, info, panels)
         rows.append(
-            {
-                "figure": name,
-                "title": figure.title,
-                "form": FORMS[figure.kind],
-                "cells": f"{present} of {planned}",
-                "points": sum(len(line.points) for panel in panels for line in panel.lines),
-                "reason": reason,
-            }
+            FigureRow(
+                figure=name,
+                title=figure.title,
+                form=FORMS[figure.kind],
+                cells=f"{present} of {planned}",
+                points=sum(len(line.points) for panel in panels for line in panel.lines),
+                reason=reason,
+            )
         )
         if panels:
             stem, title = f"paper-{info.paper}-{name}", f"{info.paper} {name}: {figure.title}"

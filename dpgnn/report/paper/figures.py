@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from dpgnn.core import config as strict
 from dpgnn.core.config import ConfigError
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.tables.table import Column, Table
+from dpgnn.report.tables.table import Column, Table, columns_of
 
 Kind = Literal["lines", "bars", "heat", "checkpoints", "classes", "embedding"]
 FORMS = {
@@ -202,9 +202,21 @@ def planned_of(figure: PaperFigure, info: StudyInfo) -> dict[str, list[tuple[str
     return found
 
 
-def figures_table(paper: str, rows: list[dict[str, Any]]) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class FigureRow:
+    """What is drawn of one figure of a paper."""
+
+    figure: Annotated[str, Column(header="Figure")]
+    title: Annotated[str, Column(header="Title")]
+    form: Annotated[str, Column(header="Form")]
+    cells: Annotated[str, Column(header="Cells")]
+    points: Annotated[int, Column(header="points", form="csv")]
+    reason: Annotated[str, Column(header="Not drawn")]
+
+
+def figures_table(paper: str, rows: Sequence[FigureRow]) -> Table[FigureRow]:
     """Each figure of the paper: what of it is drawn, and why the rest is not."""
-    drawn = sum(bool(row["points"]) for row in rows)
+    drawn = sum(bool(row.points) for row in rows)
     return Table(
         name=f"paper-{paper}-figures",
         title=f"{paper}: figures",
@@ -212,13 +224,6 @@ def figures_table(paper: str, rows: list[dict[str, Any]]) -> Table:
             f"{drawn} of {len(rows)} figures are drawn. Cells: how many of those planned in this tier stand "
             "in them. A panel or line that is not drawn is named."
         ),
-        columns=(
-            Column(key="figure", header="Figure"),
-            Column(key="title", header="Title"),
-            Column(key="form", header="Form"),
-            Column(key="cells", header="Cells"),
-            Column(key="points", header="points", form="csv"),
-            Column(key="reason", header="Not drawn"),
-        ),
+        columns=columns_of(FigureRow),
         rows=rows,
     )

@@ -4,19 +4,70 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
 
 from dpgnn.core.config import ConfigError
 from dpgnn.records.cells import Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.map import PaperMap, PaperTable
-from dpgnn.report.tables.table import Column, Row, Table
+from dpgnn.report.paper.map import PaperMap, PaperRule, PaperTable
+from dpgnn.report.tables.table import DASH, Column, Table, columns_of
 from dpgnn.training.evaluation import mean_interval
 
 ONE_REPEAT = "one repeat"  # why no spread is known, where none is stated either
+
+
+def _paper_text(row: PaperRow) -> str:
+    return _mean_std(row.paper_mean, row.paper_std)
+
+
+def _our_text(row: PaperRow) -> str:
+    return _mean_std(row.our_mean, row.our_std)
+
+
+def _budget(row: PaperRow) -> str:
+    return row.epsilon or DASH
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """A value of a paper beside ours.
+
+    Attributes:
+        dataset, method, detail, epsilon: as the paper names them.
+        paper_mean, paper_std, our_mean, ..., difference: fractions; ours are None where there is no cell.
+        reason: why there is none, or what may explain a difference.
+        entry, our_dataset, our_setting, our_epsilon: the cell that the map names.
+        candidates: entries that it was chosen among.
+        rounding: the most that the paper's value was rounded by.
+        resolution: the smallest step of our score.
+    """
+
+    dataset: Annotated[str, Column(header="Data set")]
+    method: Annotated[str, Column(header="Method")]
+    detail: Annotated[str, Column(header="Variant")]
+    epsilon: Annotated[str, Column(header="ε", show=_budget)]
+    paper_mean: Annotated[float | None, Column(header="Paper", kind="percent", show=_paper_text)]
+    paper_std: Annotated[float | None, Column(header="paper_std", form="csv")]
+    our_mean: Annotated[float | None, Column(header="Ours", kind="percent", show=_our_text)] = None
+    our_std: Annotated[float | None, Column(header="std", form="csv")] = None
+    our_low: Annotated[float | None, Column(header="low", form="csv")] = None
+    our_high: Annotated[float | None, Column(header="high", form="csv")] = None
+    our_n: Annotated[int | None, Column(header="n", kind="integer")] = None
+    difference: Annotated[float | None, Column(header="Difference", kind="points")] = None
+    verdict: Annotated[str, Column(header="Verdict")] = "not available"
+    reason: Annotated[str, Column(header="Reason or ambiguity")] = ""
+    entry: Annotated[str | None, Column(header="Our entry")] = None
+    candidates: Annotated[int | None, Column(header="chosen on validation among", form="csv")] = (
+        None
+    )
+    our_dataset: Annotated[str | None, Column(header="our_dataset", form="csv")] = None
+    our_setting: Annotated[str | None, Column(header="our_setting", form="csv")] = None
+    our_epsilon: Annotated[str | None, Column(header="our_epsilon", form="csv")] = None
+    rounding: float
+    resolution: float = 0.0
 
 
 def paper_tables(
@@ -25,7 +76,7 @@ def paper_tables(
     cells: Sequence[Cell],
     runs: Sequence[Run],
     info: StudyInfo,
-) -> list[Table]:
+) -> list[Table[PaperRow]]:
     """One table per table of the paper: the paper's value, ours, the difference, a verdict.
 
     Every row of the paper is there; one without a value of ours says why.
@@ -42,23 +93,25 @@ def paper_tables(
         widths = {row.get("width", "") for row in rows}
         rounding = _rounding([row.get(mapping.value, "") for row in rows]) * stated.scale
         made = [
-            _row(row, stated, mapping, cells, runs, info, rounding)
-            | {"detail": _detail(row, stated, with_width=len(widths) > 1)}
+            replace(
+                _row(row, stated, mapping, cells, runs, info, rounding),
+                detail=_detail(row, stated, with_width=len(widths) > 1),
+            )
             for row in rows
         ]
         tables.append(_table(name, stated, mapping, made))
     return tables
 
 
-def values_first(table: Table) -> Table:
+def values_first(table: Table[PaperRow]) -> Table[PaperRow]:
     """Rows with a value of ours first; data sets and methods as the paper has them, budgets by size."""
-    datasets = list(dict.fromkeys(row["dataset"] for row in table.rows))
-    methods = list(dict.fromkeys(row["method"] for row in table.rows))
+    datasets = list(dict.fromkeys(row.dataset for row in table.rows))
+    methods = list(dict.fromkeys(row.method for row in table.rows))
 
-    def place(row: Row) -> tuple[bool, int, int, float]:
-        empty = row["verdict"] == "not available"
-        epsilon = float(row["epsilon"] or "inf")
-        return empty, datasets.index(row["dataset"]), methods.index(row["method"]), epsilon
+    def place(row: PaperRow) -> tuple[bool, int, int, float]:
+        empty = row.verdict == "not available"
+        epsilon = float(row.epsilon or "inf")
+        return empty, datasets.index(row.dataset), methods.index(row.method), epsilon
 
     return replace(table, rows=sorted(table.rows, key=place))
 
@@ -93,50 +146,76 @@ def _row(
     runs: Sequence[Run],
     info: StudyInfo,
     rounding: float,
-) -> dict[str, Any]:
-    made: dict[str, Any] = {name: row.get(name, "") for name in ("dataset", "method", "epsilon")}
-    made["rounding"] = rounding
-    made["paper_mean"] = _number(row, mapping.value, stated.scale)
-    made["paper_std"] = _number(row, mapping.spread, stated.scale) if mapping.spread else None
+) -> PaperRow:
+    made = _stated(row, stated, mapping, rounding)
     rule = next((rule for rule in stated.rules if row_matches(row, rule.where)), None)
     name = row.get("dataset", "")
     if rule is None:
-        return made | {"verdict": "not available", "reason": "no entry of this study stands for it"}
+        return replace(made, reason="no entry of this study stands for it")
     if name in stated.unavailable or rule.unavailable:
-        reason = stated.unavailable.get(name) or rule.unavailable
-        return made | {"verdict": "not available", "reason": reason}
+        return replace(made, reason=stated.unavailable.get(name) or rule.unavailable)
     mapped, _, own = stated.datasets.get(name, name).partition(".")
     place = (mapped, rule.setting or own or stated.setting)
     epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
-    cell = None
+    there = [c for c in cells if (c.dataset, c.setting, c.epsilon) == (*place, epsilon)]
     if rule.select:
-        there = [c for c in cells if (c.dataset, c.setting, c.epsilon) == (*place, epsilon)]
         cell, candidates = _selected(rule.select, there)
-        made["candidates"] = candidates
+        made = replace(made, candidates=candidates)
+    else:
+        cell = next((c for c in there if c.entry == rule.entry), None)
     entry = rule.entry or (cell.entry if cell is not None else rule.select[0])
-    key = (*place, entry, epsilon)
-    made |= {"entry": entry, "our_dataset": key[0], "our_setting": key[1], "our_epsilon": key[3]}
-    if rule.entry:
-        cell = next((c for c in cells if (c.dataset, c.setting, c.entry, c.epsilon) == key), None)
+    made = replace(
+        made, entry=entry, our_dataset=place[0], our_setting=place[1], our_epsilon=epsilon
+    )
     if cell is None:
-        why = _why_missing(key, runs, info, mapping.absent)
-        return made | {"verdict": "not available", "reason": why}
+        return replace(
+            made, reason=_why_missing((*place, entry, epsilon), runs, info, mapping.absent)
+        )
+    if made.paper_mean is None:
+        return replace(made, reason="no value is stated")
+    return _beside(made, made.paper_mean, cell, there, rule, stated)
+
+
+def _stated(
+    row: Mapping[str, str], stated: PaperTable, mapping: PaperMap, rounding: float
+) -> PaperRow:
+    """What the paper says."""
+    return PaperRow(
+        dataset=row.get("dataset", ""), method=row.get("method", ""), detail="",
+        epsilon=row.get("epsilon", ""), rounding=rounding,
+        paper_mean=_number(row, mapping.value, stated.scale),
+        paper_std=_number(row, mapping.spread, stated.scale) if mapping.spread else None,
+    )  # fmt: skip
+
+
+def _beside(
+    made: PaperRow,
+    paper: float,
+    cell: Cell,
+    there: Sequence[Cell],
+    rule: PaperRule,
+    stated: PaperTable,
+) -> PaperRow:
+    """The row with the value of our cell, the verdict and what may explain a difference."""
     ours = _scores(cell, stated)
-    made |= {f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")}
-    made["resolution"] = cell.resolution
-    made |= _verdict(made, ours)
-    made["reason"] = ""
-    if made["verdict"] == "no spread known":
-        made["reason"] = "; ".join(filter(None, [ONE_REPEAT, rule.note]))
-    if made["verdict"] == "outside":
+    made = replace(
+        made,
+        **{f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")},
+        resolution=cell.resolution,
+    )
+    difference, verdict = _compared(made, paper, ours)
+    made = replace(made, difference=difference, verdict=verdict)
+    if verdict == "no spread known":
+        return replace(made, reason="; ".join(filter(None, [ONE_REPEAT, rule.note])))
+    if verdict == "outside":
         others = [
             other
-            for other in cells
-            if (other.dataset, other.setting, other.epsilon) == (*place, epsilon)
-            and other.entry != entry
+            for other in there
+            if other.entry != made.entry
             and any(fnmatchcase(other.entry, pattern) for pattern in rule.alternatives)
         ]
-        made["reason"] = "; ".join(filter(None, [rule.note, _closing(made, others, stated)]))
+        closing = _closing(made, paper, others, stated)
+        return replace(made, reason="; ".join(filter(None, [rule.note, closing])))
     return made
 
 
@@ -145,16 +224,14 @@ def _scores(cell: Cell, stated: PaperTable) -> dict[str, Any]:
     return mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
 
 
-def _verdict(row: Row, ours: Mapping[str, Any]) -> dict[str, Any]:
-    difference = ours["mean"] - row["paper_mean"]
-    allowed = (row["rounding"], row["resolution"])
-    return {
-        "difference": difference,
-        "verdict": verdict_of(difference, ours["std"], row["paper_std"], *allowed),
-    }
+def _compared(row: PaperRow, paper: float, ours: Mapping[str, Any]) -> tuple[float, str]:
+    """Ours minus the paper's value, and its verdict."""
+    difference = ours["mean"] - paper
+    allowed = (row.rounding, row.resolution)
+    return difference, verdict_of(difference, ours["std"], row.paper_std, *allowed)
 
 
-def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
+def _closing(row: PaperRow, paper: float, others: Sequence[Cell], stated: PaperTable) -> str:
     """Which other readings of the paper come within the spread of its value, of those that ran.
 
     Only readings nearer to the value than ours count: a wide spread of its own makes none an explanation.
@@ -165,18 +242,18 @@ def _closing(row: Row, others: Sequence[Cell], stated: PaperTable) -> str:
     means = {
         name: ours
         for name, ours in scored.items()
-        if abs(ours["mean"] - row["paper_mean"]) < abs(row["difference"])
+        if abs(ours["mean"] - paper) < abs(row.difference or 0.0)
     }
     if not means:
         return f"no other reading that ran comes nearer (of {len(scored)})"
     closing = [
         f"{name} ({100 * ours['mean']:.1f})"
         for name, ours in means.items()
-        if _verdict(row, ours)["verdict"] == "within spread"
+        if _compared(row, paper, ours)[1] == "within spread"
     ]
     if closing:
         return f"within spread with {', '.join(closing)}"
-    nearest = min(means, key=lambda name: abs(means[name]["mean"] - row["paper_mean"]))
+    nearest = min(means, key=lambda name: abs(means[name]["mean"] - paper))
     return (
         f"no other reading that ran closes it (nearest {nearest}, "
         f"{100 * means[nearest]['mean']:.1f}, of {len(scored)})"
@@ -196,8 +273,10 @@ def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | No
     return max(scored, key=lambda pair: (pair[0], pair[1].entry))[1], len(scored)
 
 
-def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str, Any]]) -> Table:
-    counts = {word: sum(row["verdict"] == word for row in rows) for word in
+def _table(
+    name: str, stated: PaperTable, mapping: PaperMap, rows: list[PaperRow]
+) -> Table[PaperRow]:
+    counts = {word: sum(row.verdict == word for row in rows) for word in
               ("within spread", "outside", "no spread known", "not available")}  # fmt: skip
     listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return Table(
@@ -211,25 +290,12 @@ def _table(name: str, stated: PaperTable, mapping: PaperMap, rows: list[dict[str
             "rounded by. No "
             "spread known: one repeat of ours, and none is stated."
         ),
-        columns=(
-            Column(key="dataset", header="Data set"),
-            Column(key="method", header="Method"),
-            Column(key="detail", header="Variant"),
-            Column(key="epsilon", header="ε", show=lambda row: row["epsilon"] or "–"),
-            Column(key="paper_mean", header=mapping.stated_as.capitalize(), kind="percent", show=_paper_text),
-            Column(key="paper_std", header="paper_std", form="csv"),
-            Column(key="our_mean", header="Ours", kind="percent", show=_our_text),
-            *(Column(key=f"our_{part}", header=part, form="csv") for part in ("std", "low", "high")),
-            Column(key="our_n", header="n", kind="integer"),
-            Column(key="difference", header="Difference", kind="points"),
-            Column(key="verdict", header="Verdict"),
-            Column(key="reason", header="Reason or ambiguity"),
-            Column(key="entry", header="Our entry"),
-            Column(key="candidates", header="chosen on validation among", form="csv"),
-            Column(key="our_dataset", header="our_dataset", form="csv"),
-            Column(key="our_setting", header="our_setting", form="csv"),
-            Column(key="our_epsilon", header="our_epsilon", form="csv"),
-        ),
+        columns=[
+            replace(column, header=mapping.stated_as.capitalize())
+            if column.key == "paper_mean"
+            else column
+            for column in columns_of(PaperRow)
+        ],
         rows=rows,
         reproduces=stated.reproduces,
     )  # fmt: skip
@@ -315,14 +381,6 @@ def _why_missing(
         return "planned, not run yet"
     missing = f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"
     return f"{missing}; {absent[dataset]}" if dataset in absent else missing
-
-
-def _paper_text(row: Row) -> str:
-    return _mean_std(row.get("paper_mean"), row.get("paper_std"))
-
-
-def _our_text(row: Row) -> str:
-    return _mean_std(row.get("our_mean"), row.get("our_std"))
 
 
 def _mean_std(mean: float | None, std: float | None) -> str:

@@ -10,6 +10,7 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.findings import AGAINST, _spread, count, findings, listed
+from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.tables.table import Table
@@ -109,7 +110,13 @@ def test_missing_runs_are_counted_by_their_kind(runs: list[Run], info: StudyInfo
 
 
 def test_a_papers_tables_are_counted_by_verdict(runs: list[Run], info: StudyInfo) -> None:
-    rows = [{"verdict": word} for word in ("outside", "within spread", "within spread")]
+    rows = [
+        PaperRow(
+            dataset="alpha", method="m", detail="", epsilon="8", paper_mean=0.5, paper_std=None,
+            rounding=0.0, verdict=word,
+        )
+        for word in ("outside", "within spread", "within spread")
+    ]  # fmt: skip
     table = Table(name="paper-toy-T1", title="toy T1", caption="", columns=(), rows=rows)
     beside = replace(table, title="toy T1-sound", reproduces=False)
     found = make(runs, info, papers=[table, beside])["The paper's numbers"]

@@ -289,8 +289,8 @@ def test_a_study_of_a_paper_gets_its_figures_and_their_table(
         info, build_cells(runs, info), Paths(results=tmp_path)
     )
     assert [picture.name for picture, _ in drawn] == ["paper-toy-F1"]
-    assert [row["figure"] for row in table.rows] == ["F1", "F2"]
-    assert table.rows[1]["reason"] == "not in tier S: None"
+    assert [row.figure for row in table.rows] == ["F1", "F2"]
+    assert table.rows[1].reason == "not in tier S: None"
     assert table.name == "paper-toy-figures"
 
 

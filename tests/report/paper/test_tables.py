@@ -15,7 +15,7 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.paper.map import PaperMap, load_map, read_numbers
-from dpgnn.report.paper.tables import paper_tables, values_first, verdict_of
+from dpgnn.report.paper.tables import PaperRow, paper_tables, values_first, verdict_of
 from dpgnn.report.tables.table import Table, to_markdown
 
 NUMBERS = [
@@ -80,7 +80,7 @@ MAP: dict[str, Any] = {
 }
 
 
-def make(mapping: dict[str, Any], runs: list[Run], info: StudyInfo) -> list[Table]:
+def make(mapping: dict[str, Any], runs: list[Run], info: StudyInfo) -> list[Table[PaperRow]]:
     return paper_tables(
         strict.read(PaperMap, mapping), NUMBERS, build_cells(runs, info), runs, info
     )
@@ -91,11 +91,11 @@ def test_values_stand_beside_each_other_with_difference_and_verdict(
 ) -> None:
     first = make(MAP, runs, info)[0]
     row = first.rows[0]
-    assert (row["paper_mean"], row["paper_std"]) == (pytest.approx(0.77), pytest.approx(0.005))
-    assert row["our_mean"] == pytest.approx(0.78)
-    assert row["difference"] == pytest.approx(0.01)
+    assert (row.paper_mean, row.paper_std) == (pytest.approx(0.77), pytest.approx(0.005))
+    assert row.our_mean == pytest.approx(0.78)
+    assert row.difference == pytest.approx(0.01)
     # |1.0 point| <= 2 sqrt(1.0^2 + 0.5^2) = 2.24 points
-    assert row["verdict"] == "within spread"
+    assert row.verdict == "within spread"
     assert "| Alpha | DP-GCN | – | 8 | 77.0 ± 0.5 | 78.0 ± 1.0 | 3 | +1.0 | within spread |" in (
         to_markdown(first)
     )
@@ -104,7 +104,7 @@ def test_values_stand_beside_each_other_with_difference_and_verdict(
 def test_a_value_outside_names_the_ambiguity(runs: list[Run], info: StudyInfo) -> None:
     # 80.0 against 85.0; the paper's missing spread is taken as ours: 2 sqrt(2) = 2.83 points < 5
     row = make(MAP, runs, info)[0].rows[1]
-    assert (row["verdict"], row["reason"]) == ("outside", "the width is not stated")
+    assert (row.verdict, row.reason) == ("outside", "the width is not stated")
 
 
 def test_a_value_outside_says_which_other_reading_closes_it(
@@ -124,7 +124,7 @@ def test_a_value_outside_says_which_other_reading_closes_it(
         tables = paper_tables(
             strict.read(PaperMap, mapping), numbers, build_cells(runs, info), runs, info
         )
-        return tables[0].rows[1]["verdict"], tables[0].rows[1]["reason"]
+        return tables[0].rows[1].verdict, tables[0].rows[1].reason
 
     # only a reading that is nearer than ours explains anything
     # MLP 80.0, GCN 90.0, both with a deviation of one point
@@ -145,7 +145,7 @@ def test_every_row_of_the_paper_is_there_and_empty_ones_say_why(
 ) -> None:
     rows = make(MAP, runs, info)[0].rows
     assert len(rows) == 5
-    reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
+    reasons = [row.reason for row in rows if row.verdict == "not available"]
     assert reasons == [
         "the raw files cannot be had here",
         "no entry of this study stands for it",
@@ -161,15 +161,25 @@ def test_a_failed_run_gives_its_reason(runs: list[Run], info: StudyInfo) -> None
         for run in runs
     ]
     row = make(MAP, failed, info)[0].rows[1]
-    assert (row["verdict"], row["reason"]) == ("not available", "failed: plan: no budget")
+    assert (row.verdict, row.reason) == ("not available", "failed: plan: no budget")
     missing = [run for run in runs if run.record.key["entry"] != "mlp"]
-    assert make(MAP, missing, info)[0].rows[1]["reason"] == "planned, not run yet"
+    assert make(MAP, missing, info)[0].rows[1].reason == "planned, not run yet"
+
+
+def test_a_row_of_the_paper_without_a_value_has_no_difference(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    numbers = [{**row, "mean": ""} if row["method"] == "MLP" else row for row in NUMBERS]
+    mapping = strict.read(PaperMap, MAP)
+    row = paper_tables(mapping, numbers, build_cells(runs, info), runs, info)[0].rows[1]
+    assert (row.paper_mean, row.difference) == (None, None)
+    assert (row.verdict, row.reason) == ("not available", "no value is stated")
 
 
 def test_one_repeat_against_no_stated_spread_says_so(runs: list[Run], info: StudyInfo) -> None:
     single = [run for run in runs if run.record.key["repeat"] == 0]
     row = make(MAP, single, info)[0].rows[1]
-    assert (row["verdict"], row["reason"]) == (
+    assert (row.verdict, row.reason) == (
         "no spread known",
         "one repeat; the width is not stated",
     )
@@ -186,13 +196,13 @@ def test_rows_are_told_apart_by_width_where_a_table_has_several(
         ]
         mapping = strict.read(PaperMap, {**MAP, "tables": {"T1": MAP["tables"]["T1"]}})
         rows = paper_tables(mapping, numbers, build_cells(runs, info), runs, info)[0].rows
-        found.append([row["detail"] for row in rows])
+        found.append([row.detail for row in rows])
     assert found == [["2 layers, width 256", "2 layers, width 512"], ["2 layers", "2 layers"]]
 
 
 def test_a_rule_may_list_several_values(runs: list[Run], info: StudyInfo) -> None:
     row = make(MAP, runs, info)[1].rows[0]
-    assert row["difference"] == pytest.approx(-0.002)
+    assert row.difference == pytest.approx(-0.002)
 
 
 def test_a_row_of_a_searched_grid_takes_the_entry_that_validates_best(
@@ -207,13 +217,13 @@ def test_a_row_of_a_searched_grid_takes_the_entry_that_validates_best(
     for better, other in (("mlp", "gcn"), ("gcn", "mlp")):
         scored = [with_val(run, 0.9 if run.record.key["entry"] == better else 0.1) for run in runs]
         row = make({**MAP, "tables": {"T1": table}}, scored, info)[0].rows[1]
-        assert (row["entry"], row["candidates"]) == (better, 2), other
+        assert (row.entry, row.candidates) == (better, 2), other
     without = [
         replace(r, record=replace(r.record, metrics={"test": r.record.metrics["test"]}))
         for r in runs
     ]
     row = make({**MAP, "tables": {"T1": table}}, without, info)[0].rows[1]
-    assert row["verdict"] == "not available"
+    assert row.verdict == "not available"
 
 
 @pytest.mark.parametrize(
@@ -241,9 +251,9 @@ def test_a_row_of_a_data_set_that_was_not_at_hand_says_so(runs: list[Run], info:
     rows = make({**MAP, "absent": {"alpha": "no raw files", "beta": "never said"}}, runs, info)[
         0
     ].rows
-    reasons = [row["reason"] for row in rows if row["verdict"] == "not available"]
+    reasons = [row.reason for row in rows if row.verdict == "not available"]
     assert "not in tier S: alpha.random/dp_gcn-paper/eps=2; no raw files" in reasons
-    assert not [row for row in rows if "never said" in row.get("reason", "")]
+    assert not [row for row in rows if "never said" in row.reason]
 
 
 def test_an_entry_of_another_tier_may_stand_in_a_map(runs: list[Run], info: StudyInfo) -> None:
@@ -251,8 +261,8 @@ def test_an_entry_of_another_tier_may_stand_in_a_map(runs: list[Run], info: Stud
     table = {**MAP["tables"]["T1"], "rules": [rule]}
     known = replace(info, other_entries=("large",))
     row = make({**MAP, "tables": {"T1": table}}, runs, known)[0].rows[0]
-    assert row["verdict"] == "not available"
-    assert f"not in tier {info.tier}" in row["reason"]
+    assert row.verdict == "not available"
+    assert f"not in tier {info.tier}" in row.reason
 
 
 def test_a_table_that_matches_no_row_is_refused(runs: list[Run], info: StudyInfo) -> None:
@@ -288,7 +298,7 @@ def test_a_value_that_was_rounded_to_ours_is_not_outside(runs: list[Run], info: 
     assert verdict_of(0.05, 0.02, 0.0, resolution=0.02) == "outside"
     # of a table's values, the one with most decimals says how they were rounded
     first, second = (table.rows[0] for table in make(MAP, runs, info))
-    assert (first["rounding"], second["rounding"]) == (pytest.approx(5e-4), pytest.approx(5e-4))
+    assert (first.rounding, second.rounding) == (pytest.approx(5e-4), pytest.approx(5e-4))
 
 
 def test_a_paper_without_a_map_says_which_file_is_missing(tmp_path: Path) -> None:
@@ -318,12 +328,16 @@ def test_every_map_in_the_repository_is_well_formed() -> None:
 
 
 def test_rows_with_a_value_come_first_and_budgets_by_size() -> None:
-    base = {"method": "m", "detail": ""}
+    stated = [
+        ("a", "16", "within spread"), ("b", "1", "not available"), ("a", "2", "outside"),
+        ("b", "", "within spread"),
+    ]  # fmt: skip
     rows = [
-        {**base, "dataset": "a", "epsilon": "16", "verdict": "within spread"},
-        {**base, "dataset": "b", "epsilon": "1", "verdict": "not available"},
-        {**base, "dataset": "a", "epsilon": "2", "verdict": "outside"},
-        {**base, "dataset": "b", "epsilon": "", "verdict": "within spread"},
-    ]
+        PaperRow(
+            dataset=dataset, method="m", detail="", epsilon=epsilon, paper_mean=0.5, paper_std=None,
+            rounding=0.0, verdict=verdict,
+        )
+        for dataset, epsilon, verdict in stated
+    ]  # fmt: skip
     table = Table(name="t", title="", caption="", columns=(), rows=rows)
-    assert [row["epsilon"] for row in values_first(table).rows] == ["2", "16", "", "1"]
+    assert [row.epsilon for row in values_first(table).rows] == ["2", "16", "", "1"]
