@@ -18,6 +18,7 @@ from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS, Sizes
 from dpgnn.audits import one_run
 from dpgnn.cli import attack as attack_command
+from dpgnn.core.checksums import write_checksums
 from dpgnn.core.storage import read_json, write_json
 from dpgnn.data.splits import read_split, write_split
 from dpgnn.records.info import StudyInfo
@@ -60,9 +61,10 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     out = folder / "results" / "studies" / "quick" / "attacks"
     names = sorted(path.name for path in out.iterdir())
     stem = "chains-s.public.lapgraph.eps=1.0"
-    assert names == [f"{stem}.leak.json", f"{stem}.linkteller.json"]
+    kinds = ("leak", "linkteller")
+    assert names == [f"{stem}.{kind}.{suffix}" for kind in kinds for suffix in ("json", "sha256")]
     before = [(out / name).read_bytes() for name in names]
-    assert {r["status"] for r in read_json(out / names[1])["results"]} == {"ok"}
+    assert {r["status"] for r in read_json(out / f"{stem}.linkteller.json")["results"]} == {"ok"}
     capsys.readouterr()
     assert main(command) == 0
     assert capsys.readouterr().err.count(": kept") == 2
@@ -156,6 +158,7 @@ def test_a_split_written_anew_is_attacked_anew(
     split = read_split(path)
     other = dataclasses.replace(split, test_idx=split.test_idx[:-1])
     write_split(path, other, num_nodes=48)
+    write_checksums(path.with_suffix(".sha256"), [path])
     capsys.readouterr()
     assert main(command) == 0
     assert "kept" not in capsys.readouterr().err

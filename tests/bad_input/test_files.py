@@ -77,7 +77,7 @@ CASES = {
     "bit-flipped Parquet": Case(
         damaged("edges.parquet", flip), split(), ("edges.parquet must have sha256", "it was changed; delete"), SPLIT_OUT
     ),
-    "graph.json cut": Case(damaged("graph.json", half), split(), ("graph.json must be JSON", "delete it and rerun"), SPLIT_OUT),
+    "graph.json cut": Case(damaged("graph.json", half), split(), ("graph.json must be as it was made", "`dpgnn run STUDY` makes it again"), SPLIT_OUT),
     "graph.json gone": Case(
         lambda: OUT.mkdir(parents=True), split(), ("graph.json does not exist; run the stage that makes it",), SPLIT_OUT
     ),
