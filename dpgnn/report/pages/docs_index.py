@@ -8,6 +8,7 @@ from typing import TypeVar
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_edges import about_edges, answer
 from dpgnn.report.pages.docs_methods import method_line
 from dpgnn.report.pages.docs_tuned import tuned_lines
@@ -41,6 +42,8 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [*_run_lines(found), method_line(infos), ""]
+    if any(results.info.name == STUDY for results in found):
+        lines += ["Which method to take for which unit and ε: [one page](choose.md).", ""]
     lines += ["## What we found", "", *_findings(found, front)]
     lines += [
         "## Every table and figure of the papers",

@@ -12,6 +12,7 @@ from pathlib import Path
 from dpgnn.core.storage import write_text
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_png
+from dpgnn.report.pages.choose import choose_page
 from dpgnn.report.pages.docs_index import MADE, index_page
 from dpgnn.report.pages.docs_methods import method_line
 from dpgnn.report.pages.front_figure import front_figure
@@ -56,6 +57,10 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         write_png(docs / "figures", front)
     pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
     pages[docs / "results.md"] = index_page(found, infos, texts, front=front)
+    chosen = choose_page(found, MADE)
+    if chosen is not None:
+        pages[docs / "choose.md"], picture = chosen
+        write_png(docs / "figures", picture)
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)

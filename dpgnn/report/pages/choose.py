@@ -1,0 +1,210 @@
+"""docs/choose.md: which method to take for each unit and budget, and what it reaches on every real graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpgnn import methods
+from dpgnn.records.cells import Cell
+from dpgnn.report.figures import drawing
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.figure_data import plotted
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.statistics.choices import Choice, choices
+from dpgnn.report.statistics.ranking import ANSWERS_TO
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.table import epsilon_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STUDY = "headtohead"
+PROTECTS = {
+    "edge": "one edge; features and labels are public",
+    "node-record": "one node's features, label and own list; not that others list it",
+    "node-bounded": "one node with all its edges, degrees at most {bound} (the graphs are cut to that)",
+    "node": "one node with all its edges",
+}
+COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
+PANELS = 6
+
+
+def choose_page(found: Sequence[StudyResults], made: str) -> tuple[str, Picture] | None:
+    """The page and its chart; None where the study has no records.
+
+    Args:
+        found: studies with committed records.
+        made: the first line, which says what made the page.
+    """
+    results = next((results for results in found if results.info.name == STUDY), None)
+    if results is None:
+        return None
+    cells = on_real_graphs_if_any(plotted(results.cells), lambda cell: cell.dataset)
+    private = {cell.epsilon for cell in cells if cell.is_private}
+    chosen = choices(cells, sorted(private, key=float))
+    graphs = _graphs(cells, chosen)
+    picture = _chart(chosen, cells, graphs)
+    lines = [made, "", "# Which method?", "", *_intro(results), ""]
+    lines += [f"![{picture.title}](figures/{picture.name}.png)", "", f"*{picture.caption}*", ""]
+    lines += [*_free(cells, graphs), ""]
+    for unit in dict.fromkeys(choice.notion.privacy_unit for choice in chosen):
+        here = [choice for choice in chosen if choice.notion.privacy_unit == unit]
+        lines += [*_unit(here, graphs), ""]
+    lines += _further()
+    return "\n".join(lines) + "\n", picture
+
+
+def _graphs(cells: Sequence[Cell], chosen: Sequence[Choice]) -> dict[str, int]:
+    """Data set -> nodes, in the order of their size."""
+    shown = {dataset for choice in chosen for dataset in choice.best}
+    sizes = {
+        cell.dataset: int(cell.runs[0].record.facts["num_nodes"])
+        for cell in cells
+        if cell.dataset in shown
+    }
+    return dict(sorted(sizes.items(), key=lambda item: item[1]))
+
+
+def _intro(results: StudyResults) -> list[str]:
+    return [
+        "Find what you must protect, and your ε. Shown is the proved method with the best mean rank over "
+        "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
+        "95 % interval, over as many splits as stand behind the graph's name. *ahead*: on how many graphs "
+        "the difference to the next method is decided, for it and against it. One fixed configuration a "
+        f"method; [all rankings](results/{results.info.name}.md#rankings).",
+    ]
+
+
+def _free(cells: Sequence[Cell], graphs: Mapping[str, int]) -> list[str]:
+    """What needs no privacy: the majority class, MLP, GCN."""
+    rows = [["majority class", *(_majority(cells, graph) for graph in graphs)]]
+    for entry, label in (("mlp", "MLP"), ("gcn", "GCN")):
+        here = {cell.dataset: cell for cell in cells if cell.entry == entry and not cell.is_private}
+        rows.append([label, *(_score(here.get(graph)) for graph in graphs)])
+    return ["## Without privacy", "", *_compact(["", *graphs], rows)]
+
+
+def _compact(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table without the spaces between its bars."""
+    return [line.replace("| ", "|").replace(" |", "|") for line in pivots.markdown(head, rows)]
+
+
+def _majority(cells: Sequence[Cell], graph: str) -> str:
+    counts = next(
+        cell.runs[0].record.metrics["test"]["per_class_count"]
+        for cell in cells
+        if cell.dataset == graph
+    )
+    return f"{100 * max(counts) / sum(counts):.1f}"
+
+
+def _score(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    found = cell.interval
+    if found["low"] is None:
+        return f"{100 * found['mean']:.1f}"
+    return f"{100 * found['mean']:.1f}±{50 * (found['high'] - found['low']):.1f}"
+
+
+def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
+    first = here[0]
+    protects = PROTECTS[first.notion.privacy_unit].format(bound=first.notion.degree_bound)
+    rows = []
+    for choice in here:
+        ahead, behind, both = choice.decided()
+        following = next(iter(choice.next.values())).label if choice.next else "–"
+        tally = f"{ahead}:{behind} of {both}" if both else "–"
+        rows.append([
+            epsilon_text(choice.epsilon), choice.label, _reads_edges(choice),
+            *(_score(choice.best.get(graph)) for graph in graphs), following, tally,
+        ])  # fmt: skip
+    counts = [
+        f"{graph} ({first.best[graph].interval['n']})" if graph in first.best else graph
+        for graph in graphs
+    ]
+    head = ["ε", "best", "edges", *counts, "next", "ahead"]
+    return [
+        f"## {first.notion.privacy_unit}: {protects}", "",
+        f"Neighbours: {first.notion.relation}. Answers may be shown to {ANSWERS_TO[first.answers]}.", "",
+        *_compact(head, rows),
+    ]  # fmt: skip
+
+
+def _reads_edges(choice: Choice) -> str:
+    return "yes" if methods.get(next(iter(choice.best.values())).method).uses_edges else "no"
+
+
+def _further() -> list[str]:
+    return [
+        "DP-GNN, DRW, DPAR and averaged answers read other nodes' data for each answer, which no claim "
+        "covers: [ranked apart](results.md#best). What claims mean: [accounting](accounting.md). "
+        "What a budget costs on your graph: `dpgnn account`.",
+    ]
+
+
+def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str, int]) -> Picture:
+    """Accuracy against the budget on the largest graphs, a line for each unit's best."""
+    shown = list(graphs)[-PANELS:]
+    units = list(dict.fromkeys(choice.notion.privacy_unit for choice in chosen))
+    with drawing.style():
+        from matplotlib.figure import Figure
+
+        columns = min(3, len(shown))
+        rows = -(-len(shown) // columns)
+        figure = Figure(figsize=(7.0, 2.1 * rows + 0.5), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axis, graph in zip(axes, shown):
+            _panel(axis, graph, chosen, cells)
+        for axis in axes[len(shown) :]:
+            axis.set_axis_off()
+        lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+        figure.legend(
+            list(lines.values()), list(lines), loc="outside lower center", ncols=min(6, len(lines)),
+            fontsize=8,
+        )  # fmt: skip
+        figure.supylabel("test accuracy (%)", fontsize=9)
+        png, svg = drawing.to_bytes(figure)
+    return Picture(
+        name="choose",
+        title="The best method of each unit at each budget",
+        caption=(
+            "The method named below for each unit and ε, on the largest real graphs; upright lines are 95 % "
+            "intervals over splits. Dashed: MLP without privacy; dotted: the majority class."
+        ),
+        alt=f"Test accuracy against epsilon on {', '.join(shown)}, a line for each of {', '.join(units)}.",
+        png=png,
+        svg=svg,
+    )
+
+
+def _panel(axis: Axes, graph: str, chosen: Sequence[Choice], cells: Sequence[Cell]) -> None:
+    for unit, color in COLORS.items():
+        here = [
+            choice.best[graph]
+            for choice in chosen
+            if choice.notion.privacy_unit == unit and graph in choice.best
+        ]
+        if not here:
+            continue
+        places = [float(cell.epsilon) for cell in here]
+        means = [100 * cell.interval["mean"] for cell in here]
+        axis.plot(places, means, "o-", color=color, markersize=4, label=unit)
+        for place, cell in zip(places, here):
+            low, high = cell.interval["low"], cell.interval["high"]
+            if low is not None and high is not None:
+                axis.vlines(place, 100 * low, 100 * high, color=color, alpha=0.5)
+    mlp = [c for c in cells if c.entry == "mlp" and c.dataset == graph and not c.is_private]
+    if mlp:
+        level = 100 * mlp[0].interval["mean"]
+        axis.axhline(level, color="#777777", ls="--", lw=1, label="MLP, no privacy")
+    axis.axhline(
+        float(_majority(cells, graph)), color="#777777", ls=":", lw=1, label="majority class"
+    )
+    axis.set_xscale("log", base=2)
+    budgets = sorted({float(choice.epsilon) for choice in chosen})
+    axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
+    axis.set_xlabel("ε")
+    axis.set_title(graph, loc="left")

@@ -1,0 +1,41 @@
+"""docs/choose.md answers from records: the numbers of its tables are those of the cells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dpgnn.report.pages.choose import choose_page
+from dpgnn.report.pages.study_results import StudyResults
+
+
+def page_of(results: StudyResults) -> list[str]:
+    made = choose_page([replace(results, info=replace(results.info, name="headtohead"))], "made")
+    assert made is not None
+    text, picture = made
+    assert picture.png[1:4] == b"PNG"
+    assert "alpha" in picture.alt
+    return text.splitlines()
+
+
+def test_rows_hold_the_scores_of_the_cells(documented: tuple[StudyResults, Path]) -> None:
+    lines = page_of(documented[0])
+    assert lines[0] == "made"
+    # three repeats, 0.72 and 0.01 around it: half a width of 4.30265 * 0.01 / sqrt(3) = 2.5 points
+    assert "|8|DP-GCN|yes|72.0±2.5|62.0±2.5|DP-MLP|2:0 of 2|" in lines
+    assert "|1|GAP|yes|70.0±2.5|60.0±2.5|–|–|" in lines
+    # classes of 20, 60 and 120 test nodes
+    assert "|majority class|60.0|60.0|" in lines
+    assert "|MLP|80.0±2.5|70.0±2.5|" in lines
+    assert "|ε|best|edges|alpha (3)|beta (3)|next|ahead|" in lines
+
+
+def test_without_the_study_there_is_no_page(documented: tuple[StudyResults, Path]) -> None:
+    assert choose_page([documented[0]], "made") is None
+
+
+def test_the_committed_page_is_two_screens() -> None:
+    page = Path(__file__).parents[3] / "docs" / "choose.md"
+    text = page.read_text(encoding="utf-8")
+    assert len(text.split()) <= 600
+    assert len(text.splitlines()) <= 80
