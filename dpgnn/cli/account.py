@@ -105,7 +105,7 @@ def question_of(method: Method, args: argparse.Namespace) -> Question:
         ValueError: no number of nodes, a number that is none, or an option without a value.
     """
     from dpgnn.core.checks import at_least, require
-    from dpgnn.core.config import parse_yaml
+    from dpgnn.core.yaml_text import parse_yaml
     from dpgnn.methods.base import Facts
     from dpgnn.run.account import Question
 

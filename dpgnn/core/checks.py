@@ -18,10 +18,13 @@ def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
     Raises:
         ValueError: always.
     """
-    shown = repr(value)
-    if len(shown) > 200:
-        shown = shown[:197] + "..."
-    raise ValueError(f"{name} must {rule}, got {shown}" + (f"; {remedy}" if remedy else ""))
+    raise ValueError(f"{name} must {rule}, got {shown(value)}" + (f"; {remedy}" if remedy else ""))
+
+
+def shown(value: object) -> str:
+    """A value for a message, in 200 characters or fewer."""
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def require(condition: bool, name: str, rule: str, value: object, remedy: str = "") -> None:

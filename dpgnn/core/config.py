@@ -17,6 +17,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union
 
+from dpgnn.core.checks import shown
+
 T = TypeVar("T")
 LATER = "later"
 # a study of 2,600 entries reads 8,000 dataclasses of a few types
@@ -59,7 +61,7 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
         ConfigError: an unknown or missing key, a wrong type, or a value the dataclass refuses.
     """
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{path or 'configuration'} must be a mapping, got {value!r}")
+        raise ConfigError(f"{path or 'configuration'} must be a mapping, got {shown(value)}")
     hints = _hints(cls)  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in value:
@@ -105,7 +107,7 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     if origin is Literal:
         if value not in arguments or type(value) not in {type(item) for item in arguments}:
             known = ", ".join(str(item) for item in arguments)
-            raise ConfigError(f"{path} must be one of {known}, got {value!r}")
+            raise ConfigError(f"{path} must be one of {known}, got {shown(value)}")
         return value
     if origin is tuple:
         return _read_tuple(arguments, value, path)
@@ -113,7 +115,7 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         isinstance(origin, type) and issubclass(origin, Mapping)
     ):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{path} must be a mapping, got {value!r}")
+            raise ConfigError(f"{path} must be a mapping, got {shown(value)}")
         return {
             read_value(arguments[0], key, f"{path} (key)"): read_value(
                 arguments[1], item, join(path, str(key))
@@ -125,39 +127,6 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
             return value
         return read(typing.cast(type, hint), value, path)
     return _read_scalar(hint, value, path)
-
-
-def parse_yaml(text: str, where: str) -> Any:
-    """Parse a YAML text; a key that stands twice in a mapping is an error (YAML itself keeps the last).
-
-    Anchors and merge keys (`<<`) work as usual: a mapping's own keys win over merged ones.
-
-    Args:
-        text: the text.
-        where: its file, for messages.
-
-    Raises:
-        ConfigError: not YAML, or a key that stands twice; names the line.
-    """
-    import yaml
-
-    class Once(yaml.SafeLoader):
-        # checked while nodes are composed: later, merged keys stand among a mapping's own
-        def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-            node = super().compose_mapping_node(anchor)
-            lines: dict[tuple[str, str], int] = {}
-            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-                line, name = key.start_mark.line + 1, (key.tag, key.value)
-                if name in lines:
-                    rule = f"must stand once, and it stands on line {lines[name]} too; drop one"
-                    raise ConfigError(f"{where}, line {line}: key {key.value!r} {rule}")
-                lines[name] = line
-            return node
-
-    try:
-        return yaml.load(text, Loader=Once)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where} must be YAML: {error}") from None
 
 
 def schema(cls: type) -> dict[str, Any]:
@@ -235,7 +204,7 @@ def _read_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
 
 def _read_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{path} must be a list, got {value!r}")
+        raise ConfigError(f"{path} must be a list, got {shown(value)}")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(read_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if len(value) != len(arguments):
@@ -258,9 +227,9 @@ def _read_scalar(hint: Any, value: Any, path: str) -> Any:
     if hint is str and isinstance(value, str):
         return value
     names = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
-    shown = f"{value!r} ({type(value).__name__})"
+    given = f"{shown(value)} ({type(value).__name__})"
     hintless = "; put it in quotes" if hint is str else _number_form(hint, value)
-    raise ConfigError(f"{path} must be {names.get(hint, hint)}, got {shown}{hintless}")
+    raise ConfigError(f"{path} must be {names.get(hint, hint)}, got {given}{hintless}")
 
 
 def _number_form(hint: Any, value: Any) -> str:

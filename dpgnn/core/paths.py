@@ -44,6 +44,27 @@ class Paths:
         return self.study(study) / "runs" / folder
 
 
+def regular(path: Path, what: str = "") -> Path:
+    """The path, unless it is a named pipe, a device or a folder: reading one may never end.
+
+    Args:
+        path: of the file.
+        what: how messages call it; its path when empty.
+
+    Raises:
+        ValueError: something is there that is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        fail(what or str(path), "be a regular file", _kind(path), "put a copy of the file there")
+    return path
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        return "a folder"
+    return "a named pipe" if path.is_fifo() else "a device or a socket"
+
+
 def in_project(path: str | Path, root: Path = Path()) -> Path:
     """A file's path relative to the project's folder `root` if it lies inside, else as given.
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpgnn.core import locks
-from dpgnn.core.checks import fail
-from dpgnn.core.paths import in_project
+from dpgnn.core.checks import fail, require
+from dpgnn.core.paths import in_project, regular
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
 from dpgnn.study.repair import repair
@@ -40,8 +40,14 @@ def study_file(name: str, *, root: Path) -> Path:
     path = Path("workflow") / "studies" / f"{name}.yaml"
     if (root / path).exists():
         return path
-    if (root / name).is_file():
-        return in_project(name, root)
+    if (root / name).exists():
+        found = regular(in_project(name, root), "study file " + name)
+        # Snakemake reads braces as wildcards, and a name such as 123 as a number
+        plain = not set("{}") & set(str(found)) and found.suffix in (".yaml", ".yml")
+        require(
+            plain, "study file", "have a name without braces that ends in .yaml", name, "rename it"
+        )
+        return found
     known = sorted(p.stem for p in (root / "workflow" / "studies").glob("*.yaml"))
     fail("study", f"be a YAML file or one of {', '.join(['quick', *known])}", name)
 

@@ -17,6 +17,7 @@ from dpgnn.accountants.population import PublicPopulation, check_delta, reads_po
 from dpgnn.core import config as strict
 from dpgnn.core.checks import one_of, require
 from dpgnn.core.config import ConfigError
+from dpgnn.core.yaml_text import read_yaml
 from dpgnn.study.entries import StudyEntry, expand_entries
 from dpgnn.study.stated import TIERS, StudyConfig, check_config
 from dpgnn.study.tiers import TierConfig, check_epsilons
@@ -138,13 +139,7 @@ def load_study(path: str | Path, tier: str | None = None) -> Study:
     Raises:
         ConfigError: anything wrong in it; the message starts with the key's path.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"study file {path} does not exist") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"study file {path} must be YAML: {error}") from None
-    return resolve(strict.parse_yaml(text, f"study file {path}"), tier)
+    return resolve(read_yaml(Path(path), "study file"), tier)
 
 
 def resolve(mapping: Any, tier: str | None = None) -> Study:

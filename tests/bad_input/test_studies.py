@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,23 @@ def study(**change: object) -> Callable[[], None]:
 
 
 ESTIMATE = ["run", "study.yaml", "--estimate"]
+
+
+def text_study(text: str, *says: str) -> Case:
+    """A study file of this text."""
+    return Case(
+        lambda: Path("study.yaml").write_text(text) and None, ESTIMATE, says, Path("results")
+    )
+
+
+def named(name: str) -> Callable[[], None]:
+    """A good study in a file of this name."""
+    return lambda: study()() or (Path("study.yaml").rename(name) and None)
+
+
+def run(name: str) -> list[str]:
+    """The command that runs a study file."""
+    return ["run", name, "--", "-n"]
 
 
 def bad_study(*says: str, **change: object) -> Case:
@@ -171,6 +189,30 @@ CASES = {
     "study that is no YAML": Case(
         lambda: Path("study.yaml").write_text("name: [") and None, ESTIMATE, ("study file study.yaml must be YAML",), Path("results")
     ),
+    "aliases in aliases": text_study(
+        "a: &a0 lol\n" + "".join(f"b{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 50)),
+        "study file study.yaml, line 8: b7 must make 10000000 characters or fewer",
+    ),
+    "an alias in itself": text_study("a: &a [*a]\n", "line 1: a[0] must not hold itself; drop the alias"),
+    "a hundred thousand brackets": text_study("a: " + "[" * 100_000, "line 1: a[0]", "must be nested 100 deep or less"),
+    "a thirteenth month": text_study("name: 2024-13-01\n", "study.yaml, line 1: name must be a timestamp (month must be in 1..12)"),
+    "an integer of 5,000 digits": text_study("repeats: " + "7" * 5000, "study.yaml, line 1: repeats must be a number of 300 digits or fewer"),
+    "an integer beyond every float": text_study("delta: " + "7" * 350, "study.yaml, line 1: delta must be a number of 300 digits or fewer"),
+    "a Python object": text_study("a: !!python/object/apply:os.mkdir [executed]\n", "study file study.yaml must be YAML: could not determine a constructor"),
+    "a name with braces": bad_study("name must match", "got '{study}'", name="{study}"),
+    "an entry with braces": bad_study("name '{mlp}' must match", **{"entries__{mlp}": {"method": "mlp", "mode": "nonprivate"}}),
+    "a data set with braces": bad_study("datasets must match", "got '{chains}'", **{"datasets__{chains}": {"settings": ["half"]}}),
+    "a setting with braces": bad_study("settings must match", "got '{half}'", **{"settings__{half}": {"kind": "random"}}),
+    "a name of digits": bad_study("name must be a text, got 123 (int); put it in quotes", name=123),
+    "an entry of digits": bad_study("entries (key) must be a text, got 123 (int); put it in quotes", entries={123: {"method": "mlp"}}),
+    "a file's name with braces": Case(named("{a}.yaml"), run("{a}.yaml"), ("study file must have a name without braces", "'{a}.yaml'"), Path("results")),
+    "a file's name of digits": Case(named("123"), run("123"), ("study file must have a name without braces that ends in .yaml, got '123'",), Path("results")),
+    "a folder as a study": Case(lambda: Path("study.yaml").mkdir(), ESTIMATE, ("study file study.yaml must be a regular file, got 'a folder'",), Path("results")),
+    "a folder as a study of one run": Case(
+        lambda: Path("study.yaml").mkdir(), ["train", "--study", "study.yaml", "--run", "chains-s.half/mlp/eps=inf/0"],
+        ("study file study.yaml must be a regular file, got 'a folder'",), Path("results"),
+    ),
+    "a named pipe as a study": Case(lambda: os.mkfifo("study.yaml"), ESTIMATE, ("study file study.yaml must be a regular file, got 'a named pipe'",), Path("results")),
     "no study file": Case(lambda: None, ESTIMATE, ("study.yaml",), Path("results")),
     "batch larger than the training set": too_large("dp_mlp", "training__expected_batch_size", *TOO_LARGE),
     "the same of subgraphs": too_large("dp_gnn", "training__expected_batch_size", *TOO_LARGE),

@@ -100,17 +100,6 @@ def test_a_partial_mapping_leaves_the_rest_as_in_the_default_of_its_field() -> N
         config.read(methods.get("dpdgc").config, {"head": {"hiden": 8}})
 
 
-def test_a_merge_key_and_its_own_keys_are_not_keys_that_stand_twice() -> None:
-    text = "a: &a {x: 1, y: 2}\nb: &b\n  <<: *a\n  x: 3\nc:\n  <<: *b\n  y: 4\n"
-    assert config.parse_yaml(text, "t") == {
-        "a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 3, "y": 4},
-    }  # fmt: skip
-    with pytest.raises(config.ConfigError, match=r"^t, line 3: key 'x' must stand once, .* line 2"):
-        config.parse_yaml("a:\n  x: 1\n  x: 1\n", "t")
-    with pytest.raises(config.ConfigError, match=r"^t must be YAML: "):
-        config.parse_yaml("a: [", "t")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

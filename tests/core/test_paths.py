@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from dpgnn.core.paths import Paths, in_project, parse_run
+from dpgnn.core.paths import Paths, in_project, parse_run, regular
 
 RUN = "facebook-Yale4.per.class/dp_mlp~width=8/eps=0.5/12"
 
@@ -41,3 +42,13 @@ def test_a_file_inside_the_project_has_one_path(tmp_path: Path) -> None:
     for path in ("workflow/a.yaml", "./workflow/../workflow/a.yaml", root / "workflow" / "a.yaml"):
         assert in_project(path, root) == Path("workflow/a.yaml")
     assert in_project(tmp_path / "a.yaml", root) == tmp_path / "a.yaml"
+
+
+def test_only_files_are_regular(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    assert regular(tmp_path / "file") == tmp_path / "file"
+    assert regular(tmp_path / "missing") == tmp_path / "missing"
+    for path, kind in ((tmp_path, "folder"), (tmp_path / "pipe", "named pipe")):
+        with pytest.raises(ValueError, match=f"be a regular file, got 'a {kind}'"):
+            regular(path)

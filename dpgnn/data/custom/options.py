@@ -7,6 +7,8 @@ from pathlib import Path
 
 from dpgnn.core import config
 from dpgnn.core.checks import at_least, fail, one_of, require
+from dpgnn.core.paths import regular
+from dpgnn.core.yaml_text import read_yaml
 from dpgnn.data.graph import Task
 
 FORMATS = ("nodes.csv", "nodes.parquet", "graph.npz", "graph.pt")
@@ -68,23 +70,6 @@ def graph_file(folder: Path) -> Path:
     return regular(folder / found[0])
 
 
-def regular(path: Path) -> Path:
-    """The path, unless it is a named pipe, a device or a folder: reading one may never end.
-
-    Raises:
-        ValueError: something is there that is no regular file.
-    """
-    if path.exists() and not path.is_file():
-        fail(str(path), "be a regular file", _kind(path), "put a copy of the file there")
-    return path
-
-
-def _kind(path: Path) -> str:
-    if path.is_dir():
-        return "a folder"
-    return "a named pipe" if path.is_fifo() else "a device or a socket"
-
-
 def read_options(folder: Path) -> Options:
     """graph.yaml, or the defaults without one.
 
@@ -92,12 +77,7 @@ def read_options(folder: Path) -> Options:
         ConfigError: an unknown key, a wrong type or an impossible value.
     """
     path = regular(folder / "graph.yaml")
-    if not path.exists():
-        return Options()
-    try:
-        values = config.parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        fail(str(path), "be YAML", str(error))
+    values = read_yaml(path) if path.exists() else {}
     return config.read(Options, values or {}, str(path))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import fail, require
+from dpgnn.core.paths import regular
 from dpgnn.data.custom import columns
 from dpgnn.data.custom.check import (
     Problems,
@@ -29,7 +30,7 @@ from dpgnn.data.custom.check import (
 )
 from dpgnn.data.custom.columns import Rows, check_names, check_schema, texts_of
 from dpgnn.data.custom.labels import label_columns, labels
-from dpgnn.data.custom.options import MAX_FEATURES, Options, graph_file, read_options, regular
+from dpgnn.data.custom.options import MAX_FEATURES, Options, graph_file, read_options
 from dpgnn.data.files.content import PART_CODES
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.graph import Graph, clean_edges

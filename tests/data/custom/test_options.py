@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from dpgnn.data.custom.options import (
     caveats_of,
     graph_file,
     read_options,
-    regular,
 )
 from dpgnn.data.custom.read import READERS
 
@@ -62,13 +60,3 @@ def test_the_format_is_the_one_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "graph.pt").touch()
     with pytest.raises(ValueError, match=r"graph\.npz"):
         graph_file(tmp_path)
-
-
-def test_only_files_are_regular(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    os.mkfifo(tmp_path / "pipe")
-    assert regular(tmp_path / "file") == tmp_path / "file"
-    assert regular(tmp_path / "missing") == tmp_path / "missing"
-    for path, kind in ((tmp_path, "folder"), (tmp_path / "pipe", "named pipe")):
-        with pytest.raises(ValueError, match=f"be a regular file, got 'a {kind}'"):
-            regular(path)
