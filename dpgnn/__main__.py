@@ -10,7 +10,7 @@ import warnings
 
 STAGES = (
     "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "share",
-    "records", "cite",
+    "ledger", "records", "cite",
 )  # fmt: skip
 
 

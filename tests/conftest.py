@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _function(nodeid: str) -> str:
     return nodeid.partition("[")[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _releases_of_calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Models that tests fit enter ledgers in a folder of the session, not in the working folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpgnn.release.fit.RELEASES", tmp_path_factory.mktemp("releases"))
+        yield
 
 
 @pytest.fixture(scope="session")

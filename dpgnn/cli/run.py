@@ -76,7 +76,17 @@ def main(args: argparse.Namespace) -> int:
     )
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
+    if study.config.randomness == "release" and not code:
+        for name in dict.fromkeys(key.dataset for key in keys):
+            print(*ledger_of(name), sep="\n", file=sys.stderr)
     return code
+
+
+def ledger_of(dataset: str) -> list[str]:
+    """All that was released of a data set's graph, by this study and others."""
+    from dpgnn.cli.ledger import lines, open_ledger
+
+    return lines(open_ledger(dataset), dataset)
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:

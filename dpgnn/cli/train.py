@@ -67,10 +67,7 @@ def _make(args: argparse.Namespace) -> int:
     check_device(args.device)
     # Snakemake removes all results of a process that makes many runs before it starts it again
     finished = args.work / FINISHED / study.name
-    released = study.config.randomness == "release"
-    if released:
-        finished = args.releases / study.name
-    elif len(keys) == 1:  # asked for by itself, a run is made
+    if len(keys) == 1:  # asked for by itself, a run is made
         shutil.rmtree(finished / keys[0].folder, ignore_errors=True)
     failed: list[str] = []
     for key in keys:
@@ -84,6 +81,7 @@ def _make(args: argparse.Namespace) -> int:
                     work=args.work,
                     device=args.device,
                     finished=finished / key.folder,
+                    releases=args.releases,
                 )
         except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
@@ -149,6 +147,7 @@ def train(
     work: Path,
     device: str = "cpu",
     finished: Path | None = None,
+    releases: Path | None = None,
 ) -> Record:
     """Load what one run reads, make it, and return its record."""
     from dpgnn.run.execute import run_one
@@ -156,4 +155,10 @@ def train(
 
     inputs = inputs_of(study, key, paths, device=device)
     out = paths.run(study.name, key.folder)
-    return run_one(inputs, out, work=work / study.name / key.folder, finished=finished)
+    return run_one(
+        inputs,
+        out,
+        work=work / study.name / key.folder,
+        finished=finished,
+        releases=releases,
+    )

@@ -47,6 +47,21 @@ def exclusive(path: Path, what: str = "another run works in this folder") -> Ite
         os.close(descriptor)
 
 
+@contextmanager
+def waiting(path: Path) -> Iterator[None]:
+    """Hold a kernel lock on `path` as soon as nobody else does; for work of moments. The file stays.
+
+    Raises:
+        OSError: the folder cannot be written, or the file system has no locks.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock on `path` now."""
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpgnn.core.checks import fail
 
-# private runs of releases, by study and run; nothing removes it
-RELEASES = Path("releases")
+# private runs of releases, by study and run, and the ledgers of graphs; nothing removes it
+RELEASES = Path(os.environ.get("DPGNN_RELEASES", "releases"))
 # below work/: finished runs of processes that make many, by study and run
 FINISHED = "finished"
 
@@ -74,6 +77,11 @@ def in_project(path: str | Path, root: Path = Path()) -> Path:
     whole = place.parent.resolve() / place.name
     home = root.resolve()
     return whole.relative_to(home) if whole.is_relative_to(home) else Path(path)
+
+
+def run_folder(key: Mapping[str, Any]) -> str:
+    """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT of a run's key."""
+    return "{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}".format_map(key)
 
 
 def parse_run(folder: str, *, name: str = "run") -> dict[str, str | int]:

@@ -104,9 +104,28 @@ def explain_os_errors(target: Path) -> Iterator[None]:
         ) from None
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's names to disk, so that a rename in it outlives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_private(folder: Path, root: Path) -> None:
+    """Make a folder below `root`; all from `root` to it can be entered by their owner alone."""
+    with explain_os_errors(folder):
+        root.parent.mkdir(parents=True, exist_ok=True)
+        below = folder.relative_to(root)
+        for path in (root, *(root / part for part in reversed(below.parents[:-1])), folder):
+            path.mkdir(mode=0o700, exist_ok=True)
+            path.chmod(0o700)
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, owner_only: bool = False) -> None:
     """Write UTF-8 text atomically."""
-    with atomic_write(path, "w") as file:
+    with atomic_write(path, "w", owner_only=owner_only) as file:
         file.write(text)
 
 

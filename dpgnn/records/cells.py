@@ -138,12 +138,14 @@ class Cell:
         return None
 
 
-def build_cells(runs: Sequence[Run], info: StudyInfo) -> list[Cell]:
-    """Cells with at least one scored run, in the order of the study."""
+def build_cells(runs: Sequence[Run], info: StudyInfo, *, released: bool = False) -> list[Cell]:
+    """Cells with at least one scored run, or with `released` one of a release; in the order of the study."""
     frame = to_frame(runs)
     by_key: dict[tuple[str, str, str, str], list[tuple[Run, dict[str, Any]]]] = {}
     for run, row in zip(runs, frame.iter_rows(named=True)):
-        if row["status"] == "ok" and row["score"] is not None:
+        scored = row["score"] is not None
+        unscored = not scored and run.record.randomness.get("kind") == "release"
+        if row["status"] == "ok" and (unscored if released else scored):
             key = (row["dataset"], row["setting"], row["entry"], row["epsilon"])
             by_key.setdefault(key, []).append((run, row))
     planned = dict.fromkeys(info.cell_order, 0)
@@ -172,7 +174,7 @@ def _cell(
         method=rows[0]["method"],
         mode=rows[0]["mode"],
         metric=rows[0]["metric"],
-        scores={row["repeat"]: row["score"] for row in rows},
+        scores={row["repeat"]: row["score"] for row in rows if row["score"] is not None},
         runs=tuple(run for run, _ in found),
         planned=planned,
         seconds=tuple(row["seconds"] for row in rows if row["seconds"] is not None),

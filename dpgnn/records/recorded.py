@@ -6,9 +6,13 @@ import dataclasses
 import platform
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.events import Event
+from dpgnn.core.checks import one_of
 from dpgnn.core.config import stated
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpgnn.accountants.plan import Plan
 
 PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba", "dp-accounting")
@@ -39,6 +43,25 @@ def event_of(event: Any) -> dict[str, Any]:
             value = event_of(value)
         fields[field.name] = value
     return fields
+
+
+def event_from(values: Mapping[str, Any]) -> Event[Any]:
+    """The event that `event_of` wrote.
+
+    Raises:
+        ValueError, TypeError: its type is unknown, or a field is missing or out of range.
+    """
+    kinds = {kind.__name__: kind for kind in _kinds(Event)}
+    fields = {name: value for name, value in values.items() if name != "type"}
+    one_of("event type", str(values.get("type")), kinds)
+    if "parts" in fields:
+        fields["parts"] = tuple((event_from(part), count) for part, count in fields["parts"])
+    return kinds[values["type"]](**fields)
+
+
+def _kinds(kind: type[Event[Any]]) -> set[type[Event[Any]]]:
+    below = kind.__subclasses__()
+    return {*below, *(found for one in below for found in _kinds(one))}
 
 
 def claim_of(claim: Any) -> dict[str, Any]:

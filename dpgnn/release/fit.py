@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
@@ -11,13 +12,15 @@ from dpgnn.accountants.population import PublicPopulation, reads_population
 from dpgnn.core import config as strict
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least, positive, require
+from dpgnn.core.paths import RELEASES
 from dpgnn.methods.base import Entry, Performance, Prepared
 from dpgnn.release.data import read_data
 from dpgnn.release.model import ROWS_FOR, Model, Names, rows_for
 from dpgnn.run.account import Answer, Question, answer, nested
-from dpgnn.run.execute import make
+from dpgnn.run.execute import Made, make
 from dpgnn.run.record import Clock
-from dpgnn.run.specification import RunInputs, specify
+from dpgnn.run.specification import RunInputs, Specification, specify
+from dpgnn.run.staging import place_of_call
 
 if TYPE_CHECKING:
     from dpgnn.audits.findings import Finding
@@ -44,6 +47,7 @@ def fit(
     directed_graph: bool = False,
     seed: int | None = None,
     name: str = "data",
+    releases: str | Path | None = None,
     device: str = "cpu",
     num_threads: int = 1,
     options: Mapping[str, Any] | None = None,
@@ -52,7 +56,8 @@ def fit(
     """Fit a private node classifier.
 
     Guarantee: `model.claim` of what comes back. Which nodes are training nodes is public. Each call
-    is a release of its own: whoever gets several models of a graph has the sum of their epsilons and deltas.
+    without `seed` is a release of its own, and is in the graph's ledger before the model is returned: whoever
+    gets several models of a graph has at most the sum of their epsilons and deltas.
 
     Args:
         data: a PyG `Data`: x, edge_index, y (-1 where unlabelled), train_mask; val_mask and test_mask if any.
@@ -68,14 +73,16 @@ def fit(
         classes, features: names that may be published with the model.
         directed_graph: edges run one way; otherwise reverse edges are added.
         seed: makes a model that can be made again and must not be released; None draws in secret.
-        name: of the graph, in messages.
+        name: of the graph, in messages and in its ledger.
+        releases: folder of the ledgers; None is $DPGNN_RELEASES, or releases/ of the working folder.
         device: cpu or cuda.
         num_threads: of this fit.
         options: the method's own, nested or dotted: `{"training.num_steps": 100}`.
         more_options: further options; those whose name is taken above stand in `options`.
 
     Raises:
-        ValueError: the data, an option, the unit or the budget is wrong, or nothing meets the budget.
+        ValueError: the data, an option, the unit or the budget is wrong, nothing meets the budget, or a total
+            budget of the graph does not allow it.
     """
     import torch
 
@@ -90,7 +97,7 @@ def fit(
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:
-        made = make(specify(inputs), None, Clock())
+        made = _make(specify(inputs), Path(releases or RELEASES))
     finally:
         torch.set_num_threads(before)
     if made.fitted is None:
@@ -99,6 +106,18 @@ def fit(
     if kept:
         kept[ROWS_FOR] = rows_for(inputs.graph)
     return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names)
+
+
+def _make(run: Specification, releases: Path) -> Made:
+    """Make the run; a release enters its graph's ledger before anyone has it."""
+    if not run.is_private_release:
+        return make(run, None, Clock())
+    place = place_of_call(run, releases)
+    with place.held():
+        made = make(run, None, Clock(), lambda plan: place.begin(plan, run.inputs))
+        if made.fitted is not None:
+            place.commit()
+    return made
 
 
 def inputs_of(

@@ -3,5 +3,5 @@
 `specification`: what the run reads and what identifies it (configuration, code, inputs, seeds).
 `plan`: mechanisms and claims from public facts only; `method_checks` holds the method to what was asked.
 `execute`: the fit, its scores, and when neither is needed.
-`record`: the four files of a run; `finished` keeps copies, so that a release is made once.
+`record`: the files of a run; `finished` keeps copies, `staging` releases, `ledger` an entry of each by graph.
 """

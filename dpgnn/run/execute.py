@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,50 +18,92 @@ from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Facts, Fitted, Method, facts_of
 from dpgnn.records.recorded import claim_of, plan_of
 from dpgnn.records.schema import Record
-from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy
+from dpgnn.run.finished import (
+    check_not_released,
+    copy_run,
+    find_copy,
+    keep_copy,
+    write_fingerprint,
+)
 from dpgnn.run.method_checks import check_answer, check_fitted
 from dpgnn.run.plan import propose, with_caveats
 from dpgnn.run.record import Clock, budget_of, first_record, write_run
 from dpgnn.run.specification import RunInputs, Specification, processes_of, specify
 from dpgnn.training import evaluation
 
+if TYPE_CHECKING:
+    from dpgnn.run.staging import Place
+
 
 def run_one(
-    inputs: RunInputs, out: Path, *, work: Path | None, finished: Path | None = None
+    inputs: RunInputs,
+    out: Path,
+    *,
+    work: Path | None,
+    finished: Path | None = None,
+    releases: Path | None = None,
 ) -> Record:
     """Make one run and write its files; `record.json` is written last.
 
-    Guarantee: a private run of a release that was made and kept is not made a second time, which would be
-    another release of the same data, whose epsilon adds up with the first's.
+    Guarantee: a private run of a release is made once, however often processes die: it is made aside, one
+    rename puts it into `releases` with its entry in the graph's ledger, and only then it appears in `out`. A
+    second training would be another release of the same data, whose epsilon adds up with the first's.
 
     Args:
         inputs: what the run reads.
         out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
         work: where checkpoints live; None keeps none.
         finished: a copy of the run's files is kept here, and used instead of running when it is whole and of
-            this very run; for processes that make many runs, and for releases.
+            this very run; for processes that make many runs.
+        releases: where private runs of releases are kept; None keeps none, and every call is a release.
 
     Returns:
         the record; its status is "failed" when the plan cannot be made (the reason says why).
 
     Raises:
-        ValueError, LedgerError: training went wrong, or the run was released before; no record is written.
+        ValueError, LedgerError: training went wrong, the run was released before, or a budget of its graph
+            does not allow it; no record is written.
     """
     clock = Clock()
     _set_threads(inputs.performance.num_threads)
     run = specify(inputs)
-    kept = find_copy(finished, run.fingerprint, only=run.is_private_release)
-    study = inputs.randomness == "study"
+    if run.is_private_release and releases is not None:
+        from dpgnn.run.staging import place_of  # it loads all accountants
+
+        return _release(run, out, place_of(run, releases), work, clock)
+    kept = find_copy(finished, run.fingerprint)
     if finished is not None and kept is not None:
-        copy_run(finished, out, link=study)
+        copy_run(finished, out, link=True)
         return kept
-    if run.is_private_release:
-        check_not_released(finished)
     made = make(run, work, clock)
     write_run(out, made.record, made.fitted, clock.resources(inputs.performance) | made.resources)
-    keep_copy(out, finished, run.fingerprint, link=study)
+    keep_copy(out, finished, run.fingerprint)
     made.store.clear()
     return made.record
+
+
+def _release(
+    run: Specification, out: Path, place: Place, work: Path | None, clock: Clock
+) -> Record:
+    """Make a release aside, put it in place, copy it to the run's folder; or take the one that is there."""
+    with place.held():
+        kept = find_copy(place.folder, run.fingerprint, only=True)
+        if kept is None:
+            check_not_released(place.folder)
+            kept = find_copy(place.staged, run.fingerprint)
+            if kept is None:  # no death left it whole
+                made = make(run, work, clock, lambda plan: place.begin(plan, run.inputs))
+                used = clock.resources(run.inputs.performance) | made.resources
+                if made.fitted is None:
+                    write_run(out, made.record, None, used)
+                    return made.record
+                write_run(place.staged, made.record, made.fitted, used)
+                write_fingerprint(place.staged, run.fingerprint)
+                kept = made.record
+            place.commit()
+    copy_run(place.folder, out)
+    Store(work).clear()
+    return kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +116,19 @@ class Made:
     resources: dict[str, float] = field(default_factory=dict)
 
 
-def make(run: Specification, work: Path | None, clock: Clock) -> Made:
+def make(
+    run: Specification,
+    work: Path | None,
+    clock: Clock,
+    begin: Callable[[Plan], object] = lambda plan: None,
+) -> Made:
     """Plan, fit and score; nothing is written but checkpoints.
 
     Args:
         run: what is made.
         work: where checkpoints live; None keeps none.
         clock: started with the run.
+        begin: gets the plan before private data is touched, and may refuse it.
 
     Returns:
         the record and what the fit left; a record that says "failed" has no fit.
@@ -94,6 +143,7 @@ def make(run: Specification, work: Path | None, clock: Clock) -> Made:
     except (ValueError, TypeError) as error:
         return Made(record=dataclasses.replace(first, status="failed", reason=f"plan: {error}"))
     plan = with_caveats(plan, run, facts)
+    begin(plan)
     store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
     fitted = _fit(run, plan, store)
     resources = {"train_seconds": clock.seconds()}

@@ -1,8 +1,9 @@
-"""Copies of finished runs: one is used in place of running again, and a release is not made twice."""
+"""Copies of finished runs: one is used in place of running again."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from dpgnn.run.record import OWN_ROWS, RUN_FILES
 FINGERPRINT = "fingerprint.json"
 
 
-def find_copy(folder: Path | None, fingerprint: str, *, only: bool = True) -> Record | None:
+def find_copy(folder: Path | None, fingerprint: str, *, only: bool = False) -> Record | None:
     """The record of the copy in `folder` when it is of the same configuration, code and inputs.
 
     Args:
@@ -41,31 +42,41 @@ def find_copy(folder: Path | None, fingerprint: str, *, only: bool = True) -> Re
         return None
 
 
-def check_not_released(folder: Path | None) -> None:
+def check_not_released(folder: Path) -> None:
     """Refuse a run that was released before, with another configuration, code or graph.
+
+    A folder with a run that failed, which versions before left there, is removed.
 
     Raises:
         ValueError: `folder` keeps a release; names its day and epsilon.
     """
-    path = None if folder is None else folder / RUN_FILES[-1]
-    if path is None or not path.exists():
+    if not folder.exists():
         return
-    earlier = read_record(path)
-    if earlier.status == "ok":
-        day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
-        fail(
-            "a private run", "be released once",
-            f"a release of {day} with epsilon {earlier.budget['spent_epsilon']:.4g} in {folder}",
-            "take that one; another adds its epsilon to it (move the folder away to make it all the same)",
-        )  # fmt: skip
+    path = folder / RUN_FILES[-1]
+    earlier = read_record(path) if path.exists() else None
+    if earlier is not None and earlier.status != "ok":
+        shutil.rmtree(folder)
+        return
+    day = time.strftime("%Y-%m-%d", time.gmtime(folder.stat().st_mtime))
+    spent = "" if earlier is None else f" with epsilon {earlier.budget['spent_epsilon']:.4g}"
+    remedy = (
+        "take that one; another adds its epsilon to it (to make it all the same, move the folder to "
+        "another place in there, where the ledger counts it)"
+    )
+    fail("a private run", "be released once", f"a release of {day}{spent} in {folder}", remedy)
 
 
-def keep_copy(out: Path, folder: Path | None, fingerprint: str, *, link: bool = False) -> None:
-    """Keep a copy of a run's files; the fingerprint, which may read private inputs, stays with the copy."""
+def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
+    """Keep a copy of a run's files."""
     if folder is None:
         return
     (folder / FINGERPRINT).unlink(missing_ok=True)
-    copy_run(out, folder, link=link)
+    copy_run(out, folder, link=True)
+    write_fingerprint(folder, fingerprint)
+
+
+def write_fingerprint(folder: Path, fingerprint: str) -> None:
+    """Say of which run the files in a folder are, which may tell private inputs: all of them are there."""
     write_json(folder / FINGERPRINT, fingerprint)
 
 

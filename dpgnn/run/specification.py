@@ -13,6 +13,7 @@ from dpgnn.core.code_hash import code_sha256
 from dpgnn.core.config import stated
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import sha256_json
+from dpgnn.data.files.content import structure_hash
 from dpgnn.methods.base import Entry, Method, Performance, Prepared
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class RunInputs:
         split: the training, validation and test nodes.
         prepared: the prepared sample, or None.
         hashes: sha256 of graph, split and prepared sample.
+        structure_sha256: features and edges of the whole graph, for its ledger; "" takes those of `graph`.
         caveats: caveats any claim carries, from the graph's and the split's preprocessing.
         edge_caveats: those that only methods which read edges carry.
         population: declared numbers of nodes, where the entry's plan reads them in place of the graph's.
@@ -60,6 +62,7 @@ class RunInputs:
     root_seed: int = 0
     randomness: Any = "study"
     performance: Performance = Performance()
+    structure_sha256: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +96,15 @@ def specify(inputs: RunInputs) -> Specification:
     """Resolve a run's delta, streams and hashes, and give its method the graph that it may see."""
     method, config = methods.get(inputs.entry.method), config_of(inputs)
     code = method_code(inputs.entry.method)
+    structure = inputs.structure_sha256
+    if (
+        inputs.randomness == "release" and not structure
+    ):  # also of edges that the method does not see
+        structure = structure_hash(inputs.graph)
     return Specification(
-        inputs=dataclasses.replace(inputs, graph=method.sees(inputs.graph)),
+        inputs=dataclasses.replace(
+            inputs, graph=method.sees(inputs.graph), structure_sha256=structure
+        ),
         method=method,
         delta=resolve_delta(
             inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population

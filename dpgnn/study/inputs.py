@@ -13,6 +13,7 @@ from dpgnn.core.checks import fail
 from dpgnn.core.checksums import check
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import parquet_metadata, read_json, read_parquet, sha256_file
+from dpgnn.data.files.content import structure_hash
 from dpgnn.data.files.graph_files import read_graph, read_meta
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, edges_in_setting, read_split
@@ -46,6 +47,8 @@ def inputs_of(
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
     _check_split(study, key, split_path, meta["content_sha256"])
+    # a release enters the ledger of the whole graph, whatever edges its setting leaves
+    structure = structure_hash(graph) if stated.randomness == "release" else ""
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
     prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
@@ -62,6 +65,7 @@ def inputs_of(
         },
         caveats=(*provenance.get("caveats", ()), *study.config.settings[key.setting].caveats),
         edge_caveats=tuple(provenance.get("edge_caveats", ())),
+        structure_sha256=structure,
     )
 
 

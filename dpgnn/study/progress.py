@@ -134,7 +134,8 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     one other than was made. "other" has a record of another configuration or code; copies of such runs are
     ignored. In a study of releases such a copy makes the run "released": running it again would be refused.
     """
-    release = study.config.randomness == "release"
+    private = study.entries[key.entry].mode != "nonprivate"
+    release = study.config.randomness == "release" and private
     record = _record(root / Paths().run(study.name, key.folder))
     kept = _record(
         root / (RELEASES if release else Path("work") / FINISHED) / study.name / key.folder
@@ -143,8 +144,7 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     usable = (record,) if alone and not release else (record, kept)
     if any(found is not None and wanted.made(found, key) for found in usable):
         return "done" if record is None or is_whole(run_group(study.name, key, root)) else "damaged"
-    private = study.entries[key.entry].mode != "nonprivate"
-    if release and private and (kept or {}).get("status") == "ok":
+    if release and (kept or {}).get("status") == "ok":
         return "released"
     if is_held(run_lock(root / "work", study.name, key.folder)):
         return "running"

@@ -155,6 +155,9 @@ def _check_numbers(config: StudyConfig) -> None:
         at_least(name, getattr(config, name), 1)
     _check_delta("delta", config.delta)
     check_epsilons("epsilons", config.epsilons)
+    if config.randomness == "release":
+        remedy = "attack a study with `randomness: study`: an attack's score reads private records"
+        require(not config.attacks, "attacks", "be false in a release", config.attacks, remedy)
 
 
 def _check_datasets(config: StudyConfig) -> None:

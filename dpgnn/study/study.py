@@ -17,6 +17,7 @@ from dpgnn.accountants.population import PublicPopulation, check_delta, reads_po
 from dpgnn.core import config as strict
 from dpgnn.core.checks import one_of, require
 from dpgnn.core.config import ConfigError
+from dpgnn.core.paths import run_folder
 from dpgnn.core.yaml_text import read_yaml
 from dpgnn.study.entries import StudyEntry, expand_entries
 from dpgnn.study.stated import TIERS, StudyConfig, check_config
@@ -36,7 +37,7 @@ class RunKey:
     @property
     def folder(self) -> str:
         """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
-        return f"{self.dataset}.{self.setting}/{self.entry}/eps={self.epsilon}/{self.repeat}"
+        return run_folder(self.axes)
 
     @property
     def cell(self) -> str:

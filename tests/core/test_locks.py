@@ -103,3 +103,20 @@ def test_where_folders_have_no_locks_nothing_is_removed(
     with locks.held_folder(tmp_path, "a") as folder:
         assert folder.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["a.abcdefgh"]
+
+
+def test_waiting_for_a_lock_ends_when_its_holder_does(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from dpgnn.core.locks import waiting\n"
+        "with waiting(Path('x.lock')):\n    print('held', flush=True); time.sleep(0.5)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env=environment
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with locks.waiting(tmp_path / "x.lock"):
+            assert other.wait(timeout=10) == 0
+    with locks.waiting(tmp_path / "x.lock"):
+        pass

@@ -85,3 +85,15 @@ def test_a_column_is_the_one_pyarrow_makes_to_the_byte(
         for name, column in zip(("own", "pyarrow"), columns, strict=True):
             storage.write_parquet(tmp_path / name, pa.table({"x": column}))
         assert (tmp_path / "own").read_bytes() == (tmp_path / "pyarrow").read_bytes()
+
+
+def test_private_folders_are_their_owners_alone(tmp_path: Path) -> None:
+    root = tmp_path / "a" / "root"
+    root.mkdir(parents=True, mode=0o755)
+    storage.make_private(root / "b" / "c", root)
+    for folder in (root, root / "b", root / "b" / "c"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+    storage.make_private(root, root)
+    storage.write_text(root / "x", "text", owner_only=True)
+    assert (root / "x").stat().st_mode & 0o777 == 0o600

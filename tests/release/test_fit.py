@@ -15,13 +15,17 @@ from safetensors.torch import load_file
 from torch_geometric.data import Data
 
 import dpgnn
+from dpgnn.accountants.implications import Notion
 from dpgnn.cli.train import train
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import json_text
 from dpgnn.data import datasets
+from dpgnn.data.files.content import structure_hash
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.splits import SplitConfig, make_split, write_split
 from dpgnn.records.schema import record_from
+from dpgnn.run.ledger import GraphLedger
+from dpgnn.run.totals import TotalBudget, declare
 from dpgnn.study.study import load_study
 
 GRAPH = two_community_graph()
@@ -254,3 +258,19 @@ def test_a_record_read_again_is_the_same_model() -> None:
     )
     assert again.claim == model.claim
     assert again.entry == model.entry
+
+
+def test_every_call_is_in_the_ledger_of_its_graph_and_a_budget_stops_it(tmp_path: Path) -> None:
+    ledger = GraphLedger(tmp_path, structure_hash(GRAPH))
+    small(seed=None, releases=tmp_path)
+    small(seed=None, releases=tmp_path, method="GAP", unit="edge")
+    small(releases=tmp_path)  # seeded: no release
+    found = ledger.releases()
+    assert [one.method for one in found] == ["dp_mlp", "gap"]
+    assert found[0].claims[0].epsilon == pytest.approx(4.0, rel=1e-3)
+    assert not list(tmp_path.rglob("*.safetensors"))
+    node = Notion(privacy_unit="node", relation="add-remove")
+    declare(ledger, TotalBudget(notion=node, epsilon=100.0, delta=0.5))
+    with pytest.raises(ValueError, match=r"must keep epsilon 100 at delta 0\.5, got 'inf with api"):
+        small(seed=None, releases=tmp_path)
+    assert len(ledger.releases()) == 2

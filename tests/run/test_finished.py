@@ -6,10 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
 from contract import entry_of, inputs_of
 
-from dpgnn.core.storage import DamagedFileError
 from dpgnn.methods.base import Support
 from dpgnn.run.execute import run_one
 
@@ -56,36 +54,3 @@ def test_a_copy_is_a_second_name_of_the_same_files_and_a_damaged_one_is_not_used
         assert made() != first
         assert model.read_bytes() == content
         first = made()
-
-
-def test_a_damaged_copy_of_a_release_is_named_and_no_second_release_is_made(tmp_path: Path) -> None:
-    support = Support(privacy_unit="node", relation="add-remove")
-    inputs = inputs_of(entry_of("dp_mlp", "sound", support), randomness="release")
-    run_one(inputs, tmp_path / "out", work=None, finished=tmp_path / "kept")
-    model = tmp_path / "kept" / "model.safetensors"
-    assert not model.samefile(tmp_path / "out" / "model.safetensors")
-    model.write_bytes(model.read_bytes()[:-1] + b"x")
-    with pytest.raises(DamagedFileError, match=r"kept/model\.safetensors must be as it was made"):
-        run_one(inputs, tmp_path / "out", work=None, finished=tmp_path / "kept")
-
-
-def test_a_private_run_is_released_once(tmp_path: Path) -> None:
-    support = Support(privacy_unit="node", relation="add-remove")
-    inputs = inputs_of(entry_of("dp_mlp", "sound", support), randomness="release")
-    kept, model = tmp_path / "kept", tmp_path / "out" / "model.safetensors"
-    run_one(inputs, tmp_path / "out", work=None, finished=kept)
-    first = model.read_bytes()
-    # a second training would be a second release
-    run_one(inputs, tmp_path / "out", work=None, finished=kept)
-    assert model.read_bytes() == first
-    other = dataclasses.replace(inputs, hashes={"graph_sha256": "another"})
-    with pytest.raises(ValueError, match=r"be released once, got .* with epsilon 4 in .*kept"):
-        run_one(other, tmp_path / "out", work=None, finished=kept)
-    assert model.read_bytes() == first
-    # also where the process died before it could say of what configuration it was
-    (kept / "fingerprint.json").unlink()
-    with pytest.raises(ValueError, match="move the folder away to make it all the same"):
-        run_one(inputs, tmp_path / "out", work=None, finished=kept)
-    kept.rename(tmp_path / "earlier")
-    run_one(other, tmp_path / "out", work=None, finished=kept)
-    assert model.read_bytes() != first

@@ -122,3 +122,10 @@ def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(reposit
                 assert study.split_seed(setting) == (seed or 0)
                 known = recipes.setdefault((dataset, setting), (recipe, seed))
                 assert known == (recipe, seed), (path.name, dataset, setting)
+
+
+@pytest.mark.parametrize("asked", [True, ["digits.*/mlp/*"]])
+def test_attacks_on_a_release_are_refused(asked: Any) -> None:
+    resolve(changed(randomness="release", attacks=False))
+    with pytest.raises(ConfigError, match="attacks must be false in a release"):
+        resolve(changed(randomness="release", attacks=asked))

@@ -68,6 +68,8 @@ def write_study(
         ValueError: no record, or a damaged one.
     """
     found = gather(info, results)
+    for name in ("tables", "figures"):  # a study without scores has no figure
+        (out / name).mkdir(parents=True, exist_ok=True)
     write_info(out / "tables" / "study.json", info)
     for table in (*found.tables.values(), *found.papers):
         if table.name == "runs":  # too wide to read; a file for other programs
@@ -78,8 +80,7 @@ def write_study(
         write_picture(out / "figures", picture)
     write_json(out / "metrics.json", metrics_of(found.cells))
     write_text(out / "report.html", page([found], lambda line: warn(f"{out}/report.html: {line}")))
-    parts = (out / "tables", out / "figures")
-    files = [path for folder in parts if folder.is_dir() for path in folder.glob("[!.]*")]
+    files = [path for name in ("tables", "figures") for path in (out / name).glob("[!.]*")]
     write_checksums(out / OF_FOLDER, [out / "report.html", out / "metrics.json", *files])
     return found
 

@@ -30,6 +30,7 @@ from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
 from dpgnn.report.tables.mean_ranks_table import mean_rank_rows, mean_ranks_table
+from dpgnn.report.tables.plans_table import plans_table
 from dpgnn.report.tables.rows import (
     ClaimRow,
     ComparisonRow,
@@ -126,6 +127,8 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
     cells = build_cells(runs, info)
+    released = build_cells(runs, info, released=True)
+    claiming = [*cells, *released]
     stated = figure_data.plotted(cells)
     ranked, refused = rankings(stated), refusals(stated)
     tuned = tuning.tuned_cells(cells, info)
@@ -148,6 +151,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         run_tables.cost_table(cells, info),
         run_tables.datasets_table(runs, paths),
         run_tables.runs_table(runs),
+        *([plans_table(released)] if released else []),
         *listed,
         *paper_drawn.further_tables(info, cells),
     ]
@@ -169,7 +173,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
                 ),
             )
         ),
-        protection=tuple(protections(cells)),
+        protection=tuple(protections(claiming)),
         scores=tables.summary_table(cells, info),
         comparisons=comparisons_table.comparisons_table(asked),
         rankings=ranking_table,
@@ -178,7 +182,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         tuned=tuning.tuned_table(tuned),
         tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
         differences=tables.differences_table(paired, info),
-        claims=claims_table(cells, [*audits, *as_audits(attacked)]),
+        claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),
         further=tuple(further),
         paper_figures=tuple(row for table in listed for row in table.rows),

@@ -241,7 +241,7 @@ def claims_table(
         ),
         columns=columns_of(ClaimRow),
         rows=rows,
-        empty="No private run has a score.",
+        empty="No private run has a score or was released.",
     )
 
 

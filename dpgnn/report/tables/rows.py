@@ -355,3 +355,19 @@ class CostRow:
     max_rss_mb: Annotated[float | None, Column(header="Memory MB", kind="megabytes")]
     device: Annotated[str, Column(header="Device")]
     threads: Annotated[str, Column(header="Threads", kind="integer", show=_threads)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRow:
+    """One mechanism of a release's plan."""
+
+    dataset: Dataset
+    setting: Setting
+    entry: Entry
+    label: Label
+    epsilon: Epsilon
+    mechanism: Annotated[str, Column(header="Mechanism")]
+    event: Annotated[str, Column(header="Counted as")]
+    noise_stddev: Annotated[float, Column(header="Noise σ", kind="number")]
+    sensitivity: Annotated[float, Column(header="Sensitivity", kind="number")]
+    num_steps: Annotated[int, Column(header="Steps", kind="integer")]

@@ -1,0 +1,144 @@
+"""`dpgnn ledger GRAPH`: what was released of a graph, and what all of it guarantees together."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.paths import RELEASES
+
+if TYPE_CHECKING:
+    from dpgnn.run.ledger import GraphLedger, Release
+    from dpgnn.run.totals import Total
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `ledger` to the command line."""
+    parser = subparsers.add_parser(
+        "ledger",
+        help="what was released of a graph, and what it comes to",
+        epilog="--budget, --delta, --unit and --relation declare what all releases may have together; one "
+        "that would exceed it is refused before training.",
+    )
+    parser.add_argument("graph", help="a data set's name, or the folder of a graph's files")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where graphs lie")
+    parser.add_argument("--releases", type=Path, default=RELEASES, help="where releases are kept")
+    parser.add_argument("--budget", type=float, help="declare this epsilon for all releases")
+    parser.add_argument("--delta", type=float, help="of the declared budget")
+    parser.add_argument("--unit", help="of the declared budget: node, node-record, edge, ...")
+    parser.add_argument("--relation", help="of the declared budget: add-remove, ...")
+    parser.add_argument("--degree-bound", type=int, help="of the unit node-bounded")
+    parser.add_argument("--json", action="store_true", help="one JSON value in place of text")
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Declare a budget if one is given, and print the ledger.
+
+    Raises:
+        ValueError: there is no such graph, or the budget is not whole.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.core.storage import canonical_json
+
+    ledger = open_ledger(args.graph, args.results, args.releases)
+    stated = (args.budget, args.delta, args.unit, args.relation)
+    if any(value is not None for value in stated):
+        whole = None not in stated
+        require(whole, "--budget, --delta, --unit, --relation", "be given together", stated)
+        _declare(ledger, args)
+    if args.json:
+        print(canonical_json(_values(ledger)))
+    else:
+        print("\n".join(lines(ledger, args.graph)))
+    return 0
+
+
+def open_ledger(
+    graph: str, results: Path = Path("results"), releases: Path = RELEASES
+) -> GraphLedger:
+    """The ledger of a graph.
+
+    Raises:
+        ValueError: its files are nowhere.
+    """
+    from dpgnn.core.checks import fail
+    from dpgnn.core.paths import Paths
+    from dpgnn.data.files.content import structure_hash
+    from dpgnn.data.files.graph_files import read_graph
+    from dpgnn.run.ledger import GraphLedger
+
+    places = (Paths(results=results).graph(graph), Path(graph))
+    folder = next((place for place in places if (place / "graph.json").exists()), None)
+    if folder is None:
+        rule = f"have its files in {' or '.join(map(str, places))}"
+        fail("graph", rule, graph, "`dpgnn data prepare NAME --out FOLDER` makes one")
+    return GraphLedger(releases, structure_hash(read_graph(folder)))
+
+
+def lines(ledger: GraphLedger, name: str) -> list[str]:
+    """The ledger in words: a line for each release, each total and each budget."""
+    from dpgnn.run.ledger import without_entry
+    from dpgnn.run.totals import budgets, notions_of, total
+
+    found = ledger.releases()
+    text = [f"{name}: {len(found)} release{'s' * (len(found) != 1)} in {ledger.root}"]
+    text += [_release_line(release) for release in found]
+    for notion in notions_of(found):
+        text.append(_total_line(total(found, notion)))
+    for budget in budgets(ledger):
+        spent = total(found, budget.notion, budget.delta) if found else None
+        so_far = 0.0 if spent is None else spent.epsilon
+        text.append(
+            f"budget  {budget.notion}: epsilon {so_far:.6g} of {budget.epsilon:g} at delta "
+            f"{budget.delta:.6g}"
+        )
+    for folder in without_entry(ledger.root):
+        text.append(f"not counted: {folder} was released before there were ledgers, of some graph")
+    return text
+
+
+def _release_line(release: Release) -> str:
+    claim = release.claims[0]
+    return (
+        f"{release.when}  {release.name}  {release.method}  {claim.privacy_unit}, {claim.relation}: "
+        f"epsilon {claim.epsilon:.6g}, delta {claim.delta:.6g}, {claim.status}"
+    )
+
+
+def _total_line(found: Total) -> str:
+    how = "composed from all events" if found.composed else "the sum of the claims"
+    if found.unproved:
+        how = f"nothing of it is proved of {', '.join(found.unproved)}"
+    return f"total   {found.notion}: epsilon {found.epsilon:.6g}, delta {found.delta:.6g}, {how}"
+
+
+def _values(ledger: GraphLedger) -> dict[str, Any]:
+    from dpgnn.run.totals import budgets, notions_of, total
+
+    found = ledger.releases()
+    return {
+        "releases": [
+            {
+                "name": one.name, "dataset": one.dataset, "when": one.when, "method": one.method,
+                "claims": [claim.to_dict() for claim in one.claims],
+            }
+            for one in found
+        ],
+        "totals": [total(found, notion) for notion in notions_of(found)],
+        "budgets": budgets(ledger),
+    }  # fmt: skip
+
+
+def _declare(ledger: GraphLedger, args: argparse.Namespace) -> None:
+    """Write the declared budget; unit and relation are checked as a claim's are."""
+    from dpgnn.accountants.claims import Claim
+    from dpgnn.accountants.implications import notion
+    from dpgnn.run.totals import TotalBudget, declare
+
+    claim = Claim(
+        privacy_unit=args.unit, relation=args.relation, degree_bound=args.degree_bound,
+        epsilon=args.budget, delta=args.delta, accountant="declared", status="proved",
+    )  # fmt: skip
+    declare(ledger, TotalBudget(notion=notion(claim), epsilon=args.budget, delta=args.delta))

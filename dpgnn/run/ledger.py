@@ -1,0 +1,190 @@
+"""One ledger for each graph: what was released of it, by whichever study or call.
+
+An entry lies in its release's folder, so that one rename brings both about. It names its graph by a checksum
+of features and edges under a secret key, which lies beside: without the key nobody can tell from an entry
+whether it is of a graph that he has. A changed graph is another graph; people in both have the sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.claims import Claim, from_dict
+from dpgnn.core.checks import require
+from dpgnn.core.storage import (
+    DamagedFileError,
+    canonical_json,
+    json_text,
+    make_private,
+    read_json,
+    write_text,
+)
+from dpgnn.records.recorded import event_of
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+
+ENTRY, KEY = "ledger.json", "ledger.key"
+STAGED = ".staged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One release, as its graph's ledger holds it.
+
+    Attributes:
+        name: STUDY/RUN of a run, or api/NAME/TIME of a call.
+        dataset: what the graph was called.
+        when: UTC, as 2026-01-02T03:04:05Z.
+        method: its name in the table of methods.
+        claims: all claims; the first is the one that was calibrated for.
+        mechanisms: event (as records hold it) and population of each.
+    """
+
+    name: str
+    dataset: str
+    when: str
+    method: str
+    claims: tuple[Claim, ...]
+    mechanisms: tuple[Mapping[str, Any], ...]
+
+
+def release_of(name: str, dataset: str, method: str, plan: Plan) -> Release:
+    """The entry of a release that is made by `plan` now."""
+    mechanisms = tuple(
+        {"event": event_of(m.event), "population": m.population} for m in plan.mechanisms
+    )
+    return Release(
+        name=name, dataset=dataset, method=method, claims=plan.claims, mechanisms=mechanisms,
+        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    )  # fmt: skip
+
+
+class GraphLedger:
+    """The ledger of one graph.
+
+    Args:
+        root: where releases are kept.
+        structure_sha256: the graph's `structure_hash`.
+    """
+
+    def __init__(self, root: Path, structure_sha256: str) -> None:
+        self.root = root
+        self._structure = structure_sha256
+
+    @cached_property
+    def key(self) -> bytes:
+        """The secret key, made when first asked for.
+
+        Raises:
+            DamagedFileError: there are entries and no key, or it is damaged.
+        """
+        path = self.root / KEY
+        if not path.exists():
+            if next(_entries(self.root), None) is not None:
+                raise DamagedFileError(
+                    f"{path} must be there, got none; put back the one that the entries in "
+                    f"{self.root} were made with"
+                )
+            make_private(self.root, self.root)
+            _make_once(path)
+        key = path.read_bytes()
+        if len(key) != 32:
+            raise DamagedFileError(f"{path} must hold 32 bytes, got {len(key)}; put it back")
+        return key
+
+    @cached_property
+    def graph(self) -> str:
+        """The graph's checksum under the key."""
+        return hmac.new(self.key, self._structure.encode(), hashlib.sha256).hexdigest()
+
+    def write(self, folder: Path, release: Release) -> None:
+        """Write the entry of a release into its folder."""
+        self.sign(
+            folder / ENTRY,
+            {
+                "graph": self.graph,
+                **asdict(release),
+                "claims": [claim.to_dict() for claim in release.claims],
+            },
+        )
+
+    def releases(self) -> list[Release]:
+        """All releases of the graph, the oldest first.
+
+        Raises:
+            DamagedFileError: an entry was changed, of whatever graph.
+        """
+        known = [(self.signed(path)["graph"], path.parent) for path in _entries(self.root)]
+        found = [self.read(folder) for graph, folder in known if graph == self.graph]
+        return sorted(found, key=lambda release: (release.when, release.name))
+
+    def read(self, folder: Path) -> Release:
+        """The entry of the release in a folder.
+
+        Raises:
+            DamagedFileError: it is missing or was changed.
+        """
+        values = self.signed(folder / ENTRY)
+        del values["graph"]
+        claims = tuple(from_dict(claim) for claim in values.pop("claims"))
+        return Release(**values | {"claims": claims, "mechanisms": tuple(values["mechanisms"])})
+
+    def sign(self, path: Path, values: Any) -> None:
+        """Write values that `signed` reads; for their owner's eyes."""
+        text = json_text({"values": values, "mac": self._mac(values)})
+        write_text(path, text, owner_only=True)
+
+    def signed(self, path: Path) -> Any:
+        """The values that `sign` wrote.
+
+        Raises:
+            DamagedFileError: they were changed.
+        """
+        found = read_json(path)
+        whole = isinstance(found, dict) and set(found) == {"values", "mac"}
+        if not whole or not hmac.compare_digest(self._mac(found["values"]), str(found["mac"])):
+            raise DamagedFileError(
+                f"{path} must be as it was written, got other bytes; put it back from a copy"
+            )
+        return found["values"]
+
+    def _mac(self, values: Any) -> str:
+        return hmac.new(self.key, canonical_json(values).encode(), hashlib.sha256).hexdigest()
+
+
+def without_entry(root: Path) -> list[Path]:
+    """Releases that no ledger counts: versions before there were ledgers made them."""
+    records = (path.parent for path in root.rglob("record.json") if STAGED not in path.parts)
+    found = sorted(folder for folder in records if not (folder / ENTRY).exists())
+    return [folder for folder in found if read_json(folder / "record.json").get("claims")]
+
+
+def _entries(root: Path) -> Any:
+    return (path for path in sorted(root.rglob(ENTRY)) if STAGED not in path.parts)
+
+
+def _make_once(path: Path) -> None:
+    """Write a new key; where another process was faster, its key stays."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secrets.token_bytes(32))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        pass
+    finally:
+        new.unlink()
+    require(path.exists(), str(path), "be there", None)

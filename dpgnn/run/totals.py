@@ -1,0 +1,179 @@
+"""What releases of one graph guarantee together, and budgets that they must keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants import composition
+from dpgnn.accountants.claims import Claim
+from dpgnn.accountants.events import Event, compose_all
+from dpgnn.accountants.implications import Notion, notion, notion_implies
+from dpgnn.core.checks import fail, open_probability, positive
+from dpgnn.records.recorded import event_from
+from dpgnn.run.ledger import GraphLedger, Release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BUDGETS = "budgets"
+# of numbers that were counted once more: by another grid, or added in another order
+ROUNDING = 1 + 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """What several releases guarantee together.
+
+    Attributes:
+        notion: what neighbouring graphs differ in.
+        epsilon, delta: of all releases together; epsilon is inf where a release proves nothing of the notion.
+        composed: counted from the events of all; False is the sum of the claims.
+        unproved: the releases that prove nothing of the notion.
+    """
+
+    notion: Notion
+    epsilon: float
+    delta: float
+    composed: bool = False
+    unproved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalBudget:
+    """What all releases of a graph may have together."""
+
+    notion: Notion
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        positive("budget", self.epsilon)
+        open_probability("delta", self.delta)
+
+
+def total(releases: Sequence[Release], asked: Notion, delta: float | None = None) -> Total:
+    """What releases guarantee together.
+
+    Guarantee: every release was made with draws of its own, so that whoever has them all knows what an
+    adaptive composition of them tells. The sum of the proved claims bounds it (basic composition), and so
+    does one curve over all events, in which a node counts as taking part in every mechanism of every release
+    (docs/accounting.md, several releases of one graph). The smaller epsilon is given. As-published claims
+    count for nothing.
+
+    Args:
+        releases: of one graph.
+        asked: unit, relation and degree bound.
+        delta: at which epsilon is asked for; None is the sum of the claims' deltas.
+    """
+    claims = [_proved(release, asked) for release in releases]
+    unproved = tuple(r.name for r, claim in zip(releases, claims, strict=True) if claim is None)
+    found = [claim for claim in claims if claim is not None]
+    deltas = math.fsum(claim.delta for claim in found)
+    at = deltas if delta is None else delta
+    if unproved:
+        return Total(notion=asked, epsilon=math.inf, delta=at, unproved=unproved)
+    added = math.fsum(claim.epsilon for claim in found) if deltas <= at * ROUNDING else math.inf
+    composed = _composed(releases, found, asked, at) if added or delta else 0.0
+    best = min(added, composed)
+    return Total(notion=asked, epsilon=best, delta=at, composed=composed < added)
+
+
+def notions_of(releases: Sequence[Release]) -> list[Notion]:
+    """What the releases were calibrated for, each with its smallest degree bound."""
+    found: dict[tuple[str, str], Notion] = {}
+    for release in releases:
+        if release.claims:
+            one = notion(release.claims[0])
+            before = found.setdefault((one.privacy_unit, one.relation), one)
+            if (one.degree_bound or 0) < (before.degree_bound or 0):
+                found[(one.privacy_unit, one.relation)] = one
+    return list(found.values())
+
+
+def declare(ledger: GraphLedger, budget: TotalBudget) -> None:
+    """Declare a budget of all releases of a graph, in place of an earlier one of the same notion."""
+    kept = [other for other in budgets(ledger) if other.notion != budget.notion]
+    _path(ledger).parent.mkdir(mode=0o700, exist_ok=True)
+    ledger.sign(_path(ledger), [asdict(one) for one in (*kept, budget)])
+
+
+def budgets(ledger: GraphLedger) -> list[TotalBudget]:
+    """The declared budgets of a graph."""
+    if not _path(ledger).exists():
+        return []
+    return [
+        TotalBudget(**(values | {"notion": Notion(**values["notion"])}))
+        for values in ledger.signed(_path(ledger))
+    ]
+
+
+def check_budgets(ledger: GraphLedger, new: Release) -> None:
+    """Refuse a release that would exceed a declared budget of its graph.
+
+    Raises:
+        ValueError: names the budget and what all releases would have.
+    """
+    declared = budgets(ledger)
+    earlier = ledger.releases() if declared else []
+    for budget in declared:
+        after = total([*earlier, new], budget.notion, budget.delta)
+        if after.epsilon > budget.epsilon * ROUNDING:
+            fail(
+                f"all releases of graph {new.dataset} ({budget.notion})",
+                f"keep epsilon {budget.epsilon:g} at delta {budget.delta:g}",
+                f"{after.epsilon:.6g} with {new.name}, after {len(earlier)} earlier",
+                f"ask for less; `dpgnn ledger {new.dataset}` lists them",
+            )  # fmt: skip
+
+
+def _path(ledger: GraphLedger) -> Path:
+    return ledger.root / BUDGETS / f"{ledger.graph}.json"
+
+
+def _proved(release: Release, asked: Notion) -> Claim | None:
+    """The release's strongest proved claim of a notion."""
+    fitting = [
+        claim
+        for claim in release.claims
+        if claim.status == "proved"
+        and math.isfinite(claim.epsilon)
+        and notion_implies(notion(claim), asked)
+    ]
+    # one of the notion itself goes first: its events can be composed
+    return min(fitting, key=lambda c: (notion(c) != asked, c.epsilon), default=None)
+
+
+def _composed(
+    releases: Sequence[Release], claims: Sequence[Claim], asked: Notion, delta: float
+) -> float:
+    """Epsilon of all events under one curve; inf where some event is not known."""
+    if delta <= 0 or any(claim.relation != asked.relation for claim in claims):
+        return math.inf
+    try:
+        events = [_events(r, claim) for r, claim in zip(releases, claims, strict=True)]
+        joined: Event[Any] = compose_all(*(event for of_one in events for event in of_one))
+        return composition.epsilon(joined, delta=delta, relation=asked.relation)
+    except (TypeError, ValueError):
+        return math.inf
+
+
+def _events(release: Release, claim: Claim) -> list[Event[Any]]:
+    """The events of a release, if they alone are what its claim counts.
+
+    Raises:
+        ValueError, TypeError: an event is of a type or relation that is not counted, or they come to more.
+    """
+    known = [(event_from(m["event"]), m["population"]) for m in release.mechanisms]
+    found = {population for _, population in known}
+    named: list[str | None] = [name for name in ("train", "others") if name in found]
+    for name in named or [None]:
+        part = compose_all(*(event for event, whose in known if whose in (None, name)))
+        # a pure claim holds at every delta; a curve over a grid comes near it from above
+        at, slack = (claim.delta, ROUNDING) if claim.delta else (1e-9, 1 + 1e-3)
+        counted = composition.epsilon(part, delta=at, relation=claim.relation)
+        if counted > claim.epsilon * slack:
+            raise ValueError(f"events of {release.name} must come to its claim, got {counted}")
+    return [event for event, _ in known]
