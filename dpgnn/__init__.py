@@ -3,7 +3,7 @@
 A program may build on these names; the rest of the package may change:
 
 - `fit` makes a private `Model` of a PyG `Data`; `account` says what it costs, `audit` asks whether its claim
-  is false.
+  is false. `Model.save` writes a bundle, `load` reads it.
 - `methods`: the table of methods, `methods.get(name)` and its `plan`, `fit`, `predict`; `Entry`, `Fitted`.
 - `datasets`: `datasets.load` gives a `Graph`, `datasets.prepare` writes one; `read_graph` reads it again.
 - `load_study`: a study file, checked; `read_record`: what a run states of itself.
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Entry, Fitted
     from dpgnn.records.schema import read_record
     from dpgnn.release.fit import account, audit, fit
+    from dpgnn.release.load import load
     from dpgnn.release.model import Model
     from dpgnn.study.study import load_study
 
 __all__ = [
     "Entry", "Fitted", "Graph", "Model", "__version__", "account", "audit", "datasets", "fit",
-    "load_study", "methods", "read_graph", "read_record",
+    "load", "load_study", "methods", "read_graph", "read_record",
 ]  # fmt: skip
 
 # name -> module; loaded when asked for, so that `import dpgnn` takes milliseconds
@@ -42,6 +43,7 @@ _HOMES = {
     "account": "dpgnn.release.fit",
     "audit": "dpgnn.release.fit",
     "fit": "dpgnn.release.fit",
+    "load": "dpgnn.release.load",
     "load_study": "dpgnn.study.study",
     "read_graph": "dpgnn.data.files.graph_files",
     "read_record": "dpgnn.records.schema",

@@ -9,8 +9,8 @@ import sys
 import warnings
 
 STAGES = (
-    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "share",
-    "ledger", "records", "cite",
+    "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "release",
+    "predict", "ledger", "share", "records", "cite",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`dpgnn verify STUDY`: compare every file of a study with the checksum that it was made with."""
+"""`dpgnn verify STUDY|BUNDLE`: are files as they were made, and is a bundle's claim what its events cost?"""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ def add_parser(subparsers: Any) -> None:
     """Add `verify` to the command line."""
     parser = subparsers.add_parser(
         "verify",
-        help="check every file of a study: bit rot, edits, missing files",
-        epilog="Exit status: 1 if a file is changed or missing, else 0. One without a checksum is whole.",
+        help="check every file of a study, or a bundle: files, signature, plan, epsilon, tensors",
+        epilog="Exit status: 1 if anything is wrong, else 0. A file without a checksum is taken as whole.",
     )
-    parser.add_argument("study", help="quick, another study's name, or a YAML file")
+    parser.add_argument(
+        "study", help="quick, another study's name, a YAML file, or a bundle's folder"
+    )
+    parser.add_argument("--key", type=Path, help="of a bundle: PEM file of the maker's public key")
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
     )
@@ -33,6 +36,8 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study.verify import lines, verify
     from dpgnn.study.workflow import Workflow
 
+    if Path(args.study).is_dir():
+        return _bundle(Path(args.study), args.key)
     root = Path()
     path = driver.study_file(args.study, root=root)
     workflow = Workflow(study_file=str(path), tier=args.tier)
@@ -43,3 +48,17 @@ def main(args: argparse.Namespace) -> int:
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     print(f"study {workflow.study.name}, tier {workflow.study.tier}: {said}", file=sys.stderr)
     return int(any(item.is_bad for item in found))
+
+
+def _bundle(folder: Path, key: Path | None) -> int:
+    """Print a line for each check of a bundle."""
+    from dpgnn.release.verify import verify
+
+    found = []
+    for check in verify(folder, key=key):
+        print(f"{check.state:11}  {check.what}: {check.note}")
+        found.append(check.state)
+    wrong = found.count("wrong")
+    said = f"{wrong} wrong" if wrong else "nothing wrong"
+    print(f"{folder}: {said}, {found.count('not checked')} not checked", file=sys.stderr)
+    return int(wrong > 0)

@@ -15,7 +15,8 @@ from dpgnn.core.checks import at_least, positive, require
 from dpgnn.core.paths import RELEASES
 from dpgnn.methods.base import Entry, Performance, Prepared
 from dpgnn.release.data import read_data
-from dpgnn.release.model import ROWS_FOR, Model, Names, rows_for
+from dpgnn.release.model import ROWS_FOR, Model, rows_for
+from dpgnn.release.released import Names
 from dpgnn.run.account import Answer, Question, answer, nested
 from dpgnn.run.execute import Made, make
 from dpgnn.run.record import Clock

@@ -2,89 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn import methods
-from dpgnn.accountants.claims import Answers, from_dict
-from dpgnn.core import config as strict
+from dpgnn.accountants.claims import Answers
 from dpgnn.core.checks import fail, require
-from dpgnn.methods.base import Entry, Facts, Fitted
-from dpgnn.records.schema import Record, answers_of
+from dpgnn.methods.base import Fitted
+from dpgnn.release.bundle import save
 from dpgnn.release.data import graph_of, positions
+from dpgnn.release.released import Released
 from dpgnn.run.method_checks import check_answer
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.accountants import claims
     from dpgnn.data.graph import Graph
 
 # in the owner's file beside the rows: whose they are
 ROWS_FOR = "rows_for"
-SHOWN_TO: Mapping[Answers, str] = {
-    "everyone": "Everyone may see its answers.",
-    "own-record": "An answer may be shown to the asked node alone: it reads that node's own record.",
-    "none": "No claim covers its answers: they read records of other nodes afresh. Show the weights alone.",
-}
-SEEDED = (
-    "This is no release: noise and batches follow from a seed, and who knows the seed can take the noise "
-    "off. The claim below holds for a fit without `seed`."
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Names:
-    """Names that their owner declares public; empty where nothing is declared.
-
-    Attributes:
-        classes: of the classes in their order.
-        features: of the columns of x in their order.
-        ids: of the nodes of the training graph in their order.
-    """
-
-    classes: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for kind in ("classes", "features", "ids"):
-            names = getattr(self, kind)
-            require(len(set(names)) == len(names), kind, "be different names", "a name twice")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """What a model guarantees; `print(model.claim)` shows its words.
-
-    Attributes:
-        epsilon, delta: of the first claim, the one that was calibrated for; epsilon is inf without privacy.
-        privacy_unit, relation: what two graphs differ in, and how; None without privacy.
-        is_release: noise was drawn in secret; False for a model with a seed.
-        public: what the claim takes as public.
-        answers: who may see the answers: "everyone", "own-record" (the asked node alone) or "none".
-        caveats: ids; each is a paragraph of docs/soundness.md.
-        claims: all claims.
-        words: all of it in sentences.
-    """
-
-    epsilon: float
-    delta: float
-    privacy_unit: str | None
-    relation: str | None
-    is_release: bool
-    public: tuple[str, ...]
-    answers: Answers
-    caveats: tuple[str, ...]
-    claims: tuple[claims.Claim, ...]
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,62 +53,8 @@ class Answered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
-    """A fitted model and its record.
-
-    Attributes:
-        record: what the run states of itself: plan, claims, versions; no score in a release.
-        state: tensors that are released.
-        kept: rows that answers to their own nodes read; their owner's alone.
-        names: names that are public.
-    """
-
-    record: Record
-    state: Mapping[str, Tensor]
-    kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
-    names: Names = Names()
-
-    @property
-    def entry(self) -> Entry:
-        """The method with its options, mode, unit and relation."""
-        stated = self.record.entry
-        names = ("name", "method", "mode", "privacy_unit", "relation")
-        options: Any = strict.read(methods.get(stated["method"]).config, stated["options"])
-        return Entry(**{name: stated[name] for name in names}, options=options)
-
-    @property
-    def facts(self) -> Facts:
-        """The public facts that the plan was made from."""
-        stated = dict(self.record.facts)
-        structure = stated.pop("depends_on_structure", {})
-        declared = stated.pop("public_population", False)
-        return Facts(**stated, declared=declared, structure=structure)
-
-    @property
-    def claim(self) -> Guarantee:
-        """What the model guarantees, in words and numbers."""
-        found = tuple(
-            from_dict({k: v for k, v in claim.items() if k != "words"})
-            for claim in self.record.claims
-        )
-        release = self.record.randomness["kind"] == "release"
-        answers = answers_of(self.record)
-        first = found[0] if found else None
-        words = [SEEDED] if found and not release else []
-        words += [str(claim["words"]) for claim in self.record.claims] or ["No privacy is claimed."]
-        words.append(SHOWN_TO[answers])
-        return Guarantee(
-            epsilon=math.inf if first is None else first.epsilon,
-            delta=float(self.record.budget["delta"]) if first is None else first.delta,
-            privacy_unit=None if first is None else first.privacy_unit,
-            relation=None if first is None else first.relation,
-            is_release=release and bool(found),
-            public=() if first is None else first.assumed_public,
-            answers=answers,
-            caveats=() if first is None else first.caveats,
-            claims=found,
-            words="\n".join(words),
-        )
+class Model(Released):
+    """A fitted model: it answers, and is saved as a bundle. See `Released` for what it holds."""
 
     def predict(
         self,
@@ -195,7 +80,7 @@ class Model:
                 answer about; names what is wrong.
         """
         graph = self._graph(data, directed_graph, features)
-        idx, entry, method = positions(nodes, graph.num_nodes), self.entry, self._method
+        idx, entry, method = positions(nodes, graph.num_nodes), self.entry, self.method
         fitted = Fitted(state=self.state, kept=self.kept)
         found = method.predict(entry, fitted, method.sees(graph), idx)
         logits = check_answer(entry, found, len(idx), graph.num_classes).astype(np.float64)
@@ -214,9 +99,22 @@ class Model:
             note=found.note,
         )
 
+    def save(self, folder: str | Path, *, key: str | Path | None = None) -> Path:
+        """Write the model as a bundle: see docs/releasing.md.
+
+        Args:
+            folder: a new or empty folder.
+            key: file of an Ed25519 private key (PEM) to sign with.
+
+        Raises:
+            ValueError: the folder holds something, or the key is none.
+        """
+        return save(self, Path(folder), key=None if key is None else Path(key))
+
     @property
-    def _method(self) -> methods.Method:
-        return methods.get(self.record.entry["method"])
+    def reads_edges(self) -> bool:
+        """Whether the method reads edges."""
+        return self.method.uses_edges
 
     def _graph(self, data: Any, directed_graph: bool, features: Sequence[str] | None) -> Graph:
         facts, names = self.facts, self.names.features

@@ -74,12 +74,17 @@ def check_fitted(entry: Entry, plan: Plan, fitted: Any) -> None:
         is_tensor = isinstance(value, torch.Tensor)
         require(is_tensor, f"{name}: state {key}", "be a tensor", type(value).__name__)
     if plan.claims:
-        _check_state(entry, plan.claims[0].released, fitted.state, name)
+        check_state(entry, plan.claims[0].released, fitted.state, name)
     for row in fitted.history:
         require("step" in row, f"{name}: rows of history", "have a step", sorted(row))
 
 
-def _check_state(entry: Entry, released: str, state: Mapping[str, Any], name: str) -> None:
+def check_state(entry: Entry, released: str, state: Mapping[str, Any], name: str) -> None:
+    """Check that a state has only names that a claim on `released` lets out.
+
+    Raises:
+        ValueError: another tensor; names it.
+    """
     allowed = (*STATE[released], *methods.get(entry.method).state.get(released, ()))
     if entry.privacy_unit == "edge":
         allowed = (*allowed, *STATE_AT_EDGE_LEVEL)

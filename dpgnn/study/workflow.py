@@ -236,10 +236,10 @@ class Workflow:
 
     def graph_code(self, dataset: str) -> str:
         """Hash of the loader's code, of what the table says of the data set, and of a user's own files."""
-        from dpgnn.data.datasets import entry_of, own_fingerprint
+        from dpgnn.data.datasets import entry_of, home_of, own_fingerprint
 
         entry = entry_of(dataset)
-        code = code_sha256(f"dpgnn.data.datasets.{entry.module}", "dpgnn.data.files.graph_files")
+        code = code_sha256(home_of(entry), "dpgnn.data.files.graph_files")
         stated = sha256_json([entry.caveats, entry.edge_caveats])
         return f"{code} {stated} {own_fingerprint(dataset)}".rstrip()
 

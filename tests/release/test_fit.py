@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from helpers import two_community_graph
+from models_in_memory import GRAPH, SMALL, data_of, small
 from safetensors.torch import load_file
-from torch_geometric.data import Data
 
 import dpgnn
 from dpgnn.accountants.implications import Notion
@@ -27,26 +26,6 @@ from dpgnn.records.schema import record_from
 from dpgnn.run.ledger import GraphLedger
 from dpgnn.run.totals import TotalBudget, declare
 from dpgnn.study.study import load_study
-
-GRAPH = two_community_graph()
-SMALL: dict[str, Any] = {"training": {"num_steps": 5, "expected_batch_size": 10}}
-
-
-def data_of(graph: Any = GRAPH, train: Any = None) -> Data:
-    mask = np.zeros(graph.num_nodes, bool)
-    mask[np.arange(0, graph.num_nodes, 3) if train is None else train] = True
-    return Data(
-        x=torch.from_numpy(np.array(graph.x)),
-        edge_index=torch.from_numpy(np.array(graph.edge_index)),
-        y=torch.from_numpy(np.array(graph.y)),
-        train_mask=torch.from_numpy(mask),
-    )
-
-
-def small(**named: Any) -> dpgnn.Model:
-    stated = {"method": "DP-MLP", "unit": "node", "num_classes": 2, "seed": 1, "delta": 1e-3}
-    own = {} if named.get("method") == "GAP" else SMALL
-    return dpgnn.fit(data_of(), **{**stated, **own, **named})
 
 
 @pytest.mark.parametrize("method", ["dp_mlp", "dp_gnn"])

@@ -3,11 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from studies import BASE, changed, workflow_of
 
 from dpgnn.core.config import ConfigError
 from dpgnn.data.datasets import check_known
-from dpgnn.study.workflow import REPORT_FOLDERS
+from dpgnn.study.workflow import REPORT_FOLDERS, Workflow
 
 
 def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
@@ -70,3 +71,23 @@ def test_the_reports_code_hash_covers_templates_and_the_papers_numbers() -> None
     kinds = [{path.suffix for path in folder.rglob("*")} for folder in REPORT_FOLDERS]
     assert ".html" in kinds[0]
     assert ".csv" in kinds[1]
+
+
+def test_the_code_of_an_own_graph_is_that_of_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("data/own/friends")
+    folder.mkdir(parents=True)
+    (folder / "nodes.csv").write_text("id,x,label\na,1,0\nb,2,1\n")
+    (folder / "edges.csv").write_text("source,target\na,b\n")
+    stated = {
+        "name": "own", "epsilons": ["1"], "repeats": 1, "root_seed": 1,
+        "datasets": {"friends": {"settings": ["random"]}}, "settings": {"random": {"kind": "random"}},
+        "entries": {"mlp": {"method": "mlp", "mode": "nonprivate"}},
+    }  # fmt: skip
+    Path("study.yaml").write_text(yaml.safe_dump(stated))
+    first = Workflow(study_file="study.yaml", tier=None).graph_code("friends")
+    assert first == Workflow(study_file="study.yaml", tier=None).graph_code("friends")
+    (folder / "edges.csv").write_text("source,target\nb,a\n")
+    assert Workflow(study_file="study.yaml", tier=None).graph_code("friends") != first

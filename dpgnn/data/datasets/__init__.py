@@ -109,6 +109,11 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     fail("data set", f"be one of {', '.join(known)}", name, remedy)
 
 
+def home_of(entry: Entry) -> str:
+    """The module that reads a data set, by its full name."""
+    return "dpgnn.data.custom.read" if entry is OWN else f"dpgnn.data.datasets.{entry.module}"
+
+
 def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
     """Check that a data set exists, also where the table has its family only (facebook-*, synthetic-*).
 
@@ -226,7 +231,7 @@ def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:
     from dpgnn.data.raw.sources import source_of
 
     entry = entry_of(name)
-    module = importlib.import_module(f"dpgnn.data.datasets.{entry.module}")
+    module = importlib.import_module(home_of(entry))
     return module, RawFiles(source=source_of(name), folder=folder)
 
 

@@ -1,0 +1,44 @@
+"""`dpgnn predict BUNDLE nodes.csv --out answers.csv`: answers of a bundle about tables of nodes and edges."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `predict` to the command line."""
+    parser = subparsers.add_parser("predict", help="answers of a bundle, from CSV to CSV")
+    parser.add_argument("bundle", type=Path, help="a folder that `dpgnn release` wrote")
+    parser.add_argument(
+        "nodes", type=Path, help="CSV: id (if any) and the features in the order of the model"
+    )
+    parser.add_argument(
+        "--edges", type=Path, help="CSV: source, target; none for methods that read none"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="CSV: id, class, probability")
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write the answers and print who may see them.
+
+    Raises:
+        ValueError: the bundle was changed, or a table does not fit it.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.release.load import load
+    from dpgnn.release.tables import read_asked, write_answers
+    from dpgnn.release.words import SHOWN_TO
+
+    model = load(args.bundle)
+    remedy = "give the table of edges: --edges edges.csv"
+    rule = "be given for a method that reads edges"
+    require(args.edges is not None or not model.reads_edges, "--edges", rule, None, remedy)
+    asked = read_asked(model, args.nodes, args.edges)
+    found = model.predict(asked.data)
+    write_answers(args.out, asked, found)
+    print(f"{args.out}: {len(asked.ids)} answers. {SHOWN_TO[found.answers]}", file=sys.stderr)
+    return 0

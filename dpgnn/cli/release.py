@@ -1,0 +1,57 @@
+"""`dpgnn release STUDY --run KEY --out BUNDLE`: a finished run as a bundle that can be handed on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `release` to the command line."""
+    parser = subparsers.add_parser(
+        "release",
+        help="write a finished run as a bundle: model, certificate, card",
+        epilog="Names given here are published with the model. docs/releasing.md shows the whole way.",
+    )
+    parser.add_argument("study", help="quick, another study's name, or a YAML file")
+    parser.add_argument("--run", required=True, help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT")
+    parser.add_argument("--out", type=Path, required=True, help="a new or empty folder")
+    parser.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    parser.add_argument("--classes", default="", help="public names of the classes, by commas")
+    parser.add_argument("--features", default="", help="public names of the features, by commas")
+    parser.add_argument("--key", type=Path, help="PEM file of an Ed25519 private key, to sign with")
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write the bundle and print what it claims.
+
+    Raises:
+        ValueError: the study plans no such run, it is not done, or a name or the key is wrong.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.core.paths import Paths
+    from dpgnn.release.from_run import model_of_run
+    from dpgnn.release.released import Names
+    from dpgnn.study import driver
+    from dpgnn.study.study import load_study
+
+    study = load_study(driver.study_file(args.study, root=Path()), args.tier)
+    names = Names(classes=_split(args.classes), features=_split(args.features))
+    planned = args.run in {key.folder for key in study.keys}
+    remedy = "its form is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
+    rule = f"be planned by study {study.name}, tier {study.tier}"
+    require(planned, "--run", rule, args.run, remedy)
+    model = model_of_run(Paths().run(study.name, args.run), names)
+    model.save(args.out, key=args.key)
+    print(model.claim)
+    print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)
+    return 0
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()

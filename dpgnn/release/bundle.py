@@ -1,0 +1,132 @@
+"""A model's folder: written once, read without the training graph; no file runs code when it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.core.checks import fail, require
+from dpgnn.core.storage import atomic_write, read_json, sha256_file, write_json, write_text
+from dpgnn.release.card import html_card, markdown_card
+from dpgnn.release.certificate import certificate_of, check_itself, signed_bytes
+from dpgnn.run.method_checks import check_state
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.release.released import Released
+
+STATE, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.sig"
+CARDS = ("MODEL_CARD.md", "MODEL_CARD.html")
+# the owner's alone: never part of what is handed on, so the certificate does not list them
+OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
+
+
+def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
+    """Write a bundle; the certificate is written last but for its signature.
+
+    Guarantee: the files that the certificate lists hold released tensors, the record (of a release without
+    scores) and names that are declared public. Rows that answers to their own nodes read, and names of nodes,
+    stand in files that only their owner may read and that are no part of what is handed on.
+
+    Args:
+        model: what is saved.
+        folder: new or empty.
+        key: PEM file of an Ed25519 private key, to sign with.
+
+    Raises:
+        ValueError: the folder holds something, or the key is none.
+    """
+    empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    require(empty, "folder of a bundle", "be new or empty", str(folder))
+    check_released(model)
+    _write_tensors(
+        folder / STATE, model.state, note={"released": str(model.record.entry["method"])}
+    )
+    if model.kept:
+        _write_tensors(folder / OWN_ROWS, model.kept, owner_only=True)
+    if model.names.ids:
+        with atomic_write(folder / OWN_IDS, "w", owner_only=True) as file:
+            import json
+
+            file.write(json.dumps(list(model.names.ids)))
+    write_text(folder / CARDS[0], markdown_card(model))
+    write_text(folder / CARDS[1], html_card(model))
+    stated = certificate_of(model, {name: sha256_file(folder / name) for name in (STATE, *CARDS)})
+    if key is not None:
+        from dpgnn.release.signature import sign
+
+        with atomic_write(folder / SIGNATURE) as file:
+            file.write(sign(signed_bytes(stated), key))
+    write_json(folder / CERTIFICATE, stated)
+    return folder
+
+
+def read_certificate(folder: Path) -> dict[str, Any]:
+    """The statement of a bundle, compared with its own checksum.
+
+    Raises:
+        ValueError: there is none, or it was changed.
+    """
+    stated: dict[str, Any] = read_json(folder / CERTIFICATE)
+    check_itself(stated)
+    return stated
+
+
+def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
+    """Compare each listed file with its checksum.
+
+    Raises:
+        ValueError: a file is missing, not listed or changed; names it.
+    """
+    for name in (STATE, *CARDS):
+        require(name in stated["files"], "files of the certificate", f"list {name}", "nothing")
+    for name, wanted in stated["files"].items():
+        path = folder / name
+        require(os.sep not in name and path.is_file(), f"{folder}", f"hold {name}", "no such file")
+        if sha256_file(path) != wanted:
+            fail(
+                str(path), "be as it was made", "other bytes", "ask its maker for the bundle again"
+            )
+
+
+def check_released(model: Released) -> None:
+    """Check that a private model releases only tensors that its first claim lets out.
+
+    Raises:
+        ValueError: another tensor, or one that is not finite; names it.
+    """
+    for name, rows in model.state.items():
+        finite = not rows.is_floating_point() or bool(rows.isfinite().all())
+        require(finite, f"tensor {name}", "be finite", "a value that is not")
+    if model.record.claims:
+        released = str(model.record.claims[0]["released"])
+        check_state(model.entry, released, model.state, STATE)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        fail(str(path), "hold tensors", str(error)[:80])
+
+
+def _write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], *, note: dict[str, str] | None = None,
+    owner_only: bool = False,
+) -> None:  # fmt: skip
+    from safetensors.torch import save as as_bytes
+
+    plain = {name: rows.contiguous().cpu() for name, rows in tensors.items()}
+    with atomic_write(path, owner_only=owner_only) as file:
+        file.write(as_bytes(plain, metadata=note))

@@ -1,0 +1,128 @@
+"""Tables of nodes and edges to ask a model about, and the table of its answers; ids and names in and out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dpgnn.core.checks import fail, require
+from dpgnn.core.paths import regular
+from dpgnn.data.custom.columns import ENDS, LABEL_COLUMN, check_names
+from dpgnn.release.model import Answered, Model
+
+ID = "id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Nodes to ask about.
+
+    Attributes:
+        data: x and edge_index, for `Model.predict`.
+        ids: the nodes' names, or their row numbers as texts.
+    """
+
+    data: Any
+    ids: list[str]
+
+
+def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
+    """Read what a model is asked about.
+
+    Args:
+        model: which columns there must be.
+        nodes: CSV with a column `id` or none, and the model's features in their order; columns of labels and
+            parts, as own graphs have them, are left out.
+        edges: CSV with the columns source and target, which hold ids (row numbers without a column `id`).
+
+    Raises:
+        ValueError: a column is missing, too many or at another place, a cell is no finite number, an id
+            stands twice or is unknown; names it.
+    """
+    frame = _read(nodes)
+    check_names(nodes, frame.columns)
+    ids = [str(i) for i in range(frame.height)]
+    if ID in frame.columns:
+        ids = frame[ID].to_list()
+        twice = next((name for name, count in Counter(ids).items() if count > 1), None)
+        whole = None not in ids and twice is None
+        require(whole, f"{nodes}: id", "stand in each row, and once", twice)
+        frame = frame.drop(ID)
+    known = [name for name in frame.columns if LABEL_COLUMN.fullmatch(name) or name == "split"]
+    frame = frame.drop(known)
+    x = _features(model, nodes, frame)
+    arcs = np.zeros((2, 0), np.int64) if edges is None else _arcs(edges, ids)
+    return Asked(data=SimpleNamespace(x=x, edge_index=arcs, y=None), ids=ids)
+
+
+def _read(path: Path) -> Any:
+    import polars as pl
+
+    try:
+        return pl.read_csv(regular(path), infer_schema=False)
+    except FileNotFoundError:
+        fail(str(path), "exist", "no such file")
+    except pl.exceptions.PolarsError as error:
+        fail(str(path), "be a CSV table with a head", str(error).splitlines()[0])
+
+
+def _features(model: Model, path: Path, frame: Any) -> np.ndarray:
+    """float32, shape (num_rows, num_features)."""
+    import polars as pl
+
+    wanted, found = list(model.names.features), frame.columns
+    if wanted and found != wanted:
+        missing = [name for name in wanted if name not in found]
+        more = [name for name in found if name not in wanted]
+        parts = {"missing": missing, "too many": more}
+        told = {kind: names[:5] for kind, names in parts.items() if names} or "another order"
+        fail(f"{path}: columns", "be the model's features in their order", told)
+    number = model.facts.num_features
+    require(len(found) == number, f"{path}: feature columns", f"be {number}", len(found))
+    cells = frame.with_columns(pl.all().cast(pl.Float32, strict=False))
+    for name in found:
+        wrong = np.flatnonzero(~np.isfinite(cells[name].fill_null(float("nan")).to_numpy()))
+        if wrong.size:
+            value = frame[name][int(wrong[0])]
+            fail(f"{path}, row {wrong[0] + 1}: {name}", "be a finite number", value)
+    return np.asarray(cells.to_numpy(), dtype=np.float32)
+
+
+def _arcs(path: Path, ids: list[str]) -> np.ndarray:
+    """int64, shape (2, num_edges)."""
+    frame = _read(path)
+    require(
+        list(frame.columns) == list(ENDS),
+        f"{path}: columns",
+        f"be {', '.join(ENDS)}",
+        frame.columns,
+    )
+    place = {name: row for row, name in enumerate(ids)}
+    ends = []
+    for end in ENDS:
+        names = frame[end].to_list()
+        unknown = next((name for name in names if name not in place), None)
+        if unknown is not None or None in names:
+            fail(f"{path}: {end}", "be ids of the table of nodes", unknown)
+        ends.append([place[name] for name in names])
+    return np.array(ends, dtype=np.int64).reshape(2, -1)
+
+
+def write_answers(path: Path, asked: Asked, found: Answered) -> None:
+    """Write id, answer and its probability as CSV; of several labels a node, a column each."""
+    import polars as pl
+
+    from dpgnn.core.storage import write_text
+
+    columns: dict[str, Any] = {ID: asked.ids}
+    if found.classes.ndim == 1:
+        columns["class"] = list(found.names) or found.classes.tolist()
+        columns["probability"] = found.probabilities.max(axis=1).astype(float).round(6).tolist()
+    else:
+        columns |= {f"label_{i}": column.tolist() for i, column in enumerate(found.classes.T)}
+    write_text(path, pl.DataFrame(columns).write_csv())

@@ -1,0 +1,212 @@
+"""Is a bundle what it says? Checked without the graph: files, signature, plan, epsilon, tensors, words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dpgnn import methods
+from dpgnn.accountants import composition
+from dpgnn.accountants.events import Event, compose_all
+from dpgnn.accountants.plan import Budget
+from dpgnn.core.checks import fail, require
+from dpgnn.core.storage import canonical_json
+from dpgnn.records.recorded import claim_of, event_from, plan_of
+from dpgnn.release import bundle
+from dpgnn.release.card import html_card, markdown_card
+from dpgnn.release.certificate import certificate_of, signed_bytes
+from dpgnn.release.load import load
+from dpgnn.release.model import Model
+from dpgnn.release.signature import is_signed
+from dpgnn.run.plan import stated_claims
+from dpgnn.run.specification import method_code
+
+State = Literal["ok", "wrong", "not checked"]
+# plans agree between platforms to about this
+TOLERANCE = 1e-6
+UNSIGNED = "no signature: whoever changes numbers and checksums together is found by the plan alone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        what: in a few words.
+        state: "not checked" could not be looked at here; `note` says why.
+        note: what was found.
+    """
+
+    what: str
+    state: State
+    note: str = ""
+
+
+def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
+    """Check a bundle; each check comes when it is made, and a wrong file ends them.
+
+    Guarantee: a claim that is not that of the recorded plan, a plan that is not what its method makes of
+    the recorded options, facts and budget, and an epsilon below what the events cost are found. Whether the
+    run did what the plan says, and whether stated facts are true, needs the graph and cannot be checked.
+
+    Args:
+        folder: the bundle.
+        key: PEM file of the Ed25519 public key of who should have signed it.
+    """
+    folder = Path(folder)
+    try:
+        stated = bundle.read_certificate(folder)
+        bundle.check_files(folder, stated)
+        model = load(folder)
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        yield Check(what="files", state="wrong", note=str(error))
+        return
+    yield Check(what="files", state="ok", note="certificate and files are those that were made")
+    yield _signature(folder, stated, key)
+    yield _guarded("tensors", lambda: _tensors(model))
+    yield _guarded("words", lambda: _words(folder, model, stated))
+    yield _guarded("code", lambda: _code(model))
+    if not model.record.claims:
+        yield Check(what="claims", state="not checked", note="the model claims no privacy")
+        return
+    yield _guarded("plan", lambda: _plan(model))
+    yield _guarded("epsilon", lambda: _epsilon(model))
+    yield Check(what="run", state="not checked", note="whether it did as planned; needs the graph")
+
+
+def _guarded(what: str, make: Callable[[], Check]) -> Check:
+    try:
+        return make()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return Check(what=what, state="wrong", note=str(error))
+
+
+def _signature(folder: Path, stated: dict[str, Any], key: Path | None) -> Check:
+    path = folder / bundle.SIGNATURE
+    if not path.exists():
+        state: State = "not checked" if key is None else "wrong"
+        return Check(what="signature", state=state, note=UNSIGNED)
+    if key is None:
+        return Check(what="signature", state="not checked", note="name the public key by --key")
+    if is_signed(signed_bytes(stated), path.read_bytes(), key):
+        return Check(what="signature", state="ok", note=f"signed by the owner of {key}")
+    return Check(what="signature", state="wrong", note=f"not signed by the owner of {key}")
+
+
+def _tensors(model: Model) -> Check:
+    bundle.check_released(model)
+    names = ", ".join(sorted(model.state))
+    return Check(what="tensors", state="ok", note=f"only what the claim lets out: {names}")
+
+
+def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
+    """All that is made from the record: cards, words, who may see answers."""
+    made = certificate_of(model, stated["files"])
+    wrong = [
+        name for name in made if canonical_json(made[name]) != canonical_json(stated.get(name))
+    ]
+    require(not wrong and set(made) == set(stated), "certificate", "follow from its record", wrong)
+    for name, text in zip(bundle.CARDS, (markdown_card(model), html_card(model)), strict=True):
+        same = (folder / name).read_text(encoding="utf-8") == text
+        require(same, name, "follow from the record", "other words")
+    return Check(what="words", state="ok", note="cards and certificate say what the record says")
+
+
+def _code(model: Model) -> Check:
+    if model.record.code_sha256 == method_code(model.entry.method):
+        return Check(what="code", state="ok", note="made by the code that is installed here")
+    version = model.record.versions.get("dpgnn", "unknown")
+    return Check(what="code", state="not checked", note=f"made by other code (dpgnn {version})")
+
+
+def _plan(model: Model) -> Check:
+    """Make plan and claims again from options, public facts and budget."""
+    record, entry, facts = model.record, model.entry, model.facts
+    budget = Budget(epsilon=float(record.budget["target_epsilon"]), delta=record.budget["delta"])
+    plan = methods.get(entry.method).plan(entry, facts, budget)
+    _same("plan", json.loads(canonical_json(plan_of(plan))), record.plan)
+    again = stated_claims(methods.get(entry.method), plan, facts, budget.delta)
+    require(len(again) == len(record.claims), "claims", f"be {len(again)}", len(record.claims))
+    for made, stated in zip(again, model.claim.claims, strict=True):
+        _same("claim words", claim_of(stated)["words"], _words_of(model, stated))
+        for name in ("privacy_unit", "relation", "degree_bound", "epsilon", "delta", "accountant",
+                     "status", "released", "selection"):  # fmt: skip
+            _same(f"claim {name}", getattr(made, name), getattr(stated, name))
+        for name in ("caveats", "assumed_public"):
+            missing = set(getattr(made, name)) - set(getattr(stated, name))
+            require(
+                not missing, f"claim {name}", "name all of the plan", f"{sorted(missing)} missing"
+            )
+    spent = float(record.budget["spent_epsilon"])
+    _same("budget spent_epsilon", model.claim.epsilon, spent)
+    return Check(what="plan", state="ok", note="the method makes the same plan and claims again")
+
+
+def _words_of(model: Model, claim: Any) -> str:
+    place = model.claim.claims.index(claim)
+    return str(model.record.claims[place]["words"])
+
+
+def _epsilon(model: Model) -> Check:
+    """Count the recorded events again, by privacy loss distributions and by Renyi divergences."""
+    claim = model.claim.claims[0]
+    if claim.status != "proved" or claim.delta == 0 or math.isinf(claim.epsilon):
+        why = "as published, pure or infinite claims are no count of events"
+        return Check(what="epsilon", state="not checked", note=why)
+    events = _composed(model)
+    stated = tuple(event.relation for event in events)
+    require(all(r == claim.relation for r in stated), "events", f"be {claim.relation}", stated)
+    counted = {
+        name: max(
+            composition.epsilon(event, delta=claim.delta, relation=event.relation, accountant=name)
+            for event in events
+        )
+        for name in ("pld", "rdp")
+    }
+    least = min(counted.values())
+    if least > claim.epsilon * (1 + TOLERANCE):
+        fail("epsilon of the claim", f"be >= {least:.6g}, what the events cost", claim.epsilon)
+    found = ", ".join(f"{name} {value:.6g}" for name, value in counted.items())
+    return Check(
+        what="epsilon",
+        state="ok",
+        note=f"claimed {claim.epsilon:.6g}; the events cost at most {found}",
+    )
+
+
+def _composed(model: Model) -> tuple[Event[Any], ...]:
+    """The recorded events, one composition for each population; see `Plan.composed`."""
+    stated = model.record.plan["mechanisms"]
+    found = {mechanism.get("population") for mechanism in stated}
+    named = [name for name in ("train", "others") if name in found]
+    return tuple(
+        compose_all(
+            *(event_from(m["event"]) for m in stated if m.get("population") in (None, name))
+        )
+        for name in named or (None,)
+    )
+
+
+def _same(name: str, wanted: Any, found: Any) -> None:
+    """Compare two JSON values, numbers up to the tolerance.
+
+    Raises:
+        ValueError: they differ; names the place.
+    """
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        require(set(wanted) == set(found), name, f"have the fields {sorted(wanted)}", sorted(found))
+        for key in wanted:
+            _same(f"{name} {key}", wanted[key], found[key])
+    elif isinstance(wanted, (list, tuple)) and isinstance(found, (list, tuple)):
+        require(len(wanted) == len(found), name, f"have {len(wanted)} parts", len(found))
+        for place, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            _same(f"{name} {place}", one, other)
+    elif isinstance(wanted, float) and isinstance(found, (int, float)):
+        right = wanted == found or math.isclose(wanted, found, rel_tol=TOLERANCE)
+        require(right, name, f"be {wanted!r}", found)
+    else:
+        require(wanted == found, name, f"be {wanted!r}", found)

@@ -1,0 +1,156 @@
+"""From a run to a bundle, from a bundle to a table of answers, by commands alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from models_in_memory import GRAPH, data_of, small
+
+import dpgnn
+from dpgnn.__main__ import main
+
+FEATURES = tuple("abcdef")
+IDS = [f"node{i}" for i in range(GRAPH.num_nodes)]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One of a method that reads no edge, and one of a method that reads edges."""
+    folder = tmp_path_factory.mktemp("bundles")
+    names: Any = {"classes": ("left", "right"), "features": FEATURES}
+    graph_method = small(method="dp_gnn", unit="node-record", max_degree=3, **names)
+    return {
+        "dp_mlp": small(**names).save(folder / "dp_mlp"),
+        "dp_gnn": graph_method.save(folder / "dp_gnn"),
+    }
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[Path, Path]:
+    """The graph of the models as CSV, with ids and a label that is not asked for."""
+    x = np.asarray(GRAPH.x)
+    nodes = pl.DataFrame(
+        {"id": IDS, **{name: x[:, i] for i, name in enumerate(FEATURES)}, "label": GRAPH.y}
+    )
+    nodes.write_csv(tmp_path / "nodes.csv")
+    source, target = ([IDS[i] for i in end] for end in GRAPH.edge_index)
+    pl.DataFrame({"source": source, "target": target}).write_csv(tmp_path / "edges.csv")
+    return tmp_path / "nodes.csv", tmp_path / "edges.csv"
+
+
+@pytest.mark.parametrize("method", ["dp_mlp", "dp_gnn"])
+def test_answers_from_tables_are_those_of_the_model(
+    method: str, bundles: dict[str, Path], tables: tuple[Path, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    nodes, edges = tables
+    out = tmp_path / "answers.csv"
+    words = ["predict", str(bundles[method]), str(nodes), "--edges", str(edges), "--out", str(out)]
+    assert main(words) == 0
+    found = pl.read_csv(out)
+    wanted = dpgnn.load(bundles[method]).predict(data_of())
+    assert found["id"].to_list() == IDS
+    assert found["class"].to_list() == list(wanted.names)
+    assert found["probability"].to_numpy() == pytest.approx(wanted.probabilities.max(1), abs=1e-5)
+    said = capsys.readouterr().err
+    assert ("that node's own record" if method == "dp_mlp" else "No claim covers") in said
+
+
+def changed(path: Path, change: Any) -> None:
+    frame = change(pl.read_csv(path, infer_schema=False))
+    frame.write_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda f: f.drop("c"), "{'missing': ['c']}"),
+        (lambda f: f.with_columns(z=pl.lit("1")), "{'too many': ['z']}"),
+        (lambda f: f.select("id", *FEATURES[::-1]), "another order"),
+        (lambda f: f.rename({"a": "A"}), "{'missing': ['a'], 'too many': ['A']}"),
+        (
+            lambda f: f.with_columns(a=pl.lit("much")),
+            "row 1: a must be a finite number, got 'much'",
+        ),
+        (lambda f: f.with_columns(b=pl.lit("nan")), "row 1: b must be a finite number"),
+        (lambda f: f.with_columns(id=pl.lit("anna")), "id must stand in each row, and once"),
+        (lambda f: f.with_columns(id=pl.lit(None)), "id must stand in each row, and once"),
+    ],
+)
+def test_a_table_of_nodes_that_does_not_fit_is_named(
+    change: Any, says: str, bundles: dict[str, Path], tables: tuple[Path, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    changed(tables[0], change)
+    out = tmp_path / "answers.csv"
+    assert main(["predict", str(bundles["dp_mlp"]), str(tables[0]), "--out", str(out)]) == 1
+    assert says in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_edges_are_asked_for_and_know_their_nodes(
+    bundles: dict[str, Path], tables: tuple[Path, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    nodes, edges = tables
+    words = ["predict", str(bundles["dp_gnn"]), str(nodes), "--out", str(tmp_path / "answers.csv")]
+    assert main(words) == 1
+    assert "--edges must be given for a method that reads edges" in capsys.readouterr().err
+    changed(edges, lambda f: f.with_columns(target=pl.lit("nobody")))
+    assert main([*words, "--edges", str(edges)]) == 1
+    assert "target must be ids of the table of nodes, got 'nobody'" in capsys.readouterr().err
+    changed(edges, lambda f: f.rename({"target": "to"}))
+    assert main([*words, "--edges", str(edges)]) == 1
+    assert "columns must be source, target" in capsys.readouterr().err
+
+
+def test_verify_says_what_it_checked(
+    bundles: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(bundles["dp_mlp"])]) == 0
+    told = capsys.readouterr()
+    assert "ok           plan" in told.out
+    assert "nothing wrong, 2 not checked" in told.err
+    assert main(["verify", str(tmp_path)]) == 1
+    assert "wrong        files" in capsys.readouterr().out
+
+
+def test_a_run_of_a_study_becomes_a_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = "chains-s.public/dp_mlp/eps=4/0"
+    stated = {
+        "name": "small", "root_seed": 7, "epsilons": ["4"], "repeats": 1, "randomness": "release",
+        "datasets": {"chains-s": {"settings": ["public"]}},
+        "settings": {"public": {"kind": "public"}},
+        "entries": {"dp_mlp": {
+            "method": "dp_mlp", "mode": "sound", "privacy_unit": "node", "relation": "replace-one",
+            "options": {"width": 8, "training": {"num_steps": 6, "expected_batch_size": "full"}},
+        }},
+    }  # fmt: skip
+    Path("study.yaml").write_text(yaml.safe_dump(stated))
+    command = ["release", "study.yaml", "--run", run, "--out", "bundle"]
+    assert main(command) == 1
+    assert f"runs/{run} must be done" in capsys.readouterr().err
+    graph, split = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
+    for line in (
+        f"data prepare chains-s --out {graph}",
+        f"split --graph {graph} --dataset chains-s --setting public --repeat 0 --root-seed 7 --kind public"
+        f" --out {split}",
+        f"train --study study.yaml --run {run}",
+    ):
+        assert main(line.split()) == 0, line
+    assert main([*command, "--classes", "a,b,c"]) == 1
+    assert "--classes must be 2 names, got 3" in capsys.readouterr().err
+    assert main([*command, "--classes", "no,yes"]) == 0
+    assert "differential privacy for one node" in capsys.readouterr().out
+    assert main(["verify", "bundle"]) == 0
+    assert dpgnn.load("bundle").claim.is_release
+    assert main([*command[:-1], "other", "--run", "chains-s.public/dp_mlp/eps=3/0"]) == 1
+    assert "must be planned by study small" in capsys.readouterr().err

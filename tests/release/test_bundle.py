@@ -1,0 +1,222 @@
+"""A bundle is read without the graph, and whoever changes a file or a number of it is found."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from models_in_memory import data_of, small
+from safetensors.torch import load_file, save_file
+
+import dpgnn
+from dpgnn.core.storage import sha256_file, sha256_json
+from dpgnn.records.recorded import claim_of
+from dpgnn.release.bundle import save
+from dpgnn.release.load import load
+from dpgnn.release.verify import verify
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder, key = tmp_path_factory.mktemp("keys"), Ed25519PrivateKey.generate()
+    private, public = folder / "key.pem", folder / "public.pem"
+    plain = serialization.NoEncryption()
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private.write_bytes(key.private_bytes(pem, pkcs8, plain))
+    spki = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_key().public_bytes(pem, spki))
+    return private, public
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) -> Path:
+    model = small(
+        seed=None, classes=("left", "right"), features=tuple("abcdef"), population=(90, 30)
+    )
+    return model.save(tmp_path_factory.mktemp("bundle") / "bundle", key=keys[0])
+
+
+def states(folder: Path, key: Path | None = None) -> dict[str, str]:
+    return {check.what: check.state for check in verify(folder, key=key)}
+
+
+def copy_of(folder: Path, target: Path) -> Path:
+    shutil.copytree(folder, target)
+    return target
+
+
+def test_a_bundle_read_again_answers_as_the_model_did(tmp_path: Path) -> None:
+    model = small(seed=None, classes=("left", "right"))
+    again = dpgnn.load(model.save(tmp_path / "bundle"))
+    assert again.claim == model.claim
+    assert again.names == model.names
+    first, second = (m.predict(data_of(), [1, 2]) for m in (model, again))
+    assert np.array_equal(first.probabilities, second.probabilities)
+    assert (first.names, first.answers) == (second.names, second.answers)
+
+
+def test_kept_rows_are_their_owners_alone_and_no_part_of_what_is_handed_on(tmp_path: Path) -> None:
+    private = {"batch_size": 5, "num_epochs": 1}
+    model = small(
+        method="GAP", unit="node-record", relation="replace-one", num_hops=1, epsilon=16,
+        node={"max_degree": 5, "encoder": private, "head": private}, head={"hidden": 4},
+    )  # fmt: skip
+    folder = model.save(tmp_path / "bundle")
+    assert stat.S_IMODE((folder / "own_rows.safetensors").stat().st_mode) == 0o600
+    certificate = json.loads((folder / "certificate.json").read_text())
+    assert "own_rows.safetensors" not in certificate["files"]
+    found = dpgnn.load(folder).predict(data_of(), [4])
+    assert np.array_equal(found.probabilities, model.predict(data_of(), [4]).probabilities)
+    (folder / "own_rows.safetensors").unlink()
+    with pytest.raises(ValueError, match="released weights alone"):
+        dpgnn.load(folder).predict(data_of(), [4])
+
+
+def test_a_whole_bundle_passes_and_says_what_it_could_not_check(
+    saved: Path, keys: tuple[Path, Path]
+) -> None:
+    found = states(saved, keys[1])
+    unknown = [what for what, state in found.items() if state == "not checked"]
+    assert unknown == ["run"]
+    assert {what for what, state in found.items() if state == "ok"} == {
+        "files", "signature", "tensors", "words", "code", "plan", "epsilon",
+    }  # fmt: skip
+    assert states(saved)["signature"] == "not checked"
+
+
+def test_a_release_says_no_score_and_no_detail_of_the_fit(saved: Path) -> None:
+    record = json.loads((saved / "certificate.json").read_text())["record"]
+    assert (record["metrics"], record["details"], record["inputs"]) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.safetensors",
+        "certificate.json",
+        "MODEL_CARD.md",
+        "MODEL_CARD.html",
+        "certificate.sig",
+    ],
+)
+def test_a_changed_or_missing_file_is_refused(
+    name: str, saved: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(bytes(content))
+    assert "wrong" in states(folder, keys[1]).values()
+    (folder / name).unlink()
+    assert "wrong" in states(folder, keys[1]).values()
+
+
+def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the numbers of a JSON value stand."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from numbers(item, (*path, key))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
+
+
+def changed(stated: Any, path: tuple[Any, ...]) -> Any:
+    found = copy.deepcopy(stated)
+    place = found
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = place[path[-1]] / 2 if place[path[-1]] else 1
+    return found
+
+
+def test_every_number_of_a_certificate_that_is_changed_is_found(
+    saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    places = list(numbers(stated))
+    assert len(places) >= 40
+    for path in places:
+        (folder / "certificate.json").write_text(json.dumps(changed(stated, path)))
+        assert states(folder)["files"] == "wrong", path
+
+
+def test_every_number_of_claims_plan_and_budget_is_found_where_the_checksum_is_made_again(
+    saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    parts = [("record", "claims"), ("record", "plan"), ("record", "budget")]
+    places = [path for path in numbers(stated) if path[:2] in parts]
+    assert len(places) >= 20
+    for path in places:
+        forged = changed(stated, path)
+        forged["sha256"] = sha256_json({k: v for k, v in forged.items() if k != "sha256"})
+        (folder / "certificate.json").write_text(json.dumps(forged))
+        assert "wrong" in states(folder).values(), path
+
+
+def test_a_smaller_epsilon_in_all_words_is_found_by_the_count(saved: Path, tmp_path: Path) -> None:
+    model = load(saved)
+    lower = dataclasses.replace(model.claim.claims[0], epsilon=1.0)
+    record = dataclasses.replace(
+        model.record,
+        claims=(claim_of(lower), *model.record.claims[1:]),
+        budget={**model.record.budget, "spent_epsilon": 1.0},
+    )
+    folder = save(dataclasses.replace(model, record=record), tmp_path / "bundle")
+    found = states(folder)
+    assert (found["plan"], found["epsilon"]) == ("wrong", "wrong")
+
+
+def test_a_tensor_that_the_claim_does_not_let_out_is_found(saved: Path, tmp_path: Path) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "activations": torch.ones(3)}, path)
+    stated = json.loads((folder / "certificate.json").read_text())
+    stated["files"]["model.safetensors"] = sha256_file(path)
+    stated["sha256"] = sha256_json({k: v for k, v in stated.items() if k != "sha256"})
+    (folder / "certificate.json").write_text(json.dumps(stated))
+    assert states(folder)["tensors"] == "wrong"
+
+
+def test_another_key_and_a_missing_signature_are_refused(
+    saved: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = Ed25519PrivateKey.generate().public_key()
+    spki = serialization.PublicFormat.SubjectPublicKeyInfo
+    path = tmp_path / "other.pem"
+    path.write_bytes(other.public_bytes(serialization.Encoding.PEM, spki))
+    assert states(saved, path)["signature"] == "wrong"
+    folder = small().save(tmp_path / "bundle")
+    assert states(folder, keys[1])["signature"] == "wrong"
+    with pytest.raises(ValueError, match="hold a private key"):
+        small().save(tmp_path / "third", key=keys[1])
+
+
+def test_a_bundle_is_written_into_a_new_folder_alone(saved: Path) -> None:
+    with pytest.raises(ValueError, match="be new or empty"):
+        small().save(saved)
+
+
+@pytest.mark.parametrize("method", ["dp_gnn", "votes"])
+def test_bundles_of_other_methods_pass(method: str, tmp_path: Path) -> None:
+    own = (
+        {"max_degree": 3}
+        if method == "dp_gnn"
+        else {"least_signal": 0.0, "training": {"num_steps": 5}}
+    )
+    model = small(method=method, unit="node-record", relation="replace-one", **own)
+    assert "wrong" not in states(model.save(tmp_path / "bundle")).values()
