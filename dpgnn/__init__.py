@@ -4,6 +4,7 @@ A program may build on these names; the rest of the package may change:
 
 - `fit` makes a private `Model` of a PyG `Data`; `account` says what it costs, `audit` asks whether its claim
   is false. `Model.save` writes a bundle, `load` reads it.
+- `advise` says which methods a graph allows, from public numbers alone.
 - `methods`: the table of methods, `methods.get(name)` and its `plan`, `fit`, `predict`; `Entry`, `Fitted`.
 - `datasets`: `datasets.load` gives a `Graph`, `datasets.prepare` writes one; `read_graph` reads it again.
 - `load_study`: a study file, checked; `read_record`: what a run states of itself.
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.methods.base import Entry, Fitted
     from dpgnn.records.schema import read_record
+    from dpgnn.release.advice import advise
     from dpgnn.release.fit import account, audit, fit
     from dpgnn.release.load import load
     from dpgnn.release.model import Model
     from dpgnn.study.study import load_study
 
 __all__ = [
-    "Entry", "Fitted", "Graph", "Model", "__version__", "account", "audit", "datasets", "fit",
-    "load", "load_study", "methods", "read_graph", "read_record",
+    "Entry", "Fitted", "Graph", "Model", "__version__", "account", "advise", "audit", "datasets",
+    "fit", "load", "load_study", "methods", "read_graph", "read_record",
 ]  # fmt: skip
 
 # name -> module; loaded when asked for, so that `import dpgnn` takes milliseconds
@@ -41,6 +43,7 @@ _HOMES = {
     "Graph": "dpgnn.data.graph",
     "Model": "dpgnn.release.model",
     "account": "dpgnn.release.fit",
+    "advise": "dpgnn.release.advice",
     "audit": "dpgnn.release.fit",
     "fit": "dpgnn.release.fit",
     "load": "dpgnn.release.load",

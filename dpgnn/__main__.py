@@ -10,7 +10,7 @@ import warnings
 
 STAGES = (
     "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "release",
-    "predict", "ledger", "share", "records", "cite",
+    "predict", "ledger", "methods", "advise", "share", "records", "cite",
 )  # fmt: skip
 
 

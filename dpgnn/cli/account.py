@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
     """Add `account` to the command line; flags that only one method has are read when it is known."""
     parser = subparsers.add_parser(
         "account", help="noise, steps or epsilon of a method; needs no data",
-        description="METHOD is a name of the table of methods, or gaussian; another name lists them all. "
+        description="METHOD is one of `dpgnn methods`, or gaussian; another name lists them all. "
         "`dpgnn account METHOD --help` lists its flags.",
     )  # fmt: skip
     parser.add_argument("method", metavar="METHOD")
@@ -33,11 +33,9 @@ def main(args: argparse.Namespace) -> int:
         ValueError: too little or too much is given, or the target cannot be met.
     """
     from dpgnn import methods
-    from dpgnn.core.checks import one_of
 
     if args.method == GAUSSIAN:
         return _gaussian(args.words)
-    one_of("method", args.method, (*methods.TABLE, GAUSSIAN))
     method = methods.get(args.method)
     if not method.supports:
         print(f"{method.title} reads its data without noise: it spends nothing and claims nothing")

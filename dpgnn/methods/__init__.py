@@ -9,7 +9,6 @@ import difflib
 import importlib
 import re
 
-from dpgnn.core.checks import one_of
 from dpgnn.methods.base import Method
 
 TABLE: dict[str, str] = {
@@ -31,12 +30,12 @@ TABLE: dict[str, str] = {
 
 
 def get(name: str) -> Method:
-    """The method called `name`.
+    """The method called `name`, as the table or as people write it.
 
     Raises:
-        ValueError: unknown; lists what exists.
+        ValueError: unknown; names near misses and lists what exists.
     """
-    one_of("method", name, TABLE)
+    name = name if name in TABLE else name_of(name)
     method = importlib.import_module(TABLE[name]).METHOD
     assert isinstance(method, Method)
     assert method.name == name
@@ -44,13 +43,16 @@ def get(name: str) -> Method:
 
 
 def name_of(text: str) -> str:
-    """The table's name of a method as people write it: DP-GNN, dpgnn and dp_gnn are one.
+    """The table's name of a method as people or tables write it: DP-GNN, dpgnn and dp_gnn are one.
 
     Raises:
         ValueError: no such method; names near misses and lists what exists.
     """
     plain = {_letters(name): name for name in TABLE}
     found = plain.get(_letters(text))
+    if found is None:  # the titles that tables show, which only the methods themselves know
+        titles = {_letters(get(name).title): name for name in TABLE}
+        found = titles.get(_letters(text))
     if found is not None:
         return found
     near = difflib.get_close_matches(_letters(text), plain, n=2)

@@ -187,9 +187,10 @@ def _study_entry(name: str, fields: dict[str, Any]) -> StudyEntry:
     for required in ("method", "mode"):
         if required not in fields:
             raise ConfigError(f"{path}.{required} is required and missing")
-    if fields["method"] not in methods.TABLE:
-        known = ", ".join(sorted(methods.TABLE))
-        raise ConfigError(f"{path}.method: unknown method {fields['method']!r}; known: {known}")
+    try:
+        fields["method"] = methods.name_of(fields["method"])
+    except ValueError as error:
+        raise ConfigError(f"{path}.method: {error}") from None
     if fields["mode"] != "nonprivate":
         for required in ("privacy_unit", "relation"):
             if required not in fields:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from studies import changed
+from studies import BASE, changed
 
 from dpgnn.core.config import ConfigError
 from dpgnn.study.study import resolve
@@ -53,3 +53,9 @@ def test_tuned_entries_have_points() -> None:
     points["entries"]["fixed"] = {**changed()["entries"]["dp"]}
     with pytest.raises(ConfigError, match="tuned: 'fixed' must be an entry with points"):
         resolve({**points, "tuned": ["fixed"]})
+
+
+def test_a_method_may_be_written_as_tables_show_it() -> None:
+    written, named = resolve(changed(entries__dp__method="DP-MLP")), resolve(BASE)
+    assert written.entries["dp"] == named.entries["dp"]
+    assert written.run_params(written.keys[-1]) == named.run_params(named.keys[-1])

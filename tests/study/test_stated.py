@@ -46,8 +46,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
         r"^datasets\.digits\.settings must name a setting",
     ),
     (
-        changed(entries__dp__method="dpmlp"),
-        r"^entries\.dp\.method: unknown method 'dpmlp'; known: ",
+        changed(entries__dp__method="dp_mpl"),
+        r"^entries\.dp\.method: unknown method 'dp_mpl'; known: .*; did you mean dp_mlp",
     ),
     (changed(entries__dp__mode="private"), r"^entries\.dp\.mode must be one of"),
     (changed(entries__dp__relation=None), r"^entries\.dp\.relation is required"),

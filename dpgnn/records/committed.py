@@ -1,0 +1,90 @@
+"""The committed records of all studies, cell by cell: scores, answers and costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpgnn.accountants.claims import Answers, Claim
+from dpgnn.core.code_hash import PACKAGE
+from dpgnn.core.paths import parse_run
+from dpgnn.core.storage import read_json
+from dpgnn.data.datasets import is_stand_in
+from dpgnn.records.archive import NAME, REFERENCE, read_archive
+from dpgnn.records.cells import claims_of
+from dpgnn.records.schema import answers_of, record_from
+
+ROOT = PACKAGE.parent / REFERENCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The committed runs of one data set, setting, entry and epsilon; of a real graph.
+
+    Attributes:
+        study, dataset, setting, entry, epsilon: the key without the repeat.
+        stated: the entry as recorded: method, title, mode, privacy_unit, relation, options.
+        claims: of the first repeat; () without privacy.
+        answers: who may see an answer.
+        facts: public facts that the plan was made from.
+        scores: test accuracy (micro F1 with several labels a node) by repeat, fractions.
+        seconds: of each run.
+    """
+
+    study: str
+    dataset: str
+    setting: str
+    entry: str
+    epsilon: str
+    stated: Mapping[str, Any]
+    claims: tuple[Claim, ...]
+    answers: Answers
+    facts: Mapping[str, Any]
+    scores: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+
+def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
+    """All cells on real graphs with a score; none where no record is at hand, as in an installed wheel.
+
+    Args:
+        root: folder of archives.
+        study: only this one.
+
+    Raises:
+        DamagedFileError: an archive is damaged.
+    """
+    return [cell for path in sorted(root.glob(f"{study}/{NAME}")) for cell in _cells(path)]
+
+
+def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:
+    """Counts of a public graph whose records are committed; num_edges counts an undirected edge twice."""
+    path = next(root.glob(f"*/graphs/{dataset}/graph.json"), None)
+    return {} if path is None else dict(read_json(path))
+
+
+def _cells(path: Path) -> Iterator[Measured]:
+    grouped: dict[str, list[tuple[str, str]]] = {}
+    for run, texts in read_archive(path).items():
+        grouped.setdefault(run.rpartition("/")[0], []).append(texts)
+    for cell, repeats in grouped.items():
+        key = parse_run(f"{cell}/0")
+        runs = [(json.loads(record), json.loads(used or "{}")) for record, used in repeats]
+        scored = [(record, used) for record, used in runs if record["metrics"].get("test")]
+        if scored and not is_stand_in(str(key["dataset"])):
+            yield _measured(path.parent.name, key, scored)
+
+
+def _measured(study: str, key: Mapping[str, Any], runs: list[tuple[Any, Any]]) -> Measured:
+    first = record_from(runs[0][0], study)
+    metric = "micro_f1" if first.facts.get("task") == "multilabel" else "accuracy"
+    return Measured(
+        study=study, dataset=key["dataset"], setting=key["setting"], entry=key["entry"],
+        epsilon=key["epsilon"], stated=first.entry, claims=claims_of(first),
+        answers=answers_of(first), facts=first.facts,
+        scores=tuple(float(record["metrics"]["test"][metric]) for record, _ in runs),
+        seconds=tuple(float(used["seconds"]) for _, used in runs if "seconds" in used),
+    )  # fmt: skip

@@ -1,0 +1,251 @@
+"""Which methods a graph allows, the noise they would get, and what they reach on similar public graphs.
+
+Public numbers are asked for and nothing else is read: no graph, no label. Accuracies are those of committed
+records, of public graphs; on another graph they may differ by more than the intervals say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpgnn import methods
+from dpgnn.accountants.claims import UNIT_RELATIONS, Answers, Claim
+from dpgnn.accountants.implications import Notion, notion, notion_implies
+from dpgnn.accountants.plan import Budget
+from dpgnn.core import config as strict
+from dpgnn.core.checks import at_least, one_of, positive, require
+from dpgnn.methods.base import Entry, Facts
+from dpgnn.records.committed import Measured, committed, graph_facts
+from dpgnn.run.plan import stated_claims
+from dpgnn.training.evaluation import mean_interval
+
+STUDY = "headtohead"  # one configuration a method on all graphs, so that scores can be compared
+SIMILAR = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Public facts of a graph, and what is to be guaranteed.
+
+    Attributes:
+        nodes, edges, classes: numbers; an undirected edge counts once.
+        epsilon, delta: the budget; delta None is 1/(10 nodes), for edges 10^-(digits of their number + 1).
+        unit, relation: what is protected; relation None is any that the unit has.
+        degree_bound: declared largest degree, of the unit node-bounded.
+        training: number of training nodes; None is all nodes.
+    """
+
+    nodes: int
+    edges: int
+    classes: int
+    epsilon: float
+    unit: str
+    relation: str | None = None
+    delta: float | None = None
+    degree_bound: int | None = None
+    training: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least("nodes", self.nodes, 2)
+        at_least("edges", self.edges, 0)
+        at_least("classes", self.classes, 2)
+        positive("epsilon", self.epsilon)
+        one_of("unit", self.unit, UNIT_RELATIONS)
+        if self.relation is not None:
+            one_of("relation", self.relation, UNIT_RELATIONS[self.unit])  # type: ignore[index]
+        if self.training is not None:
+            at_least("training", self.training, 1)
+            require(self.training <= self.nodes, "training", "be <= nodes", self.training)
+
+    @property
+    def failure(self) -> float:
+        """delta as a number."""
+        if self.delta is not None:
+            return self.delta
+        if self.unit == "edge":
+            return 10.0 ** -(len(str(max(2 * self.edges, 1))) + 1)
+        return 1.0 / (10 * self.nodes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advised:
+    """A lawful entry.
+
+    Attributes:
+        entry, title, method: of the committed study.
+        claim: what a run on the asked graph would claim; None where there is no plan.
+        answers: who may see an answer.
+        noise: mechanism -> standard deviation of its noise, in units of its sensitivity.
+        reason: why there is no plan; "" where there is one.
+        scores: similar graph -> mean, low, high and n of the test score at `Advice.epsilon`; low and high are
+            None for one repeat.
+        options: of the plan.
+    """
+
+    entry: str
+    title: str
+    method: str
+    claim: Claim | None
+    answers: Answers
+    noise: Mapping[str, float]
+    reason: str
+    scores: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What can be said of a graph before anyone reads it.
+
+    Attributes:
+        asked: the question.
+        epsilon: the recorded budget next to the one asked for.
+        similar: similar public graph -> nodes, edges (undirected) and classes.
+        advised: lawful entries: first those whose answers may be shown to someone, last those without a
+            plan; among them the best mean score over the similar graphs first.
+    """
+
+    asked: Asked
+    epsilon: str
+    similar: Mapping[str, tuple[int, int, int]]
+    advised: tuple[Advised, ...]
+
+
+def advise(
+    *,
+    nodes: int,
+    edges: int,
+    classes: int,
+    epsilon: float,
+    unit: str = "node",
+    relation: str | None = None,
+    delta: float | None = None,
+    degree_bound: int | None = None,
+    training: int | None = None,
+) -> Advice:
+    """Lawful methods for a graph of which public numbers alone are known.
+
+    Guarantee: no data is read; whatever is advised follows from the numbers given and public records.
+
+    Args:
+        nodes, edges, classes: public numbers; an undirected edge counts once.
+        epsilon: the budget.
+        unit: what is to be protected; methods that protect more are lawful too.
+        relation: None takes any that the unit has.
+        delta: None is 1/(10 nodes); for edges 10^-(digits of the number of directed edges + 1).
+        degree_bound: of the unit node-bounded; None takes what the records had.
+        training: public number of training nodes; None is all nodes.
+
+    Raises:
+        ValueError: a number is out of range, or there are no committed records here.
+    """
+    asked = Asked(
+        nodes=nodes, edges=edges, classes=classes, epsilon=epsilon, unit=unit, relation=relation,
+        delta=delta, degree_bound=degree_bound, training=training,
+    )  # fmt: skip
+    cells = [cell for cell in committed(study=STUDY) if "~" not in cell.entry and cell.claims]
+    remedy = "run it in a clone of the repository; a wheel has none"
+    require(bool(cells), "docs/reference", f"hold the records of {STUDY}", "none", remedy)
+    lawful = [cell for cell in cells if _protects(cell.claims[0], asked)]
+    budgets = {cell.epsilon for cell in cells}
+    nearest = min(budgets, key=lambda text: (abs(math.log(float(text) / epsilon)), float(text)))
+    similar = _similar(lawful, asked)
+    here = [cell for cell in lawful if cell.epsilon == nearest and cell.dataset in similar]
+    by_entry: dict[str, list[Measured]] = {}
+    for cell in sorted(here, key=lambda cell: list(similar).index(cell.dataset)):
+        by_entry.setdefault(cell.entry, []).append(cell)
+    advised = [_advised(found, asked) for found in by_entry.values()]
+    return Advice(
+        asked=asked, epsilon=nearest, similar=similar, advised=tuple(sorted(advised, key=_order))
+    )
+
+
+def _protects(claim: Claim, asked: Asked) -> bool:
+    """Whether a claim is proved and gives what is asked for."""
+    bound = asked.degree_bound or claim.degree_bound if asked.unit == "node-bounded" else None
+    relations = UNIT_RELATIONS[asked.unit]  # type: ignore[index]
+    return claim.status == "proved" and any(
+        notion_implies(
+            notion(claim),
+            Notion(privacy_unit=asked.unit, relation=relation, degree_bound=bound),  # type: ignore[arg-type]
+        )
+        for relation in relations
+        if asked.relation in (None, relation)
+    )
+
+
+def _similar(cells: Sequence[Measured], asked: Asked) -> dict[str, tuple[int, int, int]]:
+    """The graphs next in nodes, mean degree and classes, each as a ratio."""
+    sizes = {}
+    for dataset in {cell.dataset for cell in cells}:
+        facts = graph_facts(dataset)
+        sizes[dataset] = (facts["num_nodes"], facts["num_edges"] // 2, facts["num_classes"])
+    wanted = _shape(asked.nodes, asked.edges, asked.classes)
+
+    def distance(dataset: str) -> tuple[float, str]:
+        shape = _shape(*sizes[dataset])
+        return sum(abs(math.log(a / b)) for a, b in zip(shape, wanted, strict=True)), dataset
+
+    return {dataset: sizes[dataset] for dataset in sorted(sizes, key=distance)[:SIMILAR]}
+
+
+def _shape(nodes: int, edges: int, classes: int) -> tuple[float, float, float]:
+    return float(nodes), max(2 * edges / nodes, 0.1), float(classes)
+
+
+def _advised(cells: Sequence[Measured], asked: Asked) -> Advised:
+    """One entry, with the options that it has on the most similar graph."""
+    first = cells[0]
+    stated = first.stated
+    scores: dict[str, Mapping[str, Any]] = {}
+    for cell in cells:  # the setting with the most repeats, where a graph has several
+        if len(cell.scores) > scores.get(cell.dataset, {"n": 0})["n"]:
+            scores[cell.dataset] = _interval(cell.scores)
+    claim, noise, reason = _planned(first, asked)
+    return Advised(
+        entry=first.entry, title=str(stated["title"]), method=str(stated["method"]), claim=claim,
+        answers=first.answers, noise=noise, reason=reason, scores=scores, options=stated["options"],
+    )  # fmt: skip
+
+
+def _interval(scores: Sequence[float]) -> dict[str, Any]:
+    found = mean_interval(list(scores))
+    low, high = found["low"], found["high"]
+    return {
+        "mean": found["mean"], "n": found["n"],
+        "low": None if low is None else max(0.0, low), "high": None if high is None else min(1.0, high),
+    }  # fmt: skip
+
+
+def _planned(cell: Measured, asked: Asked) -> tuple[Claim | None, dict[str, float], str]:
+    """Claim and noise of the entry's own plan for the asked graph; or why there is none."""
+    method = methods.get(str(cell.stated["method"]))
+    names = ("name", "method", "mode", "privacy_unit", "relation")
+    facts = Facts(
+        num_nodes=asked.nodes, num_train=asked.training or asked.nodes,
+        num_features=int(cell.facts["num_features"]), num_classes=asked.classes, task="multiclass",
+        declared=True, structure=dict(method.asked.structure),
+    )  # fmt: skip
+    try:
+        options: Any = strict.read(method.config, cell.stated["options"])
+        entry = Entry(**{name: cell.stated[name] for name in names}, options=options)
+        plan = method.plan(entry, facts, Budget(epsilon=asked.epsilon, delta=asked.failure))
+    except (ValueError, TypeError) as error:
+        return None, {}, str(error)
+    claims = stated_claims(method, plan, facts, asked.failure)
+    if not _protects(claims[0], asked):
+        return None, {}, f"its claim is of {notion(claims[0])}"
+    noise = {
+        m.name: m.noise_stddev / m.sensitivity if m.sensitivity else math.inf
+        for m in plan.mechanisms
+    }
+    return claims[0], noise, ""
+
+
+def _order(advised: Advised) -> tuple[bool, bool, int, float]:
+    scores = [found["mean"] for found in advised.scores.values()]
+    mean = sum(scores) / max(len(scores), 1)
+    return bool(advised.reason), advised.answers == "none", -len(scores), -mean

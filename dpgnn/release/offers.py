@@ -1,0 +1,102 @@
+"""What the table of methods offers: every method, mode, unit and relation, with what records say of each."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from dpgnn import methods
+from dpgnn.accountants.claims import ANSWERS, Answers
+from dpgnn.core import config as strict
+from dpgnn.methods.base import Entry, Method, Mode, Support
+from dpgnn.records.committed import Measured, committed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """One way to run a method.
+
+    Attributes:
+        method, title: its name in configurations, and in tables.
+        what: what it is, in a line.
+        mode: nonprivate, published or sound.
+        privacy_unit, relation: of the guarantee; None without privacy.
+        answers: who may see answers, by the committed records' options; () where there is none.
+        seconds: shortest and longest median of a run over the real graphs of committed records; None without.
+        graphs: how many real graphs those are.
+    """
+
+    method: str
+    title: str
+    what: str
+    mode: str
+    privacy_unit: str | None
+    relation: str | None
+    answers: tuple[Answers, ...]
+    seconds: tuple[float, float] | None
+    graphs: int
+
+
+def offers(names: Sequence[str] = (), unit: str | None = None) -> list[Offer]:
+    """All ways to run the methods.
+
+    Args:
+        names: of methods, as people write them; all when empty.
+        unit: only those that protect it.
+
+    Raises:
+        ValueError: an unknown method; names near misses.
+    """
+    chosen = [methods.name_of(name) for name in names] or list(methods.TABLE)
+    known: dict[tuple[object, ...], list[Measured]] = {}
+    for cell in committed():
+        stated = cell.stated
+        key = tuple(stated[name] for name in ("method", "mode", "privacy_unit", "relation"))
+        known.setdefault(key, []).append(cell)
+    found = []
+    for name in chosen:
+        method = methods.get(name)
+        for mode, pair in _ways(method):
+            if unit is None or (pair is not None and pair.privacy_unit == unit):
+                key = (name, mode, *((pair.privacy_unit, pair.relation) if pair else (None, None)))
+                found.append(_offer(method, mode, pair, known.get(key, [])))
+    return found
+
+
+def _ways(method: Method) -> list[tuple[Mode, Support | None]]:
+    """Modes with the pairs of unit and relation that each has."""
+    # edge-level options of an example are refused at node level, where the defaults do
+    read: Any = [strict.read(method.config, stated) for stated in (dict(method.example), {})]
+    ways: list[tuple[Mode, Support | None]] = []
+    for mode in method.modes:
+        if mode == "nonprivate":
+            ways.append((mode, None))
+            continue
+        for pair in method.supports:
+            entries = [
+                Entry(
+                    name=method.name, method=method.name, mode=mode, options=options,
+                    privacy_unit=pair.privacy_unit, relation=pair.relation,
+                )
+                for options in read
+            ]  # fmt: skip
+            if any(method.has(entry) for entry in entries):
+                ways.append((mode, pair))
+    return ways
+
+
+def _offer(method: Method, mode: str, pair: Support | None, cells: Sequence[Measured]) -> Offer:
+    by_graph: dict[str, list[float]] = {}
+    for cell in cells:
+        by_graph.setdefault(cell.dataset, []).extend(cell.seconds)
+    medians = [median(seconds) for seconds in by_graph.values() if seconds]
+    doc = importlib.import_module(methods.TABLE[method.name]).__doc__ or ""
+    return Offer(
+        method=method.name, title=method.title, what=doc.splitlines()[0], mode=mode,
+        privacy_unit=pair.privacy_unit if pair else None, relation=pair.relation if pair else None,
+        answers=tuple(word for word in ANSWERS if word in {cell.answers for cell in cells}),
+        seconds=(min(medians), max(medians)) if medians else None, graphs=len(medians),
+    )  # fmt: skip

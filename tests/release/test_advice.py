@@ -1,0 +1,131 @@
+"""Advice follows from the numbers given, the methods' own plans and the committed records."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import dpgnn
+from dpgnn import methods
+from dpgnn.__main__ import main
+from dpgnn.accountants.implications import Notion, notion, notion_implies
+from dpgnn.core import config as strict
+from dpgnn.records.archive import read_archive
+from dpgnn.records.committed import ROOT
+from dpgnn.release.advice import Advice, Asked
+from dpgnn.training.evaluation import mean_interval
+
+CORA = {"nodes": 2708, "edges": 5278, "classes": 7}
+
+
+@pytest.fixture(scope="module")
+def node() -> Advice:
+    return dpgnn.advise(**CORA, epsilon=4, unit="node")
+
+
+def test_the_most_similar_graph_of_a_public_graph_is_itself(node: Advice) -> None:
+    assert next(iter(node.similar)) == "cora"
+    assert len(node.similar) == 3
+    large = dpgnn.advise(nodes=40_000, edges=300_000, classes=5, epsilon=4, unit="edge")
+    assert next(iter(large.similar)) == "physics"
+
+
+def test_scores_are_those_of_the_committed_runs(node: Advice) -> None:
+    archive = read_archive(ROOT / "headtohead" / "runs.parquet")
+    (found,) = [one for one in node.advised if one.entry == "dp_mlp"]
+    for dataset in node.similar:
+        texts = [
+            record
+            for name, (record, _) in archive.items()
+            if name.startswith(f"{dataset}.whole/dp_mlp/eps=4/")
+        ]
+        scores = [json.loads(text)["metrics"]["test"]["accuracy"] for text in texts]
+        expected = mean_interval(scores)
+        del expected["std"]
+        assert found.scores[dataset] == expected
+
+
+def test_noise_is_that_of_the_entrys_own_plan_for_the_asked_graph(node: Advice) -> None:
+    for advised in node.advised:
+        assert advised.claim is not None
+        assert advised.claim.status == "proved"
+        assert advised.claim.epsilon <= 4.0
+        assert advised.claim.delta == pytest.approx(1 / 27080)
+    (found,) = [one for one in node.advised if one.entry == "dp_mlp"]
+    steps = found.options["training"]["num_steps"]
+    options = strict.stated(strict.read(methods.get("dp_mlp").config, dict(found.options)))
+    asked = dpgnn.account(
+        "DP-MLP", delta=1 / 27080, nodes=2708, epsilon=4, num_steps=steps, unit="node",
+        relation="add-remove", options=options,
+    )  # fmt: skip
+    shown = asked.shown
+    assert found.noise == {"train": shown.noise_stddev / shown.sensitivity}
+    fewer = dpgnn.advise(**CORA, epsilon=4, unit="node", training=2000)
+    (same,) = [one for one in fewer.advised if one.entry == "dp_mlp"]
+    assert same.noise["train"] > found.noise["train"]
+
+
+@pytest.mark.parametrize("unit", ["edge", "node-record", "node-features"])
+def test_only_what_protects_the_unit_is_advised(unit: str) -> None:
+    found = dpgnn.advise(**CORA, epsilon=3, unit=unit)
+    assert found.epsilon == "4"
+    relations = ("add-remove", "replace-one", "null-one")
+    for one in found.advised:
+        if one.claim is not None:
+            assert any(
+                notion_implies(notion(one.claim), Notion(privacy_unit=unit, relation=relation))  # type: ignore[arg-type]
+                for relation in relations
+            )
+    entries = {one.entry for one in found.advised}
+    assert ("gap" in entries) == (unit == "edge")
+    assert ("votes" in entries) == (unit == "node-record")
+
+
+def test_answers_that_may_be_shown_come_first_and_the_best_score_first(node: Advice) -> None:
+    keys = []
+    for one in node.advised:
+        mean = math.fsum(score["mean"] for score in one.scores.values()) / len(one.scores)
+        keys.append((one.answers == "none", -len(one.scores), -mean))
+    assert keys == sorted(keys)
+    assert node.advised[0].entry == "dp_mlp"
+
+
+def test_an_entry_without_a_plan_for_the_graph_says_why() -> None:
+    found = dpgnn.advise(nodes=40, edges=60, classes=2, epsilon=0.01, unit="edge")
+    without = [one for one in found.advised if one.reason]
+    assert all(one.claim is None and not one.noise for one in without)
+    assert found.advised[-len(without) :] == tuple(without)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"nodes": 1}, "nodes must be >= 2"),
+        ({"edges": -1}, "edges must be >= 0"),
+        ({"epsilon": 0.0}, "epsilon must be > 0"),
+        ({"unit": "person"}, "unknown unit 'person'"),
+        ({"relation": "null-one", "unit": "edge"}, "unknown relation 'null-one'"),
+        ({"training": 3000}, "training must be <= nodes"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(changed: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Asked(**{**CORA, "epsilon": 4.0, "unit": "node", **changed})  # type: ignore[arg-type]
+
+
+def test_the_command_prints_what_the_function_gives(
+    node: Advice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--nodes", "2708", "--edges", "5278", "--classes", "7", "--epsilon", "4"]
+    assert main(["advise", *flags, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert [one["entry"] for one in values["advised"]] == [one.entry for one in node.advised]
+    assert values["advised"][0]["noise"] == dict(node.advised[0].noise)
+    assert main(["advise", *flags]) == 0
+    first = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in first if line.startswith("dp_mlp  ")]
+    mean = node.advised[0].scores["cora"]["mean"]
+    assert f"{100 * mean:.1f} [" in row
+    assert f"train {node.advised[0].noise['train']:.3g}" in row
