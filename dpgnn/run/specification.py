@@ -97,9 +97,8 @@ def specify(inputs: RunInputs) -> Specification:
     method, config = methods.get(inputs.entry.method), config_of(inputs)
     code = method_code(inputs.entry.method)
     structure = inputs.structure_sha256
-    if (
-        inputs.randomness == "release" and not structure
-    ):  # also of edges that the method does not see
+    # before the method's view: also of edges that it does not see
+    if inputs.randomness == "release" and not structure:
         structure = structure_hash(inputs.graph)
     return Specification(
         inputs=dataclasses.replace(

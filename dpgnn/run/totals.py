@@ -102,7 +102,7 @@ def declare(ledger: GraphLedger, budget: TotalBudget) -> None:
 
 def budgets(ledger: GraphLedger) -> list[TotalBudget]:
     """The declared budgets of a graph."""
-    if not _path(ledger).exists():
+    if not (ledger.root / BUDGETS).exists() or not _path(ledger).exists():
         return []
     return [
         TotalBudget(**(values | {"notion": Notion(**values["notion"])}))
@@ -149,8 +149,8 @@ def _proved(release: Release, asked: Notion) -> Claim | None:
 def _composed(
     releases: Sequence[Release], claims: Sequence[Claim], asked: Notion, delta: float
 ) -> float:
-    """Epsilon of all events under one curve; inf where some event is not known."""
-    if delta <= 0 or any(claim.relation != asked.relation for claim in claims):
+    """Epsilon of all events under one curve; inf where some event is not known or of another relation."""
+    if delta <= 0:
         return math.inf
     try:
         events = [_events(r, claim) for r, claim in zip(releases, claims, strict=True)]

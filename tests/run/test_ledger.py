@@ -13,6 +13,7 @@ from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.files.content import structure_hash
 from dpgnn.run.ledger import GraphLedger, release_of, without_entry
+from dpgnn.run.totals import budgets
 
 GRAPH = two_community_graph()
 EVENT = GaussianRelease(relation="add-remove", noise_stddev=2.0, sensitivity=1.0)
@@ -106,3 +107,9 @@ def test_releases_from_before_there_were_ledgers_are_named(tmp_path: Path) -> No
     assert without_entry(tmp_path) == [tmp_path / "old"]
     entered(tmp_path, "old", "one")
     assert without_entry(tmp_path) == []
+
+
+def test_looking_at_an_empty_ledger_makes_nothing(tmp_path: Path) -> None:
+    ledger = GraphLedger(tmp_path / "releases", "one")
+    assert (ledger.releases(), budgets(ledger), without_entry(ledger.root)) == ([], [], [])
+    assert list(tmp_path.iterdir()) == []

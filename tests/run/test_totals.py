@@ -77,10 +77,16 @@ def test_events_that_come_to_more_than_their_claim_are_not_believed() -> None:
 
 
 def test_a_node_counts_in_mechanisms_of_both_populations_of_different_splits() -> None:
-    both = [made(name, [(EVENT, "train"), (EVENT, "others")], epsilon=EPSILON) for name in "ab"]
+    both = [
+        made(name, [(EVENT, "train"), (EVENT, "others")], epsilon=EPSILON) for name in "abcdefgh"
+    ]
+    counted = gdp.epsilon(math.sqrt(2 * 8) / 2, 8 * DELTA)
+    assert counted < 8 * EPSILON
     found = total(both, NODE)
-    counted = gdp.epsilon(math.sqrt(4) / 2, 2 * DELTA)
-    assert found.epsilon == pytest.approx(min(counted, 2 * EPSILON))
+    assert (found.composed, found.epsilon) == (True, pytest.approx(counted))
+    # of few releases the sum is less than a curve that counts both
+    few = total(both[:2], NODE)
+    assert (few.composed, few.epsilon) == (False, 2 * EPSILON)
 
 
 def test_pure_claims_are_added_at_delta_zero() -> None:
