@@ -15,7 +15,7 @@ def add_parser(subparsers: Any) -> None:
 
     prepare = actions.add_parser("prepare", help="load a data set and write it as Parquet")
     prepare.add_argument("name", help="a data set's name; `dpgnn data list` shows them")
-    prepare.add_argument("--out", type=Path, required=True, help="results/graphs/NAME")
+    prepare.add_argument("--out", type=Path, help="a folder; results/graphs/NAME if none")
     prepare.add_argument(
         "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
     )
@@ -58,11 +58,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> int:
+    from dpgnn.core.paths import Paths
     from dpgnn.data import datasets
 
-    meta = datasets.prepare(args.name, args.out, folder=args.raw, root_seed=args.root_seed)
+    out = args.out or Paths().graph(args.name)
+    meta = datasets.prepare(args.name, out, folder=args.raw, root_seed=args.root_seed)
     print(
-        f"{args.out}: {meta['num_nodes']} nodes, {meta['num_edges']} directed edges, "
+        f"{out}: {meta['num_nodes']} nodes, {meta['num_edges']} directed edges, "
         f"{meta['num_features']} features, {meta['num_classes']} classes"
     )
     return 0
@@ -103,9 +105,11 @@ def _study(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from dpgnn.data.custom.read import problems_of
+    from dpgnn.data.custom.read import problems_of, warnings_of
 
     problems = problems_of(args.path)
+    for warning in [] if problems else warnings_of(args.path):
+        print(f"warning: {warning}", file=sys.stderr)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(

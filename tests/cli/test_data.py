@@ -164,10 +164,13 @@ def test_the_documented_example_makes_every_run_of_its_study(tmp_path, monkeypat
     split += [first[0].setting, "--repeat", "0", "--root-seed", "0"]
     split += ["--setting-json", json.dumps(setting.stated)]
     assert main([*split, "--out", "results/splits/friends.public.0.parquet"]) == 0
+    # DP-GNN draws its sample in a stage of its own
+    assert {key.entry for key in first} == {"mlp", "gcn", "dp_mlp", "dp_gcn", "dp_mlp-mean"}
+    first = [key for key in first if key.entry != "dp_gcn"]
     runs = [word for key in first for word in ("--run", key.folder)]
     assert main(["train", "--study", "friends.yaml", *runs]) == 0
     records = [json.loads(path.read_text()) for path in Path("results").rglob("record.json")]
-    assert len(records) == len(first) == 4
+    assert len(records) == len(first) == 6
     assert all(record["status"] == "ok" for record in records), capsys.readouterr().err
 
 
@@ -178,3 +181,37 @@ def test_a_study_of_a_small_graph_takes_full_batches():
         text = study_text(name)
         assert ("expected_batch_size: full" in text) == full
         assert resolve(yaml.safe_load(text)).keys[0].setting == "random"
+
+
+@pytest.mark.parametrize(
+    ("labels", "declared", "line"),
+    [
+        (["film", "book", ""], None, "classes: [book, film]"),
+        (["yes", "no", "it's"], None, "classes: ['it''s', 'no', 'yes']"),
+        (["0", "3", "-1"], None, "num_classes: 4"),
+        (["film", "book", ""], "classes: [film, book]", ""),
+        (["0", "3", ""], "num_classes: 9", ""),
+    ],
+)
+def test_undeclared_classes_are_a_warning_with_the_line_to_paste(
+    tmp_path, capsys, labels, declared, line
+):
+    rows = [f"{i},{i}.5,{label}" for i, label in enumerate(labels)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,x,label", *rows]) + "\n")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    if declared:
+        (tmp_path / "graph.yaml").write_text(declared + "\n")
+    assert main(["data", "validate", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert ("warning: " in said) == bool(line)
+    assert said.strip().endswith(line)
+    if line:
+        (tmp_path / "graph.yaml").write_text(line + "\n")
+        assert main(["data", "validate", str(tmp_path)]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_a_prepared_graph_has_a_default_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "prepare", "chains-s"]) == 0
+    assert (tmp_path / "results" / "graphs" / "chains-s" / "graph.json").exists()

@@ -104,6 +104,27 @@ def problems_of(path: Path) -> list[str]:
     return []
 
 
+def warnings_of(path: Path) -> list[str]:
+    """What its owner may want to change in a graph in which nothing is wrong.
+
+    Args:
+        path: as for `problems_of`; a graph that is read in pieces is not looked at.
+    """
+    from dpgnn.data.custom import stream
+    from dpgnn.data.custom.declare import undeclared_classes
+
+    if (path / "graph.json").exists() or stream.is_large(path):
+        return []
+    graph, _ = read_folder(path, path.name)
+    line = "" if graph is None else undeclared_classes(path, graph.num_classes)
+    if not line:
+        return []
+    return [
+        f"the classes are not declared, so they are counted from private labels and every claim says so; if "
+        f"they are public, put this line into {path / 'graph.yaml'}: {line}"
+    ]
+
+
 def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Graph | None:
     """Check labels, edges and splits; then make the Graph."""
     num_classes = 0

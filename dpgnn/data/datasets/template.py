@@ -32,6 +32,11 @@ entries:
   mlp: {{method: mlp, mode: nonprivate}}
   gcn: {{method: gcn, mode: nonprivate}}
   dp_mlp: {{method: dp_mlp, mode: sound, privacy_unit: node, relation: add-remove{options}}}
+  # a method that learns from edges: DP-GNN with one neighbour a node, a node's record protected
+  dp_gcn: {{method: dp_gnn, mode: sound, privacy_unit: node-record, relation: add-remove,
+           options: {{max_degree: 1{batch}}}}}
+  # the control beside it: DP-MLP whose answers are averaged over neighbours, which no claim covers
+  dp_mlp-mean: {{method: dp_mlp_smooth, mode: sound, privacy_unit: node, relation: add-remove{mean}}}
 """
 TRAIN_FRACTION = 0.6
 FRACTIONS = f"train_fraction: {TRAIN_FRACTION}, val_fraction: 0.2"
@@ -41,11 +46,11 @@ RECIPES = {
 }
 # up to so many training nodes a step takes all of them: half a batch of the default size is no batch
 SMALL = 512
-FULL_BATCH = ", options: {training: {expected_batch_size: full}}"
+FULL_BATCH = ", training: {expected_batch_size: full}"
 
 
 def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
-    """The YAML text of a study with MLP, GCN and DP-MLP on one data set.
+    """The YAML text of a study on one data set: MLP, GCN, DP-MLP, DP-GNN, and DP-MLP with averaged answers.
 
     An own graph that has a split of its own is run in it, and a small graph with full batches.
 
@@ -61,7 +66,9 @@ def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
         name=name,
         setting=setting,
         recipe=RECIPES[setting],
-        options=FULL_BATCH if small else "",
+        options=f", options: {{{FULL_BATCH[2:]}}}" if small else "",
+        mean=f", options: {{mlp: {{{FULL_BATCH[2:]}}}}}" if small else "",
+        batch=FULL_BATCH if small else "",
     )
 
 

@@ -1,0 +1,47 @@
+"""The line of graph.yaml that declares the classes of an own graph, for its owner to paste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpgnn.data.custom.labels import WHOLE
+from dpgnn.data.custom.options import graph_file, read_options
+
+
+def undeclared_classes(folder: Path, num_classes: int) -> str:
+    """The line to paste; "" where classes are declared already.
+
+    Names stand in alphabetical order, as they are numbered without a declaration.
+
+    Args:
+        folder: of an own graph in which nothing is wrong.
+        num_classes: as counted from its labels.
+    """
+    options = read_options(folder)
+    if options.stated_classes is not None or options.task == "multilabel":
+        return ""
+    names = _names(graph_file(folder))
+    if any(not WHOLE.fullmatch(name) for name in names):
+        named = sorted(name for name in names if name != "-1")
+        return f"classes: [{', '.join(map(_quoted, named))}]"
+    return f"num_classes: {num_classes}"
+
+
+def _names(path: Path) -> set[str]:
+    """Labels of a table as texts; none of a file of arrays, whose labels are numbers."""
+    import polars as pl
+
+    if path.suffix == ".csv":
+        column = pl.scan_csv(path, infer_schema=False).select("label").collect()
+    elif path.suffix == ".parquet":
+        column = pl.scan_parquet(path).select(pl.col("label").cast(pl.String)).collect()
+    else:
+        return set()
+    return {name for name in column["label"].unique() if name}
+
+
+def _quoted(name: str) -> str:
+    """A name as YAML; in quotes unless it is letters, digits, - and _ and begins with a letter."""
+    plain = name.replace("-", "a").replace("_", "a").isalnum() and name[0].isalpha()
+    reads_as_else = name.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+    return name if plain and not reads_as_else else "'" + name.replace("'", "''") + "'"
