@@ -38,6 +38,9 @@ def add_parser(subparsers: Any) -> None:
     study = actions.add_parser("study", help="write a small study of one data set, to start from")
     study.add_argument("name", help="a data set's name, or a folder below data/own")
     study.add_argument("--out", type=Path, required=True, help="the YAML file to write")
+    study.add_argument(
+        "--release", action="store_true", help="one private model that may be handed on"
+    )
     study.set_defaults(func=main)
 
     validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
@@ -95,11 +98,11 @@ def _statistics(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> int:
     from dpgnn.core.checks import require
     from dpgnn.core.storage import write_text
-    from dpgnn.data.datasets.template import study_text
+    from dpgnn.data.datasets.template import release_text, study_text
 
     remedy = "say another file, or delete it to start anew"
     require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
-    write_text(args.out, study_text(args.name))
+    write_text(args.out, (release_text if args.release else study_text)(args.name))
     print(f"{args.out}: edit it, then `dpgnn run {args.out}`")
     return 0
 

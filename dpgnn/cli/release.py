@@ -21,8 +21,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
     )
-    parser.add_argument("--classes", default="", help="public names of the classes, by commas")
-    parser.add_argument("--features", default="", help="public names of the features, by commas")
+    for kind in ("classes", "features"):
+        said = f"public names of the {kind}, by commas; those of the graph.yaml if none"
+        parser.add_argument(f"--{kind}", default="", help=said)
     parser.add_argument("--key", type=Path, help="PEM file of an Ed25519 private key, to sign with")
     parser.set_defaults(func=main)
 
@@ -34,18 +35,22 @@ def main(args: argparse.Namespace) -> int:
         ValueError: the study plans no such run, it is not done, or a name or the key is wrong.
     """
     from dpgnn.core.checks import require
-    from dpgnn.core.paths import Paths
-    from dpgnn.release.from_run import model_of_run
+    from dpgnn.core.paths import Paths, parse_run
+    from dpgnn.release.from_run import declared_names, model_of_run
     from dpgnn.release.released import Names
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
-    names = Names(classes=_split(args.classes), features=_split(args.features))
     planned = args.run in {key.folder for key in study.keys}
     remedy = "its form is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
     rule = f"be planned by study {study.name}, tier {study.tier}"
     require(planned, "--run", rule, args.run, remedy)
+    declared = declared_names(Paths().graph(str(parse_run(args.run, name="--run")["dataset"])))
+    names = Names(
+        classes=_split(args.classes) or declared.classes,
+        features=_split(args.features) or declared.features,
+    )
     model = model_of_run(Paths().run(study.name, args.run), names)
     model.save(args.out, key=args.key)
     print(model.claim)

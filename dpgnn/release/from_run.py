@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
+from dpgnn.data.files.graph_files import read_meta
 from dpgnn.records.schema import read_record
 from dpgnn.release.bundle import OWN_ROWS, STATE, read_tensors
 from dpgnn.release.model import Model
@@ -40,3 +41,18 @@ def model_of_run(folder: Path, names: Names) -> Model:
         kept=read_tensors(kept) if kept.exists() else {},
         names=names,
     )
+
+
+def declared_names(graph: Path) -> Names:
+    """The names that the owner of a graph declared public in graph.yaml; none where the graph is not here.
+
+    Args:
+        graph: results/graphs/NAME.
+
+    Raises:
+        DamagedFileError: graph.json was changed.
+    """
+    if not (graph / "graph.json").exists():
+        return Names()
+    stated = read_meta(graph).get("provenance", {}).get("names", {})
+    return Names(**{kind: tuple(names) for kind, names in stated.items()})

@@ -154,3 +154,35 @@ def test_a_run_of_a_study_becomes_a_bundle(
     assert dpgnn.load("bundle").claim.is_release
     assert main([*command[:-1], "other", "--run", "chains-s.public/dp_mlp/eps=3/0"]) == 1
     assert "must be planned by study small" in capsys.readouterr().err
+
+
+def test_names_that_graph_yaml_declares_come_with_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Path("data/own/mine")
+    own.mkdir(parents=True)
+    rows = [
+        f"user{i},{i % 7},{i % 3},{'ab'[i % 2]},{'train' if i < 8 else 'test'}" for i in range(12)
+    ]
+    (own / "nodes.csv").write_text("\n".join(["id,age,posts,label,split", *rows]) + "\n")
+    (own / "edges.csv").write_text("source,target\nuser0,user1\n")
+    (own / "graph.yaml").write_text("classes: [b, a]\nfeatures: [age, posts]\n")
+    split = "--dataset mine --setting public --repeat 0 --root-seed 0 --kind public --inductive"
+    run = "mine.public/dp_mlp/eps=4/0"
+    for line in (
+        "data study mine --release --out mine.yaml",
+        "data prepare mine",
+        f"split --graph results/graphs/mine {split} --out results/splits/mine.public.0.parquet",
+        f"train --study mine.yaml --run {run}",
+        f"release mine.yaml --run {run} --out bundle",
+        f"release mine.yaml --run {run} --out other --classes no,yes",
+        f"predict bundle {own}/nodes.csv --out answers.csv",
+    ):
+        assert main(line.split()) == 0, line
+    names = dpgnn.load("bundle").names
+    assert (names.classes, names.features) == (("b", "a"), ("age", "posts"))
+    assert dpgnn.load("other").names.classes == ("no", "yes")
+    answers = pl.read_csv("answers.csv")
+    assert answers["id"].to_list() == [f"user{i}" for i in range(12)]
+    assert set(answers["class"]) <= {"a", "b"}

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -55,4 +56,32 @@ def test_twenty_thousand_nodes_in_csv_become_a_report(tmp_path):
     report = folder / "results" / "studies" / "friends-first" / "report.html"
     assert "friends" in report.read_text()
     records = list((folder / "results").rglob("record.json"))
-    assert len(records) == 3 * (1 + 1 + 2)
+    assert len(records) == 3 * (1 + 1 + 2 + 2 + 2)
+
+
+@pytest.mark.slow
+def test_six_commands_lead_from_two_tables_to_a_table_of_answers(tmp_path):
+    folder = copy_repository(tmp_path / "repository")
+    own = folder / "data" / "own" / "friends"
+    own.mkdir(parents=True)
+    page = (ROOT / "docs" / "data.md").read_text()
+    block = re.search(r"```\n(nodes\.csv +edges\.csv\n.*?)```", page, re.DOTALL)[1]
+    (nodes, edges), *rows = (line.split() for line in block.splitlines())
+    for name, column in ((nodes, 0), (edges, 1)):
+        (own / name).write_text("".join(f"{row[column]}\n" for row in rows))
+    (own / "graph.yaml").write_text("classes: [book, film]\nfeatures: [age, posts]\n")
+    text = (ROOT / "docs" / "releasing.md").read_text()
+    commands = re.search(r"```sh\n(dpgnn data validate .*?)```", text, re.DOTALL)[1].splitlines()
+    assert len(commands) == 6
+    for command in commands[:4]:
+        run_tool(folder, "python", "-m", *shlex.split(command))
+    elsewhere = copy_repository(tmp_path / "elsewhere")
+    shutil.copytree(folder / "bundle", elsewhere / "bundle")
+    asked = elsewhere / "data" / "own" / "friends"
+    asked.mkdir(parents=True)
+    shutil.copy(own / "nodes.csv", asked)
+    for command in commands[4:]:
+        run_tool(elsewhere, "python", "-m", *shlex.split(command))
+    answers = [line.split(",") for line in (elsewhere / "answers.csv").read_text().splitlines()]
+    assert [row[0] for row in answers] == [row[0].split(",")[0] for row in rows]
+    assert {row[1] for row in answers[1:]} <= {"book", "film"}

@@ -84,6 +84,17 @@ def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> lis
     return columns
 
 
+def check_feature_names(
+    path: Path, found: Sequence[str], stated: Sequence[str], problems: Problems
+) -> None:
+    """The columns of features are those that graph.yaml names, if it names any."""
+    if stated and list(found) != list(stated):
+        other = [name for name in found if name not in stated]
+        missing = [name for name in stated if name not in found]
+        shown = ", ".join([*other, *(f"no {name}" for name in missing)][:5]) or "another order"
+        problems.add(f"{path}: features", "be those of graph.yaml in their order", shown)
+
+
 def check_edge_columns(path: Path, names: Sequence[str], problems: Problems) -> bool:
     """Whether the two ends are there; further columns are noted."""
     missing = [name for name in ENDS if name not in names]

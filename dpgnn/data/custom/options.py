@@ -27,6 +27,7 @@ class Options:
             at private data: claims then carry the caveat `preprocessing`.
         classes: names of the classes in order, when labels are texts; needed where `num_classes` is stated,
             because names that are numbered as they are found depend on every node's.
+        features: names of the feature columns in their order, when they may be published with a model.
         directed: edges run from source to target only; otherwise reverse edges are added.
         drop_self_loops: leave self-loops out instead of refusing them.
         drop_duplicates: keep the first of equal edges instead of refusing them.
@@ -35,6 +36,7 @@ class Options:
     task: Task = "multiclass"
     num_classes: int | None = None
     classes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     directed: bool = False
     drop_self_loops: bool = False
     drop_duplicates: bool = False
@@ -45,9 +47,10 @@ class Options:
             at_least("num_classes", self.num_classes, 2)
             rule = f"be <= {MAX_CLASSES}"
             require(self.num_classes <= MAX_CLASSES, "num_classes", rule, self.num_classes)
-        rule, remedy = "have different names", "name each class once"
-        distinct = len(set(self.classes)) == len(self.classes)
-        require(distinct, "classes", rule, list(self.classes), remedy)
+        for name, remedy in (("classes", "name each class once"), ("features", "name each once")):
+            names = getattr(self, name)
+            distinct = len(set(names)) == len(names)
+            require(distinct, name, "have different names", list(names), remedy)
         if self.classes and self.num_classes is not None:
             rule = f"be {len(self.classes)}, the number of `classes`"
             require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)
@@ -84,3 +87,10 @@ def read_options(folder: Path) -> Options:
 def caveats_of(folder: Path) -> tuple[str, ...]:
     """`preprocessing` when the number of classes is counted from private labels."""
     return () if read_options(folder).stated_classes else ("preprocessing",)
+
+
+def public_names(folder: Path) -> dict[str, list[str]]:
+    """Names of classes and features that graph.yaml states, and so may be published with a model."""
+    options = read_options(folder)
+    stated = {"classes": options.classes, "features": options.features}
+    return {kind: list(names) for kind, names in stated.items() if names}

@@ -300,6 +300,7 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
     ids = _ids(nodes_path, nodes, problems)
     rows = Rows(path=nodes_path, frame=nodes, ids=ids)
     features = columns.feature_columns(nodes_path, nodes.columns, problems)
+    columns.check_feature_names(nodes_path, features, options.features, problems)
     x = columns.features(rows, features, problems)
     y = labels(rows, label_columns(nodes_path, nodes.columns, options, problems), options, problems)
     codes = columns.codes(rows, problems)

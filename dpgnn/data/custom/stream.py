@@ -63,6 +63,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         fail(f"{nodes_path}: column id", "not be there", "id", f"number nodes by row; {TOO_LARGE}")
     problems = Problems()
     features = columns.feature_columns(nodes_path, nodes, problems)
+    columns.check_feature_names(nodes_path, features, options.features, problems)
     label = label_columns(nodes_path, nodes, options, problems)
     if options.task == "multilabel":
         check.check_label_columns(str(nodes_path), len(label), options, problems)

@@ -258,14 +258,16 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
 
 
 def own_provenance(folder: Path) -> dict[str, Any]:
-    """What graph.json says of a user's own graph: the checksums of its files."""
+    """What graph.json says of a user's own graph: the checksums of its files, and names that are public."""
     from dpgnn.core.storage import sha256_file
-    from dpgnn.data.custom.options import caveats_of
+    from dpgnn.data.custom.options import caveats_of, public_names
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
+    names = public_names(folder)
     return {
         "origin": ["own graph"],
         "caveats": list(caveats_of(folder)),
+        **({"names": names} if names else {}),
         "raw_sha256": {path.name: sha256_file(path) for path in files},
     }
 

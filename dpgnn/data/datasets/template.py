@@ -38,6 +38,24 @@ entries:
   # the control beside it: DP-MLP whose answers are averaged over neighbours, which no claim covers
   dp_mlp-mean: {{method: dp_mlp_smooth, mode: sound, privacy_unit: node, relation: add-remove{mean}}}
 """
+RELEASE = """\
+# One private model of {name} that may be handed on: see docs/releasing.md. No score is written.
+name: {name}-release
+title: A release of {name}
+root_seed: 2026
+repeats: 1
+epsilons: ["4"]
+randomness: release
+
+datasets:
+  {name}: {{settings: [{setting}]}}
+
+settings:
+  {recipe}
+
+entries:
+  dp_mlp: {{method: dp_mlp, mode: sound, privacy_unit: node, relation: add-remove{options}}}
+"""
 TRAIN_FRACTION = 0.6
 FRACTIONS = f"train_fraction: {TRAIN_FRACTION}, val_fraction: 0.2"
 RECIPES = {
@@ -57,12 +75,25 @@ def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
     Raises:
         ValueError: no data set and no own graph has that name, or it cannot stand in a path.
     """
+    return _filled(TEXT, name, own_folder)
+
+
+def release_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
+    """The YAML text of a study with one release of DP-MLP.
+
+    Raises:
+        ValueError: as for `study_text`.
+    """
+    return _filled(RELEASE, name, own_folder)
+
+
+def _filled(text: str, name: str, own_folder: Path) -> str:
     own = entry_of(name, own_folder=own_folder) is OWN
     rule = "be letters, digits, _, - and +"
     require(bool(STUDY_NAME.fullmatch(name)), "name of a data set", rule, name, "rename its folder")
     setting, num_train = _own_facts(Path(own_folder) / name) if own else ("random", _listed(name))
     small = num_train is not None and num_train <= SMALL
-    return TEXT.format(
+    return text.format(
         name=name,
         setting=setting,
         recipe=RECIPES[setting],

@@ -11,9 +11,10 @@ from dpgnn.data.custom.options import (
     Options,
     caveats_of,
     graph_file,
+    public_names,
     read_options,
 )
-from dpgnn.data.custom.read import READERS
+from dpgnn.data.custom.read import READERS, problems_of
 
 
 def test_a_folder_without_a_file_of_options_has_the_defaults(tmp_path: Path) -> None:
@@ -60,3 +61,19 @@ def test_the_format_is_the_one_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "graph.pt").touch()
     with pytest.raises(ValueError, match=r"graph\.npz"):
         graph_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [("[posts, age]", "another order"), ("[age]", "posts"), ("[age, posts, size]", "no size")],
+)
+def test_features_that_are_stated_are_the_columns(stated: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,age,posts,label\n0,1,2,0\n1,2,3,1\n")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    (tmp_path / "graph.yaml").write_text(f"num_classes: 2\nfeatures: {stated}\n")
+    (found,) = problems_of(tmp_path)
+    assert "features must be those of graph.yaml in their order, got" in found
+    assert says in found.partition(", got ")[2]
+    (tmp_path / "graph.yaml").write_text("num_classes: 2\nfeatures: [age, posts]\n")
+    assert problems_of(tmp_path) == []
+    assert public_names(tmp_path) == {"features": ["age", "posts"]}

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
-from dpgnn.data.datasets.template import study_text
+from dpgnn.data.datasets.template import release_text, study_text
+from dpgnn.study.study import resolve
 
 
 def own_graph(folder: Path, num_nodes: int, *, split: bool) -> None:
@@ -40,3 +41,14 @@ def test_a_name_that_cannot_stand_in_a_path_is_refused(tmp_path: Path) -> None:
     own_graph(tmp_path / "my graph", 10, split=False)
     with pytest.raises(ValueError, match="name of a data set must be letters"):
         study_text("my graph", own_folder=tmp_path)
+
+
+@pytest.mark.parametrize("num_nodes", [10, 2000])
+def test_a_release_is_one_private_run(tmp_path: Path, num_nodes: int) -> None:
+    own_graph(tmp_path / "mine", num_nodes, split=True)
+    study = resolve(yaml.safe_load(release_text("mine", own_folder=tmp_path)))
+    assert [key.folder for key in study.keys] == ["mine.public/dp_mlp/eps=4/0"]
+    assert study.config.randomness == "release"
+    entry = study.entries["dp_mlp"].for_dataset("mine")
+    full = entry.options.training.expected_batch_size == "full"
+    assert full == (num_nodes == 10)
