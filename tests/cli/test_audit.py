@@ -46,7 +46,7 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert found["epsilon_lower_bound"] <= found["claimed_epsilon"] <= 8
     assert {check["name"] for check in found["checks"]} >= {"clipping", "noise deviation"}
     (row,) = audits_table([found]).rows
-    assert row["num_trials"] == 16
+    assert row.num_trials == 16
     assert re.search(r"^train +passed ", capsys.readouterr().out, re.MULTILINE)
     assert not list((prepared / "work").rglob("*.safetensors"))
 
@@ -141,7 +141,7 @@ def test_accused_and_not_audited_entries_have_exit_codes_of_their_own(
     assert (found["outcome"], found["reason"]) == ("not-run", "no such loop")
     assert found["epsilon_lower_bound"] is None
     (row,) = audits_table([found]).rows
-    assert row["outcome"] == "not-run"
+    assert row.outcome == "not-run"
 
 
 def test_one_run_with_many_canaries(prepared: Path) -> None:

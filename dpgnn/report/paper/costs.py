@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
 
 from dpgnn.methods.caribou.depth import noise_per_sensitivity
 from dpgnn.records.cells import Cell
-from dpgnn.report.tables.table import Column, Table
+from dpgnn.report.tables.table import Column, Table, columns_of
 from dpgnn.report.tables.tables import mean_of
 from dpgnn.report.tables.tops import DATASETS, FAMILIES
 
@@ -18,8 +19,24 @@ BUDGETS = (1.0, 4.0, 8.0)
 DELTA = 1e-5
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunCostRow:
+    """Seconds and memory of one method on one data set; None where nobody measured."""
+
+    dataset: Annotated[str, Column(header="Data set")]
+    method: Annotated[str, Column(header="Method")]
+    paper_seconds: Annotated[float | None, Column(header="Authors' seconds", kind="seconds")]
+    our_seconds: Annotated[float | None, Column(header="Our seconds", kind="seconds")]
+    our_memory: Annotated[float | None, Column(header="Our memory (MB)", kind="megabytes")]
+    runs: Annotated[int, Column(header="Runs", kind="integer")]
+    reason: Annotated[str, Column(header="Without records")]
+
+
 def depth_table() -> Table:
-    """Table IV: the noise K hops need, with contraction and without, from the formula."""
+    """Table IV: the noise K hops need, with contraction and without, from the formula.
+
+    Its rows are mappings: a column stands for each constant of `CONTRACTIONS`, and no page reads them again.
+    """
     rows = []
     for epsilon in BUDGETS:
         for num_hops in DEPTHS:
@@ -45,7 +62,7 @@ def depth_table() -> Table:
     )
 
 
-def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table:
+def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table[RunCostRow]:
     """Tables VII to X: seconds and memory of a run, the authors' seconds beside ours.
 
     Args:
@@ -68,15 +85,15 @@ def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> T
         here = own.get((dataset, family, name), [])
         memory = [value for cell in here for value in cell.max_rss_mb]
         rows.append(
-            {
-                "dataset": dataset,
-                "method": name,
-                "paper_seconds": mean_of(stated.get((dataset, family), [])),
-                "our_seconds": mean_of([value for cell in here for value in cell.seconds]),
-                "our_memory": max(memory, default=None),
-                "runs": sum(len(cell.runs) for cell in here),
-                "reason": "" if here else "no run in this tier",
-            }
+            RunCostRow(
+                dataset=dataset,
+                method=name,
+                paper_seconds=mean_of(stated.get((dataset, family), [])),
+                our_seconds=mean_of([value for cell in here for value in cell.seconds]),
+                our_memory=max(memory, default=None),
+                runs=sum(len(cell.runs) for cell in here),
+                reason="" if here else "no run in this tier",
+            )
         )
     return Table(
         name="paper-caribou-VII-X",
@@ -86,15 +103,7 @@ def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> T
             "one CPU thread, the start of Python left out, mean over runs; memory is the largest resident "
             "memory of the process. The authors' memory is not available. Sweeps are left out."
         ),
-        columns=(
-            Column(key="dataset", header="Data set"),
-            Column(key="method", header="Method"),
-            Column(key="paper_seconds", header="Authors' seconds", kind="seconds"),
-            Column(key="our_seconds", header="Our seconds", kind="seconds"),
-            Column(key="our_memory", header="Our memory (MB)", kind="megabytes"),
-            Column(key="runs", header="Runs", kind="integer"),
-            Column(key="reason", header="Without records"),
-        ),
+        columns=columns_of(RunCostRow),
         rows=rows,
         empty="No run has resources recorded.",
     )

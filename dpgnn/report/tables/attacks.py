@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError
@@ -20,8 +21,9 @@ from dpgnn.report.tables.attack_verdicts import (
     lower_bound,
     verdict,
 )
-from dpgnn.report.tables.claims_table import AUDIT_KEY, ENTRY, PLACE, proved_epsilon
-from dpgnn.report.tables.table import DASH, Column, Row, Table
+from dpgnn.report.tables.claims_table import AUDIT_KEY, proved_epsilon
+from dpgnn.report.tables.rows import Budget, Dataset, Entry, Label, Setting
+from dpgnn.report.tables.table import DASH, Column, Table, columns_of
 
 SHOWN_RATE = 0.01
 NAMES = {
@@ -33,6 +35,73 @@ NAMES = {
     "released-state": "the release itself",
     "board": "board of votes",
 }
+COPIED = (
+    "mode", "direction", "noise", "auc", "label_auc", "script_auroc", "average_precision", "num_members",
+    "num_others",
+)  # fmt: skip
+
+
+def _auc_text(row: AttackRow) -> str:
+    return NO_SCORER if row.scorer == "constant" else _three(row.auc)
+
+
+def _label_auc_text(row: AttackRow) -> str:
+    return _three(row.label_auc)
+
+
+def _script_text(row: AttackRow) -> str:
+    return _three(row.script_auroc)
+
+
+def _three(value: float | None) -> str:
+    return DASH if value is None else f"{value:.3f}"
+
+
+def _rate_text(row: AttackRow) -> str:
+    if row.tpr is None:
+        return DASH
+    return f"{row.tpr:.3f} ({row.tpr_low:.3f} to {row.tpr_high:.3f})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackRow:
+    """One attack, variant and run. None where the attack has no such value."""
+
+    dataset: Dataset
+    setting: Setting
+    entry: Entry
+    label: Label
+    mode: Annotated[str | None, Column(header="Mode")]
+    epsilon: Budget
+    attack_words: Annotated[str, Column(header="Attack")]
+    auc: Annotated[float | None, Column(header="AUC", show=_auc_text, kind="number")]
+    label_auc: Annotated[
+        float | None,
+        Column(header="Label AUC", show=_label_auc_text, kind="number", optional=True),
+    ]
+    verdict: Annotated[str, Column(header="Verdict")]
+    claimed: Annotated[float | None, Column(header="Claimed ε", kind="epsilon", optional=True)]
+    proved: Annotated[float | None, Column(header="Proved ε", kind="epsilon", optional=True)]
+    bound: Annotated[float | None, Column(header="ε ≥", kind="epsilon", optional=True)]
+    detects: Annotated[float | None, Column(header="Can show", kind="epsilon", optional=True)]
+    tpr: Annotated[float | None, Column(header="TPR at 1 % FPR", show=_rate_text, kind="number")]
+    script_auroc: Annotated[
+        float | None, Column(header="Script's", show=_script_text, kind="number", optional=True)
+    ]
+    unit: Annotated[str | None, Column(header="unit", form="csv")]
+    repeat: Annotated[int | None, Column(header="repeat", form="csv")]
+    attack: Annotated[str, Column(header="attack", form="csv")]
+    direction: Annotated[str | None, Column(header="direction", form="csv")]
+    noise: Annotated[str | None, Column(header="noise", form="csv")]
+    covered: Annotated[str | None, Column(header="covered", form="csv")]
+    line_epsilon: Annotated[float | None, Column(header="line_epsilon", form="csv")]
+    line_delta: Annotated[float | None, Column(header="line_delta", form="csv")]
+    scorer: Annotated[str | None, Column(header="scorer", form="csv")]
+    tpr_low: Annotated[float | None, Column(header="tpr_low", form="csv")]
+    tpr_high: Annotated[float | None, Column(header="tpr_high", form="csv")]
+    average_precision: Annotated[float | None, Column(header="average_precision", form="csv")]
+    num_members: Annotated[int | None, Column(header="num_members", form="csv")]
+    num_others: Annotated[int | None, Column(header="num_others", form="csv")]
 
 
 def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, Any]]:
@@ -131,7 +200,9 @@ def as_audits(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return audits
 
 
-def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
+def attacks_table(
+    found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
+) -> Table[AttackRow]:
     """One row per attack, variant and run."""
     known = {tuple(getattr(cell, name) for name in AUDIT_KEY): cell for cell in cells}
     rows = [_row(result, known) for result in found if result.get("status") != "not-applicable"]
@@ -152,86 +223,33 @@ def attacks_table(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             "or by another node's row; noise is that of the run, or fresh, which is one more release for "
             "every query. Further columns stand in the CSV."
         ),
-        columns=(
-            *PLACE, *ENTRY,
-            Column(key="mode", header="Mode"),
-            Column(key="epsilon", header="Budget ε", kind="epsilon"),
-            Column(key="attack_words", header="Attack"),
-            Column(key="auc", header="AUC", show=_auc_text, kind="number"),
-            Column(
-                key="label_auc", header="Label AUC", show=_three("label_auc"), kind="number",
-                optional=True,
-            ),
-            Column(key="verdict", header="Verdict"),
-            Column(key="claimed", header="Claimed ε", kind="epsilon", optional=True),
-            Column(key="proved", header="Proved ε", kind="epsilon", optional=True),
-            Column(key="bound", header="ε ≥", kind="epsilon", optional=True),
-            Column(key="detects", header="Can show", kind="epsilon", optional=True),
-            Column(key="tpr", header="TPR at 1 % FPR", show=_rate_text, kind="number"),
-            Column(
-                key="script_auroc", header="Script's", show=_three("script_auroc"), kind="number",
-                optional=True,
-            ),
-            Column(key="unit", header="unit", form="csv"),
-            Column(key="repeat", header="repeat", form="csv"),
-            Column(key="attack", header="attack", form="csv"),
-            Column(key="direction", header="direction", form="csv"),
-            Column(key="noise", header="noise", form="csv"),
-            Column(key="covered", header="covered", form="csv"),
-            Column(key="line_epsilon", header="line_epsilon", form="csv"),
-            Column(key="line_delta", header="line_delta", form="csv"),
-            Column(key="scorer", header="scorer", form="csv"),
-            Column(key="tpr_low", header="tpr_low", form="csv"),
-            Column(key="tpr_high", header="tpr_high", form="csv"),
-            Column(key="average_precision", header="average_precision", form="csv"),
-            Column(key="num_members", header="num_members", form="csv"),
-            Column(key="num_others", header="num_others", form="csv"),
-        ),
+        columns=columns_of(AttackRow),
         rows=rows,
         empty="No attack was run on this study.",
-    )  # fmt: skip
+    )
 
 
-def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> dict[str, Any]:
+def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> AttackRow:
     key, claim = result["key"], result.get("claim") or {}
     cell = known.get(tuple(str(key[name]) for name in AUDIT_KEY))
-    row: dict[str, Any] = {name: key[name] for name in AUDIT_KEY} | {"repeat": key.get("repeat")}
-    row |= {
-        "label": result.get("title") or key["entry"],
-        "mode": result.get("mode"),
-        "unit": claim.get("privacy_unit"),
-        "claimed": claim.get("epsilon"),
-        "proved": None if cell is None else proved_epsilon(cell),
-        "attack": kind_of(result) if "pair_set" in result or "auc" in result else
-        NAMES.get(str(result["attack"]), result["attack"]),
-        "attack_words": full_kind_of(result),
-        "verdict": verdict(result),
-    }  # fmt: skip
-    for name in ("direction", "noise", "auc", "label_auc", "script_auroc", "average_precision", "num_members",
-                 "num_others"):  # fmt: skip
-        row[name] = result.get(name)
+    scored = "pair_set" in result or "auc" in result
     rates = [rate for rate in result.get("rates", ()) if rate["asked"] == SHOWN_RATE]
-    for rate in rates:
-        row |= {name: rate[name] for name in ("tpr", "tpr_low", "tpr_high")}
-    row |= {"bound": lower_bound(result), "detects": detects(result)}
-    row["scorer"] = (
-        None if "variant" not in result else "trained" if has_scorer(result) else "constant"
-    )
-    row["line_epsilon"], row["line_delta"] = line_of(result) or (None, None)
+    rate = rates[-1] if rates else {}
+    copied: dict[str, Any] = {name: result.get(name) for name in COPIED}
+    copied |= {name: rate.get(name) for name in ("tpr", "tpr_low", "tpr_high")}
+    bound, line = lower_bound(result), line_of(result) or (None, None)
+    scorer = None if "variant" not in result else "trained" if has_scorer(result) else "constant"
+    covered = None
     if claim and result.get("status") == "ok":
-        row["covered"] = "yes" if row["bound"] is not None else "no"
-    return row
-
-
-def _auc_text(row: Row) -> str:
-    return NO_SCORER if row.get("scorer") == "constant" else str(_three("auc")(row))
-
-
-def _three(name: str) -> Any:
-    return lambda row: DASH if row.get(name) is None else f"{row[name]:.3f}"
-
-
-def _rate_text(row: Row) -> str:
-    if row.get("tpr") is None:
-        return DASH
-    return f"{row['tpr']:.3f} ({row['tpr_low']:.3f} to {row['tpr_high']:.3f})"
+        covered = "no" if bound is None else "yes"
+    return AttackRow(
+        **{name: key[name] for name in AUDIT_KEY},
+        **copied,
+        label=result.get("title") or key["entry"], repeat=key.get("repeat"),
+        attack=kind_of(result) if scored else NAMES.get(str(result["attack"]), result["attack"]),
+        attack_words=full_kind_of(result), verdict=verdict(result),
+        unit=claim.get("privacy_unit"), claimed=claim.get("epsilon"),
+        proved=None if cell is None else proved_epsilon(cell),
+        bound=bound, detects=detects(result), covered=covered,
+        line_epsilon=line[0], line_delta=line[1], scorer=scorer,
+    )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
@@ -14,7 +14,7 @@ from dpgnn.core.checksums import check
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
-from dpgnn.report.tables.rows import ClaimRow
+from dpgnn.report.tables.rows import Budget, ClaimRow, Dataset, Entry, Label, Setting
 from dpgnn.report.tables.table import Column, Table, columns_of
 
 if TYPE_CHECKING:
@@ -22,17 +22,29 @@ if TYPE_CHECKING:
 
 STALE = "of another claim"
 AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
-# columns of rows that are mappings
-PLACE = (
-    Column(
-        key="dataset", header="Data set", show=lambda row: f"{row['dataset']} ({row['setting']})"
-    ),
-    Column(key="setting", header="Setting", form="csv"),
-)
-ENTRY = (
-    Column(key="entry", header="Entry", show=lambda row: str(row["label"])),
-    Column(key="label", header="Label", form="csv"),
-)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRow:
+    """One audit or attack: what it found of an entry's claim. None where it has no such value."""
+
+    dataset: Dataset
+    setting: Setting
+    entry: Entry
+    label: Label
+    epsilon: Budget
+    repeat: Annotated[int | None, Column(header="Repeat", kind="integer", optional=True)]
+    attack: Annotated[str | None, Column(header="Attack")]
+    outcome: Annotated[str | None, Column(header="Outcome", optional=True)]
+    epsilon_lower_bound: Annotated[float | None, Column(header="ε ≥", kind="epsilon")]
+    detectable_epsilon: Annotated[
+        float | None, Column(header="Detects ε ≥", kind="epsilon", optional=True)
+    ]
+    attained: Annotated[float | None, Column(header="Reached", kind="percent", optional=True)]
+    p: Annotated[float | None, Column(header="p (Holm)", kind="p", optional=True)] = None
+    confidence: Annotated[float | None, Column(header="Confidence", kind="number", optional=True)]
+    num_trials: Annotated[int | None, Column(header="Trials", kind="integer", optional=True)]
+    note: Annotated[str | None, Column(header="Note", optional=True)]
 
 
 def read_audits(folder: str | Path) -> list[dict[str, Any]]:
@@ -147,29 +159,13 @@ def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
     )
 
 
-def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()) -> Table:
+def audits_table(
+    audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
+) -> Table[AuditRow]:
     """Every audit and attack of a study, one row each; cells know the titles of entries."""
     titles = {cell.entry: cell.label for cell in cells}
-    rows: list[dict[str, Any]] = []
-    for audit in audits:
-        row = {name: audit["key"][name] for name in AUDIT_KEY}
-        label = titles.get(str(row["entry"]), row["entry"])
-        row |= {"label": label, "repeat": audit["key"].get("repeat")}
-        for name in (
-            "attack",
-            "outcome",
-            "epsilon_lower_bound",
-            "confidence",
-            "num_trials",
-            "note",
-        ):
-            row[name] = audit.get(name)
-        if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
-            row["outcome"], row["note"] = STALE, "the entry was changed since; audit it again"
-        row["detectable_epsilon"] = audit.get("detectable_epsilon")
-        row["attained"] = audit.get("attained_share_of_sensitivity")
-        rows.append(row)
-    family = _corrected(rows, audits)
+    rows = [_audit_row(audit, cells, titles) for audit in audits]
+    rows, family = _corrected(rows, audits)
     return Table(
         name="audits",
         title="Audits and attacks",
@@ -180,26 +176,32 @@ def audits_table(audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
             "smallest true ε that the claim tests would have accused with probability 0.8, at the share of "
             f"the sensitivity that the canary reached (Reached).{family}"
         ),
-        columns=(
-            *PLACE, *ENTRY,
-            Column(key="epsilon", header="Budget ε", kind="epsilon"),
-            Column(key="repeat", header="Repeat", kind="integer", optional=True),
-            Column(key="attack", header="Attack"),
-            Column(key="outcome", header="Outcome", optional=True),
-            Column(key="epsilon_lower_bound", header="ε ≥", kind="epsilon"),
-            Column(key="detectable_epsilon", header="Detects ε ≥", kind="epsilon", optional=True),
-            Column(key="attained", header="Reached", kind="percent", optional=True),
-            Column(key="p", header="p (Holm)", kind="p", optional=True),
-            Column(key="confidence", header="Confidence", kind="number", optional=True),
-            Column(key="num_trials", header="Trials", kind="integer", optional=True),
-            Column(key="note", header="Note", optional=True),
-        ),
+        columns=columns_of(AuditRow),
         rows=rows,
         empty="This study has no audits.",
+    )
+
+
+def _audit_row(
+    audit: Mapping[str, Any], cells: Sequence[Cell], titles: Mapping[str, str]
+) -> AuditRow:
+    key, outcome, note = audit["key"], audit.get("outcome"), audit.get("note")
+    if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
+        outcome, note = STALE, "the entry was changed since; audit it again"
+    return AuditRow(
+        **{name: key[name] for name in AUDIT_KEY},
+        label=titles.get(str(key["entry"]), key["entry"]), repeat=key.get("repeat"),
+        attack=audit.get("attack"), outcome=outcome, note=note,
+        epsilon_lower_bound=audit.get("epsilon_lower_bound"),
+        detectable_epsilon=audit.get("detectable_epsilon"),
+        attained=audit.get("attained_share_of_sensitivity"),
+        confidence=audit.get("confidence"), num_trials=audit.get("num_trials"),
     )  # fmt: skip
 
 
-def _corrected(rows: Sequence[dict[str, Any]], audits: Sequence[Mapping[str, Any]]) -> str:
+def _corrected(
+    rows: Sequence[AuditRow], audits: Sequence[Mapping[str, Any]]
+) -> tuple[list[AuditRow], str]:
     """Correct the p-values of a study's audits, take back what is not clear among so many, and say the bound.
 
     An audit is called failed if its own test accuses at its level and its p-value, corrected by Holm's method
@@ -207,18 +209,18 @@ def _corrected(rows: Sequence[dict[str, Any]], audits: Sequence[Mapping[str, Any
     smaller of `LEVEL` and the sum of the levels.
     """
     corrected = holm([audit.get("p_value") for audit in audits])
-    levels = []
+    made, levels = [], []
     for row, audit, p in zip(rows, audits, corrected):
-        row["p"] = p
-        if p is None:
-            continue
-        levels.append(1 - float(audit.get("confidence") or 1.0))
-        if row["outcome"] == "failed" and p >= LEVEL:
-            row["outcome"] = "unclear"
-            row["note"] = f"{row['note']}; not clear among {len(audits)} audits"
+        if p is not None:
+            levels.append(1 - float(audit.get("confidence") or 1.0))
+            row = replace(row, p=p)
+            if row.outcome == "failed" and p >= LEVEL:
+                note = f"{row.note}; not clear among {len(audits)} audits"
+                row = replace(row, outcome="unclear", note=note)
+        made.append(row)
     if not levels:
-        return ""
-    return (
+        return made, ""
+    return made, (
         f" p: corrected by Holm's method over the {len(levels)} audits. If every claim is true, the "
         f"probability that any of them is called failed is at most {min(LEVEL, sum(levels)):.2g}."
     )

@@ -7,12 +7,13 @@ of the configuration that validates best, and the expected largest accuracy of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated
 
 from dpgnn.methods.caribou.depth import best_of_coin_flips
 from dpgnn.records.cells import Cell
-from dpgnn.report.tables.table import Column, Table
+from dpgnn.report.tables.table import Column, Table, columns_of
 
 # the authors' method -> entries of workflow/studies/caribou.yaml that are its configurations
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -34,7 +35,25 @@ DATASETS = {
 TEST_NODES = {"chains-s": 32, "chains-m": 40, "chains-l": 60, "chains-x": 100}
 
 
-def tops_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class TopRow:
+    """One data set, method and budget: the authors' top, and ours where runs of the family are there."""
+
+    dataset: Annotated[str, Column(header="Data set")]
+    method: Annotated[str, Column(header="Authors' method")]
+    epsilon: Annotated[str, Column(header="ε", kind="epsilon")]
+    paper_top: Annotated[float, Column(header="Authors' top", kind="percent")]
+    paper_draws: Annotated[int, Column(header="Draws", kind="integer")]
+    paper_coins: Annotated[float | None, Column(header="Coins", kind="percent")] = None
+    our_top: Annotated[float | None, Column(header="Our top", kind="percent")] = None
+    our_draws: Annotated[int | None, Column(header="Our draws", kind="integer")] = None
+    our_coins: Annotated[float | None, Column(header="Our coins", kind="percent")] = None
+    honest: Annotated[float | None, Column(header="Chosen on validation", kind="percent")] = None
+    configurations: Annotated[int | None, Column(header="Configurations", kind="integer")] = None
+    entry: Annotated[str | None, Column(header="Chosen entry")] = None
+
+
+def tops_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table[TopRow]:
     """One row for every data set, method and budget with a published top or with runs of ours.
 
     Args:
@@ -48,12 +67,13 @@ def tops_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> T
             continue
         dataset = DATASETS.get(row["dataset"], row["dataset"])
         epsilon = "inf" if row["epsilon"] in ("", "inf") else f"{float(row['epsilon']):.10g}"
-        made: dict[str, Any] = {"dataset": dataset, "method": row["method"], "epsilon": epsilon}
-        made |= {"paper_top": float(row["value"]) / 100, "paper_draws": int(row["runs"])}
-        if dataset in TEST_NODES:
-            made["paper_coins"] = best_of_coin_flips(TEST_NODES[dataset], made["paper_draws"])
-        rows.append(made | _ours(dataset, row["method"], epsilon, cells))
-    rows.sort(key=lambda row: (row["dataset"], row["method"], float(row["epsilon"])))
+        draws = int(row["runs"])
+        made = TopRow(
+            dataset=dataset, method=row["method"], epsilon=epsilon,
+            paper_top=float(row["value"]) / 100, paper_draws=draws, paper_coins=_coins(dataset, draws),
+        )  # fmt: skip
+        rows.append(_with_ours(made, cells))
+    rows.sort(key=lambda row: (row.dataset, row.method, float(row.epsilon)))
     return Table(
         name="paper-caribou-tops",
         title="Top accuracies, honest selection, coin flips",
@@ -64,41 +84,32 @@ def tops_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> T
             "as many runs that flip a fair coin for every test node; a coin per chain reaches 100. A top "
             "near its coins shows no signal."
         ),
-        columns=(
-            Column(key="dataset", header="Data set"),
-            Column(key="method", header="Authors' method"),
-            Column(key="epsilon", header="ε", kind="epsilon"),
-            Column(key="paper_top", header="Authors' top", kind="percent"),
-            Column(key="paper_draws", header="Draws", kind="integer"),
-            Column(key="paper_coins", header="Coins", kind="percent"),
-            Column(key="our_top", header="Our top", kind="percent"),
-            Column(key="our_draws", header="Our draws", kind="integer"),
-            Column(key="our_coins", header="Our coins", kind="percent"),
-            Column(key="honest", header="Chosen on validation", kind="percent"),
-            Column(key="configurations", header="Configurations", kind="integer"),
-            Column(key="entry", header="Chosen entry"),
-        ),
+        columns=columns_of(TopRow),
         rows=rows,
         empty="The authors' numbers hold no top accuracy.",
-    )  # fmt: skip
+    )
 
 
-def _ours(dataset: str, method: str, epsilon: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Our top and our honest mean; nothing where no run of the family is there."""
+def _coins(dataset: str, draws: int) -> float | None:
+    """What the best of as many runs of fair coins reaches; None where test nodes are not counted."""
+    nodes = TEST_NODES.get(dataset)
+    return None if nodes is None else best_of_coin_flips(nodes, draws)
+
+
+def _with_ours(row: TopRow, cells: Sequence[Cell]) -> TopRow:
+    """The row with our top and our honest mean; as it is where no run of the family is there."""
     family = [
         cell
         for cell in cells
-        if (cell.dataset, cell.epsilon) == (dataset, epsilon)
-        and any(fnmatchcase(cell.entry, pattern) for pattern in FAMILIES[method])
+        if (cell.dataset, cell.epsilon) == (row.dataset, row.epsilon)
+        and any(fnmatchcase(cell.entry, pattern) for pattern in FAMILIES[row.method])
     ]
     if not family:
-        return {}
+        return row
     scores = [score for cell in family for score in cell.scores.values()]
     best = max(family, key=lambda cell: (cell.validation or 0.0, cell.entry))
-    found: dict[str, Any] = {
-        "our_top": max(scores), "our_draws": len(scores), "honest": best.interval["mean"],
-        "configurations": len(family), "entry": best.entry,
-    }  # fmt: skip
-    if dataset in TEST_NODES:
-        found["our_coins"] = best_of_coin_flips(TEST_NODES[dataset], len(scores))
-    return found
+    return replace(
+        row,
+        our_top=max(scores), our_draws=len(scores), our_coins=_coins(row.dataset, len(scores)),
+        honest=best.interval["mean"], configurations=len(family), entry=best.entry,
+    )  # fmt: skip

@@ -108,7 +108,7 @@ def test_the_largest_lower_bound_of_the_audits_joins(
     assert len(audits_table(audits).rows) == 3
     assert "worlds" in to_csv(audits_table(audits))
     cells = [replace(cell, label=f"title of {cell.entry}") for cell in build_cells(runs, info)]
-    assert audits_table(audits, cells).rows[0]["label"] == "title of dp_gcn-paper"
+    assert audits_table(audits, cells).rows[0].label == "title of dp_gcn-paper"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_an_audit_of_an_entry_that_was_changed_since_measures_nothing(
         "claimed_epsilon": claim.epsilon,
     }  # fmt: skip
     assert measured_epsilon(cell, [audit])["epsilon_lower_bound"] == 2.5
-    assert audits_table([audit], cells).rows[0]["outcome"] == "passed"
+    assert audits_table([audit], cells).rows[0].outcome == "passed"
     stale = audit | change
     assert measured_epsilon(cell, [stale]) == {}
     row = audits_table([stale], cells).rows[0]
-    assert (row["outcome"], row["note"][-14:]) == ("of another claim", "audit it again")
+    assert (row.outcome, (row.note or "")[-14:]) == ("of another claim", "audit it again")
 
 
 def test_an_audit_that_names_no_run_is_refused(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_verdicts_of_a_study_are_corrected_over_its_audits() -> None:
 
     quiet = [made(f"e{i}", 0.5, "passed") for i in range(9)]
     table = audits_table([made("clear", 1e-6, "failed"), made("weak", 0.008, "failed"), *quiet])
-    rows = {row["entry"]: row for row in table.rows}
-    assert (rows["clear"]["outcome"], rows["clear"]["p"]) == ("failed", pytest.approx(11e-6))
-    assert (rows["weak"]["outcome"], rows["weak"]["p"]) == ("unclear", pytest.approx(0.08))
+    rows = {row.entry: row for row in table.rows}
+    assert (rows["clear"].outcome, rows["clear"].p) == ("failed", pytest.approx(11e-6))
+    assert (rows["weak"].outcome, rows["weak"].p) == ("unclear", pytest.approx(0.08))
     assert "at most 0.05" in table.caption
     assert "at most 0.01." in audits_table([quiet[0]]).caption
     # audits made before there were p values keep their outcome
     del quiet[0]["p_value"]
-    assert audits_table([quiet[0]]).rows[0]["outcome"] == "passed"
+    assert audits_table([quiet[0]]).rows[0].outcome == "passed"

@@ -48,25 +48,25 @@ def test_a_top_takes_the_best_test_score_and_an_honest_mean_the_best_validation(
 ) -> None:
     cells, _ = made(runs, {"released-e8": (0.60, 0.70), "released~num_hops=2": (0.75, 0.50)})
     (row,) = tops_table([NUMBER], cells).rows
-    assert row["our_top"] == pytest.approx(0.76)  # the other configuration's luckiest repeat
-    assert row["honest"] == pytest.approx(0.60)
-    assert row["entry"] == "released-e8"
-    assert (row["our_draws"], row["configurations"]) == (6, 2)
-    assert row["our_coins"] == pytest.approx(best_of_coin_flips(32, 6))
-    assert row["paper_coins"] == pytest.approx(best_of_coin_flips(32, 2400))
-    assert 0.78 < row["paper_coins"] < 0.82
+    assert row.our_top == pytest.approx(0.76)  # the other configuration's luckiest repeat
+    assert row.honest == pytest.approx(0.60)
+    assert row.entry == "released-e8"
+    assert (row.our_draws, row.configurations) == (6, 2)
+    assert row.our_coins == pytest.approx(best_of_coin_flips(32, 6))
+    assert row.paper_coins == pytest.approx(best_of_coin_flips(32, 2400))
+    assert 0.78 < row.paper_coins < 0.82
 
 
 def test_a_top_without_runs_of_ours_keeps_the_authors_numbers() -> None:
     (row,) = tops_table([NUMBER, NUMBER | {"metric": "selected_hops"}], []).rows
-    assert row["paper_top"] == pytest.approx(0.938)
-    assert "our_top" not in row
+    assert row.paper_top == pytest.approx(0.938)
+    assert row.our_top is None
     assert "coin" in to_markdown(tops_table([NUMBER], []))
 
 
 def test_no_coins_where_classes_are_no_coins() -> None:
     (row,) = tops_table([NUMBER | {"dataset": "cora"}], []).rows
-    assert "paper_coins" not in row
+    assert row.paper_coins is None
 
 
 def test_every_family_has_published_numbers() -> None:
@@ -86,11 +86,11 @@ def test_seconds_of_ours_stand_beside_the_authors(runs: list[Run]) -> None:
     timed = NUMBER | {"metric": "seconds_per_run_incl_startup", "value": "1.8"}
     other = timed | {"method": "gap-edp", "value": "2.2"}
     ours, absent = cost_table([timed, other], cells).rows
-    assert (ours["method"], ours["runs"]) == ("caribou-edp", 3)
-    assert ours["paper_seconds"] == pytest.approx(1.8)
-    assert ours["our_seconds"] == pytest.approx(3.0)  # 2, 3 and 4 seconds
-    assert ours["our_memory"] == pytest.approx(300)
-    assert absent["method"] == "gap-edp"
-    assert absent["our_seconds"] is None
-    assert absent["reason"] == "no run in this tier"
+    assert (ours.method, ours.runs) == ("caribou-edp", 3)
+    assert ours.paper_seconds == pytest.approx(1.8)
+    assert ours.our_seconds == pytest.approx(3.0)  # 2, 3 and 4 seconds
+    assert ours.our_memory == pytest.approx(300)
+    assert absent.method == "gap-edp"
+    assert absent.our_seconds is None
+    assert absent.reason == "no run in this tier"
     assert "caribou-edp" in to_csv(cost_table([timed], cells))
