@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from dpgnn.core.checksums import check
 from dpgnn.core.paths import Paths
@@ -14,6 +15,25 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.tables.rows import CostRow, StatusRow
 from dpgnn.report.tables.table import Column, Table, columns_of
 from dpgnn.report.tables.tables import mean_of
+
+COUNTS = ("num_nodes", "num_edges", "num_features", "num_classes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetRow:
+    """One graph as it was used; None where neither its file nor a record tells."""
+
+    dataset: Annotated[str, Column(header="Data set")]
+    num_nodes: Annotated[int | None, Column(header="Nodes", kind="integer")]
+    num_edges: Annotated[int | None, Column(header="Directed edges", kind="integer")]
+    num_features: Annotated[int | None, Column(header="Features", kind="integer")]
+    num_classes: Annotated[int | None, Column(header="Classes", kind="integer")]
+    task: Annotated[str | None, Column(header="Task")]
+    num_train: Annotated[str, Column(header="Training nodes")]
+    num_test: Annotated[str, Column(header="Test nodes")]
+    version: Annotated[str | None, Column(header="Version")]
+    licence: Annotated[str | None, Column(header="Licence")]
+    citation: Annotated[str | None, Column(header="Citation key")]
 
 
 def status_table(runs: Sequence[Run], info: StudyInfo) -> Table[StatusRow]:
@@ -81,7 +101,7 @@ def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table[CostRow]:
     )
 
 
-def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
+def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
     """The graphs a study used, with counts, licence and where they come from."""
     rows = []
     for name in dict.fromkeys(str(run.record.key["dataset"]) for run in runs):
@@ -92,35 +112,31 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table:
         facts: Mapping[str, Any] = next((run.record.facts for run in here if run.record.facts), {})
         sizes = {run.record.facts.get("num_train") for run in here if run.record.facts}
         tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
-        row = {"dataset": name, "task": meta.get("task", facts.get("task"))}
-        for count in ("num_nodes", "num_edges", "num_features", "num_classes"):
-            row[count] = meta.get(count, facts.get(count))
-        row |= {"num_train": _range(sizes), "num_test": _range(tests)}
-        row |= {"version": origin.get("version"), "licence": origin.get("licence")}
-        rows.append(row | {"citation": origin.get("citation")})
+        told: dict[str, Any] = {
+            count: meta.get(count, facts.get(count)) for count in (*COUNTS, "task")
+        }
+        cited: dict[str, Any] = {
+            part: origin.get(part) for part in ("version", "licence", "citation")
+        }
+        rows.append(
+            DatasetRow(
+                dataset=name, num_train=_range(sizes), num_test=_range(tests), **told, **cited
+            )
+        )
     return Table(
         name="datasets",
         title="Data sets",
         caption="Counts of the graphs as they were used; an undirected edge counts twice.",
-        columns=(
-            Column(key="dataset", header="Data set"),
-            Column(key="num_nodes", header="Nodes", kind="integer"),
-            Column(key="num_edges", header="Directed edges", kind="integer"),
-            Column(key="num_features", header="Features", kind="integer"),
-            Column(key="num_classes", header="Classes", kind="integer"),
-            Column(key="task", header="Task"),
-            Column(key="num_train", header="Training nodes"),
-            Column(key="num_test", header="Test nodes"),
-            Column(key="version", header="Version"),
-            Column(key="licence", header="Licence"),
-            Column(key="citation", header="Citation key"),
-        ),
+        columns=columns_of(DatasetRow),
         rows=rows,
     )
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """Every run as one row; written as a file, not shown on the page."""
+    """Every run as one row; written as a file, not shown on the page.
+
+    Its rows are mappings: options of the runs are columns, and no page reads them again.
+    """
     # what differs from one execution to the next stands in the cost table, so that this one does not
     frame = to_frame(runs).drop("seconds", "max_rss_mb", "device", "started")
     columns = [Column(key=name, header=name) for name in frame.columns]

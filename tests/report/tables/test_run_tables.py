@@ -52,10 +52,10 @@ def test_data_sets_have_the_counts_of_their_graph_and_of_the_runs(
     path = tmp_path / "graphs" / "alpha" / "graph.json"
     write_json(path, meta | {"task": "multiclass", "provenance": origin})
     rows = datasets_table(runs, Paths(results=tmp_path)).rows
-    assert [row["dataset"] for row in rows] == ["alpha", "beta"]
-    assert (rows[0]["num_edges"], rows[0]["licence"], rows[0]["num_test"]) == (4000, "CC0", "200")
+    assert [row.dataset for row in rows] == ["alpha", "beta"]
+    assert (rows[0].num_edges, rows[0].licence, rows[0].num_test) == (4000, "CC0", "200")
     # without its graph's file, what the records say
-    assert (rows[1]["num_nodes"], rows[1]["num_edges"], rows[1]["num_train"]) == (1000, None, "600")
+    assert (rows[1].num_nodes, rows[1].num_edges, rows[1].num_train) == (1000, None, "600")
 
 
 def test_every_run_is_a_row_of_the_table_of_runs(runs: list[Run]) -> None:
