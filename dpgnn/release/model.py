@@ -142,6 +142,10 @@ class Model(Released):
         )
         right = graph.num_classes == facts.num_classes
         require(right, "number of classes", f"be {facts.num_classes}", graph.num_classes)
+        board = self.state.get("board")
+        if board is not None:  # votes: a released row for each node that a list may name
+            rule = f"be the {len(board)} of the fit, in their order"
+            require(graph.num_nodes == len(board), "nodes of the graph", rule, graph.num_nodes)
         wanted = self.kept.get(ROWS_FOR)
         if wanted is not None and rows_for(graph).tolist() != wanted.tolist():
             fail(

@@ -253,3 +253,15 @@ def test_every_call_is_in_the_ledger_of_its_graph_and_a_budget_stops_it(tmp_path
     with pytest.raises(ValueError, match=r"must keep epsilon 100 at delta 0\.5, got 'inf with api"):
         small(seed=None, releases=tmp_path)
     assert len(ledger.releases()) == 2
+
+
+def test_a_model_with_a_board_is_asked_about_the_nodes_of_its_fit() -> None:
+    model = small(
+        method="votes", unit="node-record", relation="replace-one", least_signal=0.0,
+        training={"num_steps": 5},
+    )  # fmt: skip
+    assert len(model.predict(data_of(), [3]).classes) == 1
+    data = data_of()
+    fewer = data.subgraph(torch.arange(data.num_nodes) < 50)
+    with pytest.raises(ValueError, match="nodes of the graph must be the 60 of the fit"):
+        model.predict(fewer, [3])
