@@ -16,6 +16,7 @@ TABLE: dict[str, str] = {
     "gcn": "dpgnn.methods.gcn",
     "caribou": "dpgnn.methods.caribou.method",
     "dp_gnn": "dpgnn.methods.dp_gnn.method",
+    "dp_linear": "dpgnn.methods.dp_linear",
     "dp_mlp": "dpgnn.methods.dp_mlp",
     "dp_mlp_smooth": "dpgnn.methods.dp_mlp_smooth",
     "dpdgc": "dpgnn.methods.dpdgc.method",

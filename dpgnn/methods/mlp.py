@@ -92,7 +92,7 @@ def fit(
     state, history = train_on_rows(
         model,
         model,
-        train,
+        [train],
         val,
         config.training,
         task=graph.task,

@@ -6,7 +6,8 @@ It imports nothing of the private engine, so that a change there reruns no basel
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,12 +71,12 @@ def train_full_batch(
         ValueError: the loss is not finite.
     """
 
-    def evaluate() -> tuple[Tensor, Callable[[], Tensor]]:
+    def evaluate() -> tuple[Tensor, Callable[[], tuple[Tensor, Tensor]]]:
         logits = forward(None)
-        return logits[val_idx], lambda: logits[train_idx]
+        return logits[val_idx], lambda: (logits[train_idx], y[train_idx])
 
     return _train(
-        model, lambda masks: forward(masks)[train_idx], evaluate, y[train_idx], y[val_idx], config,
+        model, lambda masks: (forward(masks)[train_idx], y[train_idx]), evaluate, y[val_idx], config,
         task=task, masks=Masks(generator), progress=progress,
     )  # fmt: skip
 
@@ -84,7 +85,7 @@ def train_full_batch(
 def train_on_rows(
     model: nn.Module,
     forward: Callable[[Any, Masks | None], Tensor],
-    train: tuple[Any, Tensor],
+    train: Sequence[tuple[Any, Tensor]],
     val: tuple[Any, Tensor],
     config: AdamConfig,
     *,
@@ -96,27 +97,34 @@ def train_on_rows(
 
     Args:
         forward: rows and dropout masks (None at inference) -> the rows' logits; reads no edges.
-        train, val: rows and labels of training and validation nodes.
+        train: rows and labels of training nodes, whole or in parts; epochs take the parts in turn, and the
+            history states the accuracy on the first.
+        val: rows and labels of validation nodes.
         model, config, task, generator, progress: as for `train_full_batch`.
 
     Returns, Raises:
         as `train_full_batch`.
     """
 
-    def evaluate() -> tuple[Tensor, Callable[[], Tensor]]:
-        return forward(val[0], None), lambda: forward(train[0], None)
+    parts = itertools.cycle(train)
+
+    def step(masks: Masks) -> tuple[Tensor, Tensor]:
+        rows, y = next(parts)
+        return forward(rows, masks), y
+
+    def evaluate() -> tuple[Tensor, Callable[[], tuple[Tensor, Tensor]]]:
+        return forward(val[0], None), lambda: (forward(train[0][0], None), train[0][1])
 
     return _train(
-        model, lambda masks: forward(train[0], masks), evaluate, train[1], val[1], config,
+        model, step, evaluate, val[1], config,
         task=task, masks=Masks(generator), progress=progress,
     )  # fmt: skip
 
 
 def _train(
     model: nn.Module,
-    forward: Callable[[Masks], Tensor],
-    evaluate: Callable[[], tuple[Tensor, Callable[[], Tensor]]],
-    y_train: Tensor,
+    step: Callable[[Masks], tuple[Tensor, Tensor]],
+    evaluate: Callable[[], tuple[Tensor, Callable[[], tuple[Tensor, Tensor]]]],
     y_val: Tensor,
     config: AdamConfig,
     *,
@@ -124,7 +132,7 @@ def _train(
     masks: Masks,
     progress: Any,
 ) -> tuple[State, History]:
-    """The loop; `evaluate` gives logits of validation nodes, and what makes those of training nodes."""
+    """The loop; `evaluate` gives logits of validation nodes, and what gives those of training nodes."""
     _without_compiler()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     best, best_state, since = (-1.0, 0.0), {}, 0
@@ -132,7 +140,7 @@ def _train(
     for epoch in range(1, config.num_epochs + 1):
         model.train()
         optimizer.zero_grad()
-        loss = task_loss(forward(masks), y_train, task)
+        loss = task_loss(*step(masks), task)
         if not torch.isfinite(loss):
             raise ValueError(
                 f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
@@ -154,7 +162,7 @@ def _train(
             best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if epoch % 10 == 0 or epoch == config.num_epochs:
             with torch.no_grad():
-                accuracy = task_accuracy(on_train(), y_train, task)
+                accuracy = task_accuracy(*on_train(), task)
             row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": accuracy}
             history.append(row | {"val_accuracy": val})
         progress.update(epoch, val_accuracy=f"{val:.3f}")

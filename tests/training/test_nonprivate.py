@@ -41,7 +41,7 @@ def on_rows(layout: Any, num_train: int) -> tuple[Any, Any]:
     rows = [as_input(layout(part)) for part in (X[:num_train], X[num_train:])]
     net = model()
     train, val = (rows[0], Y[:num_train]), (rows[1], Y[num_train:])
-    return train_on_rows(net, net, train, val, CONFIG, **shared())
+    return train_on_rows(net, net, [train], val, CONFIG, **shared())
 
 
 @pytest.mark.parametrize("layout", [np.array, sp.csr_array])

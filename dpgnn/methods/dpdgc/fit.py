@@ -101,7 +101,7 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
     state, _ = train_on_rows(
         model,
         model,
-        train,
+        [train],
         val,
         config.head.encoder_training,
         task=graph.task,

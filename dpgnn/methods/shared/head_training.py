@@ -145,7 +145,7 @@ def _train(
     return train_on_rows(
         model,
         forward,
-        train,
+        [train],
         val,
         training,
         task=graph.task,

@@ -73,6 +73,15 @@ class DPSGDConfig:
         return self.batch_size(num_roots) / num_roots
 
 
+# of linear models
+LINEAR = DPSGDConfig(
+    expected_batch_size="full",
+    num_steps=100,
+    clipping_norm=0.3,
+    optimizer=OptimizerConfig(lr=0.1, average_last=0.5),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
     """A mechanism whose noise or steps were fixed by the budget, and what is spent, all parts included.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,11 @@ def fit_bases(config: EdgeConfig, graph: Graph, split: Split, context: Context) 
         for fold in range(config.num_folds):
             seen = train[np.arange(len(train)) % config.num_folds != fold]
             stage = f"base.{number}.{fold}"
+            seen = context.streams.numpy("batches", stage=stage).permutation(seen)
+            parts = np.array_split(seen, math.ceil(len(seen) / config.rows_a_step))
             model = _model(base, graph, context.streams.torch("weights", stage=stage))
             found, _ = train_on_rows(
-                model, model, (as_input(x[seen]), torch.from_numpy(graph.y[seen])),
+                model, model, [(as_input(x[part]), torch.from_numpy(graph.y[part])) for part in parts],
                 (as_input(x[none]), torch.from_numpy(graph.y[none])), base.training, task=graph.task,
                 generator=context.streams.torch("dropout", stage=stage),
                 progress=context.progress(base.training.num_epochs, stage),

@@ -99,7 +99,7 @@ def train_head(
         for part in (train, val)
     )
     state, history = train_on_rows(
-        model, model, learnt, watched,
+        model, model, [learnt], watched,
         replace(config.head.training, weight_decay=config.head.decay / len(train)),
         task=graph.task,
         generator=context.streams.torch("dropout", stage=stage),

@@ -72,6 +72,7 @@ class EdgeConfig:
 
     Attributes:
         num_folds: a training node's score comes from models that did not see it.
+        rows_a_step: a classifier's step reads this many training nodes at most, in turn.
         scaled, raw, linear: the three classifiers whose log-scores are added with learned weights.
         head: the model after each round.
         smallest_scale: sums are divided by the noise's deviation, by this where it is smaller.
@@ -79,6 +80,7 @@ class EdgeConfig:
     """
 
     num_folds: int = 4
+    rows_a_step: int = 512
     scaled: BaseConfig = BaseConfig()
     raw: BaseConfig = BaseConfig(
         dropout=0.7,
@@ -96,6 +98,7 @@ class EdgeConfig:
 
     def __post_init__(self) -> None:
         at_least("num_folds", self.num_folds, 2)
+        at_least("rows_a_step", self.rows_a_step, 1)
         positive("smallest_scale", self.smallest_scale)
         require(self.lowest_score < 0, "lowest_score", "be < 0", self.lowest_score)
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 
-from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
+from dpgnn.methods.shared.linear import linear_model, own_rows, train_linear
 from dpgnn.methods.votes.board import (
     clipped,
     combined,
@@ -26,8 +24,6 @@ from dpgnn.methods.votes.board import (
 )
 from dpgnn.methods.votes.plan import BOARD, SECOND, has
 from dpgnn.models.forward import full_graph
-from dpgnn.models.network import Network, NetworkConfig
-from dpgnn.models.trees import lone_roots
 from dpgnn.samplers.hashing import draw_key
 
 if TYPE_CHECKING:
@@ -41,9 +37,7 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
     from dpgnn.methods.votes.options import VotesConfig
-
-# sparse features with more columns are not centred: a row's mean is next to nothing there
-CENTRED_COLUMNS = 10_000
+    from dpgnn.models.network import Network
 
 
 def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
@@ -54,18 +48,9 @@ def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     """
     config: VotesConfig = entry.options
     state = _first_board(config, graph, split, context)
-    network = model_of(graph)
-    val = split.val_idx
-    weights, history = run_dp_sgd(
-        network,
-        inputs(config, graph, split.train_idx, state),
-        lone_roots(np.arange(len(split.train_idx)), graph.y[split.train_idx]),
-        config.training.optimizer,
-        context,
-        delta=plan.claims[0].delta,
-        evaluate=scorer(
-            full_graph(network, inputs(config, graph, val, state), None), graph.y[val], graph.task
-        ),
+    rows = tuple(inputs(config, graph, part, state) for part in (split.train_idx, split.val_idx))
+    weights, history = train_linear(
+        graph, split, (rows[0], rows[1]), plan, config.training, context
     )
     if has(plan, SECOND):
         state |= _second_board(config, graph, weights, state, plan, context)
@@ -195,30 +180,12 @@ def rows_of(
             found[:, place] = 0.0
     found = found.reshape(len(nodes), 2 * graph.num_classes)
     constant = np.full((len(nodes), 1), config.bias)
-    rest = np.concatenate([found, constant], axis=1).astype(np.float32)
-    x = graph.x[nodes]
-    if not isinstance(x, np.ndarray) and graph.num_features > CENTRED_COLUMNS:
-        return sp.csr_array(sp.hstack([normalize_rows(sp.csr_array(x), "l2"), rest])).astype(
-            np.float32
-        )
-    x = x if isinstance(x, np.ndarray) else x.toarray()
-    x = normalize_rows(x - x.mean(axis=1, keepdims=True), "l2")
-    return np.concatenate([x, rest], axis=1)
+    return own_rows(graph, nodes, np.concatenate([found, constant], axis=1))
 
 
 def model_of(graph: Graph) -> Network:
     """The linear softmax model; its constant input is its bias."""
-    return Network(
-        NetworkConfig(
-            num_features=graph.num_features + 2 * graph.num_classes + 1,
-            num_outputs=graph.num_classes,
-            encoder_layers=0,
-            num_hops=0,
-            decoder_layers=1,
-            bias=False,
-            task=graph.task,
-        )
-    )
+    return linear_model(graph.num_features + 2 * graph.num_classes + 1, graph)
 
 
 def answers(entry: Entry, fitted: Fitted, graph: Graph, nodes: np.ndarray) -> Tensor:

@@ -8,16 +8,8 @@ from typing import Literal
 from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.core.config import later
 from dpgnn.methods.dp_mlp import DPMLPConfig
-from dpgnn.methods.shared.planning import DPSGDConfig
+from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig
 from dpgnn.methods.votes.edge_options import EdgeConfig
-from dpgnn.training.options import OptimizerConfig
-
-LINEAR = DPSGDConfig(
-    expected_batch_size="full",
-    num_steps=100,
-    clipping_norm=0.3,
-    optimizer=OptimizerConfig(lr=0.1, average_last=0.5),
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ PAGES = {
     "dpar": ("dpar",),
     "caribou": ("caribou",),
     "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
-    "votes": ("votes",),
+    "votes": ("votes", "dp_linear"),
 }
 
 

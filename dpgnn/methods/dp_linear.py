@@ -1,0 +1,126 @@
+"""DP-Linear: a linear model of node features by full-batch noisy gradient descent; it never reads an edge.
+
+What votes trains, without a board: side by side they show what the board adds. See docs/methods/votes.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.core.checks import positive, require
+from dpgnn.methods import dp_mlp
+from dpgnn.methods.base import (
+    Asked,
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    own_features_only,
+)
+from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig, claim_for, poisson_dp_sgd
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPLinearConfig:
+    """Options of DP-Linear; every value is public.
+
+    Attributes:
+        bias: the constant input that stands for the bias.
+        training: noisy gradient descent.
+    """
+
+    bias: float = 0.3
+    training: DPSGDConfig = LINEAR
+
+    def __post_init__(self) -> None:
+        positive("bias", self.bias)
+
+
+def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """Noise or steps from the budget.
+
+    Guarantee: as DP-MLP's: unit `node` or a weaker one, relation of the entry; the number of training nodes
+    and the split are public.
+
+    Source: docs/accounting.md, theorem 1, with one changed root.
+    """
+    config: DPLinearConfig = entry.options
+    assert entry.relation is not None
+    require(facts.task == "multiclass", "task", "be multiclass for dp_linear", facts.task)
+    d_plus, d_minus = dp_mlp.CHANGED_ROOTS[entry.relation]
+    counted = poisson_dp_sgd(
+        entry, config.training, budget, num_roots=facts.num_train, d_plus=d_plus, d_minus=d_minus,
+        reference_sensitivity=config.training.clipping_norm, accountant="pld",
+    )  # fmt: skip
+    claim = claim_for(entry, budget, counted.spent, assumed_public=dp_mlp.ASSUMED_PUBLIC)
+    return Plan(
+        mechanisms=(counted.mechanism,),
+        claims=(claim,),
+        num_steps=counted.mechanism.num_steps,
+        facts=facts.recorded(),
+    )
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Run the planned steps on the training nodes.
+
+    Guarantee: the released weights are post-processing of the plan's mechanism.
+    """
+    from dpgnn.methods.shared.linear import train_linear
+
+    config: DPLinearConfig = entry.options
+    rows = tuple(_rows(config, graph, part) for part in (split.train_idx, split.val_idx))
+    weights, history = train_linear(
+        graph, split, (rows[0], rows[1]), plan, config.training, context
+    )
+    return Fitted(state=weights, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, each from its own features and the released weights."""
+    from dpgnn.methods.shared.linear import linear_model
+    from dpgnn.models.forward import full_graph
+
+    network = linear_model(graph.num_features + 1, graph)
+    rows = _rows(entry.options, graph, node_idx)
+    return own_features_only(entry, full_graph(network, rows, None)(fitted.state))
+
+
+def _rows(config: DPLinearConfig, graph: Graph, nodes: np.ndarray) -> Any:
+    from dpgnn.methods.shared.linear import own_rows
+
+    return own_rows(graph, nodes, np.full((len(nodes), 1), config.bias))
+
+
+METHOD = Method(
+    name="dp_linear",
+    title="DP-Linear",
+    config=DPLinearConfig,
+    source="this project; docs/methods/votes.md",
+    modes=("sound",),
+    supports=dp_mlp.METHOD.supports,
+    plan=plan,
+    fit=fit,
+    predict=predict,
+    asked=Asked(steps="training.num_steps", counted="steps"),
+    example={"training": {"num_steps": 10}},
+    uses_edges=False,
+)

@@ -1,0 +1,94 @@
+"""The linear softmax model of own features and further inputs, trained by noisy gradient descent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
+from dpgnn.models.forward import full_graph
+from dpgnn.models.network import Network, NetworkConfig
+from dpgnn.models.trees import lone_roots
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context
+    from dpgnn.methods.shared.planning import DPSGDConfig
+
+# sparse features with more columns are not centred: a row's mean is next to nothing there
+CENTRED_COLUMNS = 10_000
+
+
+def linear_model(num_inputs: int, graph: Graph) -> Network:
+    """Logits are inputs times weights; a constant among the inputs stands for the bias."""
+    return Network(
+        NetworkConfig(
+            num_features=num_inputs,
+            num_outputs=graph.num_classes,
+            encoder_layers=0,
+            num_hops=0,
+            decoder_layers=1,
+            bias=False,
+            task=graph.task,
+        )
+    )
+
+
+def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
+    """Features of nodes, less each row's mean, of norm 1, beside further inputs; float32.
+
+    Args:
+        nodes: int64 ids.
+        further: shape (len(nodes), any).
+
+    Returns:
+        dense; CSR where wide features are CSR, which are not centred.
+    """
+    further = further.astype(np.float32)
+    x = graph.x[nodes]
+    if not isinstance(x, np.ndarray) and graph.num_features > CENTRED_COLUMNS:
+        return sp.csr_array(sp.hstack([normalize_rows(sp.csr_array(x), "l2"), further])).astype(
+            np.float32
+        )
+    x = x if isinstance(x, np.ndarray) else x.toarray()
+    x = normalize_rows(x - x.mean(axis=1, keepdims=True), "l2")
+    return np.concatenate([x, further], axis=1)
+
+
+def train_linear(
+    graph: Graph,
+    split: Split,
+    rows: tuple[Any, Any],
+    plan: Plan,
+    training: DPSGDConfig,
+    context: Context,
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """Weights by noisy gradient descent; see `run_dp_sgd`.
+
+    Guarantee: of the planned mechanism `train`; rows of training nodes enter through it alone, those of
+    validation nodes into the history of a study.
+
+    Args:
+        rows: inputs of the training nodes, and of the validation nodes.
+
+    Returns:
+        weights and history.
+    """
+    train, val = split.train_idx, split.val_idx
+    network = linear_model(rows[0].shape[1], graph)
+    return run_dp_sgd(
+        network,
+        rows[0],
+        lone_roots(np.arange(len(train)), graph.y[train]),
+        training.optimizer,
+        context,
+        delta=plan.claims[0].delta,
+        evaluate=scorer(full_graph(network, rows[1], None), graph.y[val], graph.task),
+    )
