@@ -26,7 +26,7 @@ from dpgnn.core.storage import Store
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
 from dpgnn.methods.base import Context, Entry, facts_of
-from dpgnn.methods.votes.plan import noise_limited, signal_of
+from dpgnn.methods.votes.plan import signal_of
 
 DATA = Path(__file__).with_suffix(".json")
 AGREEMENT, DELTA, SHARE = 0.8, 1e-5, 0.4
@@ -37,8 +37,10 @@ SIZES, CLASSES, DEGREES, EPSILONS, SEEDS = (
     (1, 2, 4),
     (0, 1, 2),
 )
-# outside, the board is worth nothing or everything; gains are cut at ten points
-SIGNALS, LARGEST = (0.15, 2.2), 10.0
+# outside, the board is worth nothing or everything
+SIGNALS = (0.15, 2.2)
+# at the limit, this fraction of the drawn cells loses by the board: a loss weighs twice as much as no gain
+LOSING = 1 / 3
 
 
 def drawn(num_nodes: int, classes: int, degree: int, kind: str, seed: int) -> tuple[Graph, Split]:
@@ -130,20 +132,19 @@ def rows() -> list[dict[str, Any]]:
 
 
 def fit(found: list[dict[str, Any]]) -> tuple[float, float]:
-    """Factor and power of the limit: where a gain that is linear in the logarithms is zero."""
+    """Factor and power of the limit: where a quantile of the gain, linear in the logarithms, is zero."""
+    from sklearn.linear_model import QuantileRegressor
+
     design, gains = [], []
     for row in found:
         mu = gdp.mu(row["eps"], DELTA)
         signal = signal_of(0.6, row["d"] - 1, row["C"], AGREEMENT, mu * SHARE**0.5)
         if SIGNALS[0] < signal < SIGNALS[1]:
-            design.append(
-                [1.0, np.log(signal), np.log(noise_limited(0.6 * row["n"], row["C"], mu))]
-            )
-            gains.append(np.clip(row["v1"] - row["mlp"], -LARGEST, LARGEST))
-    (constant, by_signal, by_size), *_ = np.linalg.lstsq(
-        np.array(design), np.array(gains), rcond=None
-    )
-    return float(np.exp(-constant / by_signal)), float(-by_size / by_signal)
+            design.append((np.log(signal), np.log(0.6 * row["n"] * mu / row["C"])))
+            gains.append(row["v1"] - row["mlp"])
+    found_line = QuantileRegressor(quantile=LOSING, alpha=0).fit(design, gains)
+    by_signal, by_size = found_line.coef_
+    return float(np.exp(-found_line.intercept_ / by_signal)), float(-by_size / by_signal)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpgnn.core.checks import at_least, one_of, positive, require
+from dpgnn.core.checks import at_least, non_negative, one_of, positive, require
 from dpgnn.core.config import later
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig
@@ -20,14 +20,12 @@ class VotesConfig:
         mean_degree: declared mean length of a node's list, a public fact; never measured on the graph.
         agreement: assumed fraction of neighbours of the same class, for the budget rule alone.
         least_signal: a run whose board would carry less signal in units of its noise is DP-MLP
-            (`plan.signal_of`).
+            (`plan.signal_of`); None takes the limit fitted to drawn graphs (`plan.least_of`).
         share: of the squared budget that the board gets; training gets the rest.
         clip: the inputs made of the board are clipped at this many norms of the board's noise.
         bias: the constant input of the linear model.
         training: noisy gradient descent of the linear model.
         mlp: DP-MLP, where the board carries too little.
-        limit: fixed takes `least_signal`; fitted adds one that falls with the training nodes of a class
-            (`plan.falls_back`).
         rounds: 2 adds a second board, on which nodes that are no training nodes push the class that the model
             gives them.
         reads: what a node reads of a board: the rows of its own list, its own row, or both.
@@ -39,13 +37,12 @@ class VotesConfig:
 
     mean_degree: float = 5.0
     agreement: float = 0.8
-    least_signal: float = 0.6
+    least_signal: float | None = None
     share: float = 0.4
     clip: float = 4.0
     bias: float = 0.3
     training: DPSGDConfig = LINEAR
     mlp: DPMLPConfig = DPMLPConfig()
-    limit: Literal["fixed", "fitted"] = later("fixed")
     rounds: Literal[1, 2] = later(1)
     reads: Literal["both", "list", "row"] = later("both")
     subtract: bool = later(True)
@@ -56,9 +53,9 @@ class VotesConfig:
         for name in ("mean_degree", "agreement", "clip", "bias"):
             positive(name, getattr(self, name))
         require(self.agreement <= 1, "agreement", "be <= 1", self.agreement)
-        require(self.least_signal >= 0, "least_signal", "be >= 0", self.least_signal)
+        if self.least_signal is not None:
+            non_negative("least_signal", self.least_signal)
         require(0 < self.share < 1, "share", "be in (0, 1)", self.share)
-        one_of("limit", self.limit, ("fixed", "fitted"))
         one_of("rounds", self.rounds, (1, 2))
         one_of("reads", self.reads, ("both", "list", "row"))
         if self.max_pushes is not None:

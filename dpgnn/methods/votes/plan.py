@@ -23,7 +23,7 @@ BOARD, SECOND = "board", "second-board"
 # the root of a budget's equation is found to fewer digits than this
 ROUNDING = 1e-9
 # of the fitted limit: `python -m benchmarks.votes_drawn --fit`
-FACTOR, POWER = 1.47, -0.25
+FACTOR, POWER = 1.05, -0.07
 ASSUMED_PUBLIC = (
     "node ids", "membership of the split", "number of classes", "declared mean degree", "all options",
 )  # fmt: skip
@@ -53,16 +53,18 @@ def signal_of(
     return fraction * degree * stands_out**2 * board_mu
 
 
-def noise_limited(num_train: float, classes: int, mu: float) -> float:
-    """n_train mu / C: where it is small, training is limited by its noise and has no budget to give away."""
-    return num_train * mu / classes
+def least_of(num_train: float, classes: int, mu: float) -> float:
+    """The signal at which the board gains over DP-MLP in two of three drawn cells (`benchmarks.votes_drawn`).
+
+    Where n_train mu / C is small, training is limited by its noise and has less budget to give away.
+    """
+    return float(FACTOR * (num_train * mu / classes) ** POWER)
 
 
 def falls_back(entry: Entry, facts: Facts, budget: Budget) -> bool:
-    """Whether the board would carry too little, so that the run is DP-MLP.
+    """Whether the board would carry too little, so that the run is DP-MLP; from public facts alone.
 
-    The fitted limit comes on top of `least_signal`. It counts d - 1 mentions a row: where lists are mutual,
-    one of them is the reader's own. It was fitted to drawn graphs (benchmarks/votes_drawn.py).
+    The limit fitted to drawn graphs counts d - 1 mentions: where lists are mutual, one is the reader's own.
     """
     config: VotesConfig = entry.options
     classes, fraction = facts.num_classes, facts.num_train / facts.num_nodes
@@ -72,12 +74,9 @@ def falls_back(entry: Entry, facts: Facts, budget: Budget) -> bool:
         board_mu = mu * math.sqrt(config.share)
         return signal_of(fraction, degree, classes, config.agreement, board_mu)
 
-    if signal(config.mean_degree) < config.least_signal:
-        return True
-    if config.limit == "fixed":
-        return False
-    limit = FACTOR * noise_limited(facts.num_train, classes, mu) ** POWER
-    return signal(max(0.0, config.mean_degree - 1)) < limit
+    if config.least_signal is not None:
+        return signal(config.mean_degree) < config.least_signal
+    return signal(max(0.0, config.mean_degree - 1)) < least_of(facts.num_train, classes, mu)
 
 
 def as_dp_mlp(entry: Entry) -> Entry:

@@ -124,19 +124,17 @@ def test_the_fitted_limit_is_that_of_the_drawn_graphs() -> None:
 
 
 def test_the_fitted_limit_asks_more_of_the_board_where_training_is_limited_by_its_noise() -> None:
-    """Digits at epsilon 1: 1,078 training nodes of ten classes; ten times as many have a board."""
+    """1,078 training nodes of ten classes at epsilon 1; ten times as many have a board."""
     budget = Budget(epsilon=1.0, delta=1e-6)
     few = Facts(num_nodes=1797, num_train=1078, num_features=64, num_classes=10, task="multiclass")
     many = dataclasses.replace(few, num_nodes=17970, num_train=10780)
-    options = {"mean_degree": 12.0, "mlp": {"training": {"expected_batch_size": 1024}}}
-    for limit, facts, boards in (
-        ("fixed", few, True), ("fitted", few, False), ("fitted", many, True),
-    ):  # fmt: skip
-        plan = plan_of(entry_of(limit=limit, **options), budget, facts)
+    options = {"mean_degree": 15.0, "mlp": {"training": {"expected_batch_size": 1024}}}
+    for facts, boards in ((few, False), (many, True)):
+        assert plan_of(entry_of(**options), budget, facts).details["board"] is boards
+    # a stated limit takes its place
+    for stated, boards in ((0.0, True), (0.8, True), (0.82, False)):
+        plan = plan_of(entry_of(**options, least_signal=stated), budget, few)
         assert plan.details["board"] is boards
-    # the fixed limit stays
-    plan = plan_of(entry_of(limit="fitted", **options, least_signal=0.8), budget, many)
-    assert plan.details["board"] is False
 
 
 @pytest.mark.parametrize("unit", ["node", "node-bounded"])
