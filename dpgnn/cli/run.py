@@ -79,6 +79,8 @@ def main(args: argparse.Namespace) -> int:
     if study.config.randomness == "release" and not code:
         for name in dict.fromkeys(key.dataset for key in keys):
             print(*ledger_of(name), sep="\n", file=sys.stderr)
+    if code == 0 and not (args.target or cells or driver.SHOWS & set(args.snakemake)):
+        print(*_closing(study, path), sep="\n")
     return code
 
 
@@ -87,6 +89,22 @@ def ledger_of(dataset: str) -> list[str]:
     from dpgnn.cli.ledger import lines, open_ledger
 
     return lines(open_ledger(dataset), dataset)
+
+
+def _closing(study: Study, path: Path) -> list[str]:
+    """What the study shows, where it is small, and where its report is."""
+    from dpgnn.cli.report import describe
+    from dpgnn.core.paths import Paths
+    from dpgnn.records.cells import build_cells
+    from dpgnn.records.frame import load_runs
+    from dpgnn.report.pages.closing import MOST_RUNS, closing_lines
+
+    folder = Paths().study(study.name)
+    found = []
+    if len(study.keys) <= MOST_RUNS and study.config.randomness == "study":
+        info = describe(study, path)
+        found = closing_lines(build_cells(load_runs(folder / "runs", info.planned), info))
+    return [*found, "", f"report: {folder / 'report.html'}"]
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:

@@ -7,10 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpgnn.core import locks
 from dpgnn.core.checks import fail, require
@@ -18,13 +18,25 @@ from dpgnn.core.paths import in_project, regular
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
 from dpgnn.study.repair import repair
+from dpgnn.study.screen import follow
 from dpgnn.study.verify import damaged, lines
 
 if TYPE_CHECKING:
     from dpgnn.study.workflow import Workflow
 
-# Snakemake's flags that make nothing, and that make what is up to date
+# Snakemake's flags that make nothing, that show more of it, and that make what is up to date
 DRY = frozenset(("-n", "--dry-run", "--dryrun"))
+SHOWS = DRY | {
+    "--verbose",
+    "--summary",
+    "-S",
+    "--dag",
+    "--rulegraph",
+    "--list",
+    "-l",
+    "--help",
+    "-h",
+}
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
 _claimed = ExitStack()
 
@@ -68,7 +80,8 @@ def run_snakemake(
 
     The folder is locked by the kernel for this process and Snakemake, and a Snakemake that is started by
     hand takes the same lock (`claim`). So a lock of Snakemake's own that is found while we hold ours was
-    left by a killed run, and is removed. When jobs failed, their causes are printed last.
+    left by a killed run, and is removed. A line for each stage is shown in place of Snakemake's own words,
+    which are in .snakemake/log. When jobs failed, their causes are printed last.
 
     Raises:
         BusyError: another run holds the folder.
@@ -81,12 +94,12 @@ def run_snakemake(
             unlock = [*snakemake, "--unlock", "--quiet", "all"]
             subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
         started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
-        with _signals_for_child() as children:
+        with _signals_for_child() as child:
+            screen = _Screen(child, {} if workflow is None else workflow.runs_of_rules)
 
             def make(wanted: Sequence[str], flags: Sequence[str] = extra) -> int:
                 command = [*snakemake, *flags, *config, *wanted]
-                children[:] = [subprocess.Popen(command, cwd=root, pass_fds=(lock,))]
-                return children[0].wait()
+                return screen.run(command, root, lock, plain=not SHOWS & set(flags))
 
             found = [] if workflow is None else damaged(workflow, root=root)
             if DRY & set(extra):
@@ -96,9 +109,54 @@ def run_snakemake(
                 repair(found, root=root, make=lambda wanted: make(wanted, plain))
             code = make(targets)
         if code:
-            for line in progress.last_screen(root, since=started):
+            told = (
+                [screen.stopped]
+                if child.interrupted
+                else [*progress.last_screen(root, since=started)]
+            )
+            for line in told or screen.last:
                 print(line, file=sys.stderr)
         return code
+
+
+class _Screen:
+    """Runs Snakemake and shows the stages of its work.
+
+    Attributes:
+        last: the last lines that Snakemake printed and nobody saw.
+        stopped: how far it came, for who stopped it.
+    """
+
+    def __init__(self, child: _Child, runs: Mapping[str, int]) -> None:
+        self.last: list[str] = []
+        self.stopped = "Stopped by you; the same command goes on"
+        self._child, self._runs = child, runs
+
+    def run(self, command: Sequence[str], root: Path, lock: int, *, plain: bool) -> int:
+        """Its exit status.
+
+        Args:
+            command: Snakemake's.
+            root: its folder.
+            lock: the descriptor that it inherits.
+            plain: shows stages; otherwise Snakemake's own words are shown.
+        """
+        if not plain:
+            self._child.process = subprocess.Popen(command, cwd=root, pass_fds=(lock,))
+            return self._child.process.wait()
+        process = subprocess.Popen(
+            command, cwd=root, pass_fds=(lock,), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True,
+        )  # fmt: skip
+        self._child.process = process
+        assert process.stdout is not None
+        stages, self.last = follow(process.stdout, self._runs)
+        done, planned = stages.of_runs()
+        if planned:
+            self.stopped = (
+                f"Stopped by you; {done} of {planned} runs done; the same command goes on"
+            )
+        return process.wait()
 
 
 def claim(root: Path) -> None:
@@ -127,21 +185,31 @@ def remove_unfinished(folder: Path) -> list[Path]:
     return found
 
 
+class _Child:
+    """The Snakemake at work, and whether a person stopped it."""
+
+    process: subprocess.Popen[Any] | None = None
+    interrupted = False
+
+
 @contextmanager
-def _signals_for_child() -> Iterator[list[subprocess.Popen[bytes]]]:
+def _signals_for_child() -> Iterator[_Child]:
     """Ctrl-C reaches Snakemake by itself: wait until it has cancelled its jobs. SIGTERM is handed on."""
-    children: list[subprocess.Popen[bytes]] = []
+    child = _Child()
 
     def hand_on(number: int, frame: object) -> None:
-        for child in children:
-            child.send_signal(number)
+        if child.process is not None:
+            child.process.send_signal(number)
+
+    def note(number: int, frame: object) -> None:
+        child.interrupted = True
 
     before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda number, frame: None),
+        signal.SIGINT: signal.signal(signal.SIGINT, note),
         signal.SIGTERM: signal.signal(signal.SIGTERM, hand_on),
     }
     try:
-        yield children
+        yield child
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

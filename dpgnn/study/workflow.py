@@ -201,6 +201,11 @@ class Workflow:
         return [self._chunk(stem, keys) for stem, keys in run_groups(self.study).items()]
 
     @property
+    def runs_of_rules(self) -> dict[str, int]:
+        """Rule -> runs that one job of it makes, of rules that make several."""
+        return {chunk.rule: len(chunk.outputs) // len(RUN_FILES) for chunk in self.chunks}
+
+    @property
     def device_flag(self) -> str:
         """The device as a flag of a run's command; "" for the CPU."""
         return "" if self.device == "cpu" else f" --device {self.device}"

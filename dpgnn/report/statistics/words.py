@@ -24,6 +24,13 @@ NOT_PROTECTED = {
     "node": ("facts about the node that follow from the records of others",),
     "edge": ("features and labels: they are taken as public", "that a node is in the graph"),
 }
+PROTECTED = {
+    "node-features": "one node's features and label",
+    "node-record": "one node's record",
+    "node-bounded": "one node of bounded degree, with its edges",
+    "node": "one node with its edges",
+    "edge": "one edge",
+}
 NO_GUARANTEE = "Nothing is protected: this entry trains on the data without any guarantee."
 NOT_COVERED = "the answers themselves: prediction reads private features or edges again, uncounted"
 OWN_RECORD = (

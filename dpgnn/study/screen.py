@@ -1,0 +1,142 @@
+"""What a person sees of a workflow at work: a line for each stage, in place of Snakemake's own words.
+
+Snakemake's words are in `.snakemake/log`; where it fails without the failure of a job, the last are shown.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any, TextIO
+
+# stages in the order of the workflow, with what each counts
+STAGES = {
+    "graph": "graphs", "split": "splits", "prepare": "samples", "train": "runs",
+    "audit": "audits", "attack": "attacks", "report": "report", "joined_report": "joined report",
+}  # fmt: skip
+EVERY = 30.0  # seconds between lines of one stage where the screen is no terminal
+KEPT = 40  # of Snakemake's last lines
+
+
+class Stages:
+    """Jobs done and planned of each stage, read from what Snakemake prints.
+
+    Args:
+        runs: rule -> runs that one job of it makes, of rules that make several.
+    """
+
+    def __init__(self, runs: Mapping[str, int]) -> None:
+        self.runs = runs
+        self.planned: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+        self.failed = 0
+        self._in_table = False
+
+    def read(self, line: str) -> bool:
+        """Take in one line; whether it changed a count."""
+        if self._in_table:
+            found = re.fullmatch(r"(\w+)\s+(\d+)", line)
+            if found is None:
+                # the table's own head and rule; an empty line ends it
+                self._in_table = bool(line) and self._in_table
+                return False
+            rule, jobs = found[1], int(found[2])
+            stage = self._stage(rule)
+            if stage in STAGES:
+                self.planned[stage] = self.planned.get(stage, 0) + jobs * self.runs.get(rule, 1)
+                self.done.setdefault(stage, 0)
+                return True
+            return False
+        if line.startswith("Job stats:") and not self.planned:
+            self._in_table = True
+        elif found := re.match(r"Finished jobid: \d+ \(Rule: (\w+)\)", line):
+            stage = self._stage(found[1])
+            if stage in self.done:
+                self.done[stage] += self.runs.get(found[1], 1)
+                return True
+        elif line.startswith("Error in rule "):
+            self.failed += 1
+            return True
+        return False
+
+    def _stage(self, rule: str) -> str:
+        return "train" if rule.startswith("train") else rule
+
+    def of_runs(self) -> tuple[int, int]:
+        """Runs done, and runs that this workflow was to make."""
+        return self.done.get("train", 0), self.planned.get("train", 0)
+
+
+def follow(
+    lines: Iterable[str], runs: Mapping[str, int], out: TextIO | None = None
+) -> tuple[Stages, list[str]]:
+    """Show the stages while Snakemake's lines come; in a terminal with a bar each.
+
+    Args:
+        lines: what Snakemake prints, until it ends.
+        runs: see `Stages`.
+        out: the screen; stderr when None.
+
+    Returns:
+        the counts at the end, and Snakemake's last lines.
+    """
+    out = out or sys.stderr
+    stages, last = Stages(runs), deque[str](maxlen=KEPT)
+    with ExitStack() as stack:
+        show = _Bars(stack, out) if out.isatty() else _Lines(out)
+        for line in lines:
+            last.append(line.rstrip("\n"))
+            if stages.read(last[-1]):
+                show.update(stages)
+    return stages, list(last)
+
+
+class _Bars:
+    """A bar for each stage."""
+
+    def __init__(self, stack: ExitStack, out: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        console = Console(file=out)
+        columns: Any = (
+            "{task.description:14}",
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._bars = stack.enter_context(Progress(*columns, console=console))
+        self._tasks: dict[str, Any] = {}
+
+    def update(self, stages: Stages) -> None:
+        for stage, name in STAGES.items():
+            if stage not in stages.planned:
+                continue
+            done, total = stages.done[stage], stages.planned[stage]
+            if stage not in self._tasks:
+                self._tasks[stage] = self._bars.add_task(name, total=total, start=False)
+            if done:
+                self._bars.start_task(self._tasks[stage])
+            self._bars.update(self._tasks[stage], completed=done, total=total)
+
+
+class _Lines:
+    """A plain line when a stage is complete, and now and then before."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._start = out, time.monotonic()
+        self._told: dict[str, tuple[int, float]] = {}
+
+    def update(self, stages: Stages) -> None:
+        now = time.monotonic()
+        for stage, done in stages.done.items():
+            before, when = self._told.get(stage, (0, self._start))
+            total = stages.planned[stage]
+            if done > before and (done == total or now - when > EVERY):
+                self._told[stage] = (done, now)
+                text = f"{STAGES[stage]}: {done} of {total}, {now - self._start:.0f} s"
+                print(text, file=self._out, flush=True)

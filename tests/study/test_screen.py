@@ -1,0 +1,69 @@
+"""A line for each stage is read out of what Snakemake prints."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+
+from dpgnn.study.screen import Stages, follow
+
+PRINTED = """\
+Building DAG of jobs...
+Job stats:
+job                  count
+-----------------  -------
+all                      1
+graph                    2
+train                    1
+train_digits_mlp_0a      2
+report                   1
+total                    7
+
+Select jobs to execute...
+[Tue Nov 24 01:10:23 2026]
+rule graph:
+    output: results/graphs/digits/nodes.parquet
+[Tue Nov 24 01:10:24 2026]
+Finished jobid: 3 (Rule: graph)
+1 of 7 steps (14%) done
+Finished jobid: 4 (Rule: graph)
+Finished jobid: 5 (Rule: train_digits_mlp_0a)
+Error in rule train:
+    jobid: 6
+Finished jobid: 7 (Rule: train_digits_mlp_0a)
+"""
+RUNS = {"train_digits_mlp_0a": 9}
+
+
+def test_jobs_are_counted_by_stage_and_runs_by_what_their_rule_makes() -> None:
+    stages = Stages(RUNS)
+    changed = [line for line in PRINTED.splitlines() if stages.read(line)]
+    assert stages.planned == {"graph": 2, "train": 19, "report": 1}
+    assert stages.done == {"graph": 2, "train": 18, "report": 0}
+    assert stages.of_runs() == (18, 19)
+    assert stages.failed == 1
+    assert not any("rule graph" in line or "total" in line for line in changed)
+    # a second table, of the jobs that were made, is not counted again
+    for line in PRINTED.splitlines()[:10]:
+        stages.read(line)
+    assert stages.planned["graph"] == 2
+
+
+def test_a_log_has_a_line_when_a_stage_is_complete() -> None:
+    out = io.StringIO()
+    _, last = follow(PRINTED.splitlines(keepends=True), RUNS, out)
+    told = out.getvalue().splitlines()
+    assert [line.split(",")[0] for line in told] == ["graphs: 2 of 2"]
+    assert last[-1].startswith("Finished jobid: 7")
+
+
+def test_a_terminal_has_a_bar_for_each_stage() -> None:
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w") as out:
+        follow(PRINTED.splitlines(keepends=True), RUNS, out)
+        out.flush()
+        shown = os.read(reader, 100_000).decode()
+    os.close(reader)
+    assert "2/2" in shown
+    assert "18/19" in shown
