@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
         epilog="Arguments after -- go to Snakemake, e.g. -- --cores 1 --workflow-profile profiles/slurm",
     )
     parser.add_argument(
-        "study", help="quick, dpgnn, drw, dpar, caribou, headtohead, or a YAML file"
+        "study", help="quick, baselines, dpgnn, drw, dpar, caribou, headtohead, or a YAML file"
     )
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
@@ -36,8 +37,12 @@ def add_parser(subparsers: Any) -> None:
         "--cell",
         action="append",
         default=[],
-        help="run these again: DATASET.SETTING/ENTRY/eps=EPSILON, or with /REPEAT",
+        help="run these again: DATASET.SETTING/ENTRY/eps=EPSILON, or with /REPEAT; * stands for anything",
     )
+    parser.add_argument(
+        "--table", help="run again what stands beside a table of the study's paper: T1"
+    )
+    parser.add_argument("--dataset", default="", help="with --table: of this data set alone")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
     parser.set_defaults(func=main, snakemake=[])
 
@@ -53,14 +58,15 @@ def main(args: argparse.Namespace) -> int:
         return 0
     workflow = Workflow(study_file=str(path), tier=args.tier, device=args.device)
     study = workflow.study
-    if args.estimate:
-        print(progress.estimate(study, root=Path()))
-        return 0
     if args.status:
         print(progress.status(study, root=Path()))
         return 0
-    keys = [key for cell in args.cell for key in runs_of(study, cell)] or study.keys
-    cells = [record_of(study, key) for key in keys] if args.cell else []
+    wanted = [*args.cell, *_of_table(study, path, args.table, args.dataset)]
+    keys = [key for cell in wanted for key in runs_of(study, cell)] or study.keys
+    if args.estimate:
+        print(progress.estimate(study, keys if wanted else None, root=Path()))
+        return 0
+    cells = [record_of(study, key) for key in keys] if wanted else []
     forget_copies(study, keys if cells or driver.FORCES & set(args.snakemake) else [], Path())
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
     for line in released_budgets(study, keys):
@@ -79,8 +85,8 @@ def main(args: argparse.Namespace) -> int:
     if study.config.randomness == "release" and not code:
         for name in dict.fromkeys(key.dataset for key in keys):
             print(*ledger_of(name), sep="\n", file=sys.stderr)
-    if code == 0 and not (args.target or cells or driver.SHOWS & set(args.snakemake)):
-        print(*_closing(study, path), sep="\n")
+    if code == 0 and not (args.target or driver.SHOWS & set(args.snakemake)):
+        print(*(_beside(study, path, keys) if cells else _closing(study, path)), sep="\n")
     return code
 
 
@@ -89,6 +95,31 @@ def ledger_of(dataset: str) -> list[str]:
     from dpgnn.cli.ledger import lines, open_ledger
 
     return lines(open_ledger(dataset), dataset)
+
+
+def _of_table(study: Study, path: Path, table: str | None, dataset: str) -> list[str]:
+    """The cells beside a paper's table, as patterns; none without a table."""
+    from dpgnn.cli.report import describe
+    from dpgnn.core.checks import require
+    from dpgnn.report.pages.one_cell import cells_of_table
+
+    if table is None:
+        require(not dataset, "--dataset", "come with --table", dataset)
+        return []
+    return cells_of_table(describe(study, path), table, dataset)
+
+
+def _beside(study: Study, path: Path, keys: Sequence[RunKey]) -> list[str]:
+    """A line for each cell that was run: ours, the paper's, the committed one."""
+    from dpgnn.cli.report import describe
+    from dpgnn.core.paths import Paths
+    from dpgnn.records.archive import REFERENCE
+    from dpgnn.report.pages.one_cell import cell_lines
+
+    if study.config.randomness == "release":
+        return []  # without scores
+    runs = [key.folder for key in keys]
+    return cell_lines(describe(study, path), runs, Paths().study(study.name), REFERENCE)
 
 
 def _closing(study: Study, path: Path) -> list[str]:
@@ -129,14 +160,18 @@ def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
 
 
 def runs_of(study: Study, cell: str) -> list[RunKey]:
-    """One run, or all repeats of a cell.
+    """One run, all repeats of a cell, or all that a pattern with * and ? matches.
 
     Raises:
         ValueError: the study plans no such run.
     """
     from dpgnn.core.checks import require
 
-    chosen = [key for key in study.keys if cell in (key.folder, key.folder.rsplit("/", 1)[0])]
+    chosen = [
+        key
+        for key in study.keys
+        if any(fnmatchcase(name, cell) for name in (key.folder, key.folder.rsplit("/", 1)[0]))
+    ]
     rule = f"be planned by study {study.name}, tier {study.tier}"
     require(bool(chosen), "--cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
     return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import signal
@@ -60,8 +61,12 @@ def study_file(name: str, *, root: Path) -> Path:
             plain, "study file", "have a name without braces that ends in .yaml", name, "rename it"
         )
         return found
-    known = sorted(p.stem for p in (root / "workflow" / "studies").glob("*.yaml"))
-    fail("study", f"be a YAML file or one of {', '.join(['quick', *known])}", name)
+    known = ["quick", *sorted(p.stem for p in (root / "workflow" / "studies").glob("*.yaml"))]
+    near = difflib.get_close_matches(Path(name).stem, known, n=1)
+    remedy = f"did you mean {near[0]}?" if near else ""
+    if Path(name).suffix in (".yaml", ".yml"):
+        fail("study file", "exist", name, remedy)
+    fail("study", f"be a YAML file or one of {', '.join(known)}", name, remedy)
 
 
 def run_snakemake(

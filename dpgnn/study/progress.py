@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +36,34 @@ def workflow_lock(root: Path) -> Path:
     return root / "work" / "run.lock"
 
 
-def estimate(study: Study, *, root: Path) -> str:
+def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) -> str:
     """Runs by data set and the hours they take, from runs measured in this folder or the committed records.
+
+    Args:
+        study: the study.
+        keys: of its runs; all when None.
+        root: the folder of the workflow.
 
     Returns:
         lines of text; an entry that was never measured counts as the median run of its data set, or of all.
     """
     times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
-    lines = [f"study {study.name}, tier {study.tier}: {len(study.keys)} runs"]
-    for dataset in dict.fromkeys(key.dataset for key in study.keys):
-        keys = [key for key in study.keys if key.dataset == dataset]
-        seconds = times.total(keys)
+    wanted = study.keys if keys is None else keys
+    lines = [f"study {study.name}, tier {study.tier}: {len(wanted)} runs"]
+    for dataset in dict.fromkeys(key.dataset for key in wanted):
+        here = [key for key in wanted if key.dataset == dataset]
+        seconds = times.total(here)
         total += seconds
         spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
-        guessed = sum(not times.measured(key) for key in keys)
+        guessed = sum(not times.measured(key) for key in here)
         mark = f" ({guessed} runs guessed from others)" if seconds and guessed else ""
-        lines.append(f"  {dataset}: {len(keys)} runs, {spent}{mark}")
+        lines.append(f"  {dataset}: {len(here)} runs, {spent}{mark}")
     if total:
         hours = total / 3600
-        about = "" if all(times.measured(key) for key in study.keys) else "about "
+        about = "" if all(times.measured(key) for key in wanted) else "about "
         lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
     audits, attacks = audit_files(study, Paths()), attack_files(study, Paths())
-    if audits or attacks:
+    if keys is None and (audits or attacks):
         lines.append(
             f"besides {len(audits)} audits, about a minute each, and {len(attacks)} attacks, seconds to "
             "minutes each"

@@ -1,0 +1,62 @@
+"""`dpgnn run`: which runs are chosen, and what they would cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpgnn.__main__ import main
+from dpgnn.cli.run import runs_of
+from dpgnn.study.study import load_study
+
+
+def test_a_cell_is_one_run_all_repeats_or_a_pattern(repository: Path) -> None:
+    study = load_study(repository / "config.yaml")
+    assert [key.repeat for key in runs_of(study, "digits.random/gap/eps=8")] == [0, 1, 2]
+    assert [key.repeat for key in runs_of(study, "digits.random/gap/eps=8/1")] == [1]
+    found = runs_of(study, "*/dp_mlp/eps=8")
+    assert {key.dataset for key in found} == {"digits", "chains-s", "chains-50"}
+    assert len(found) == 9
+    with pytest.raises(ValueError, match="--cell must be planned by study quick"):
+        runs_of(study, "digits.random/gap/eps=3")
+
+
+def test_an_estimate_counts_the_chosen_runs(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository)
+    assert main(["run", "quick", "--estimate", "--cell", "*/dp_mlp/eps=8"]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "study quick, tier S: 9 runs"
+    assert not any("besides" in line for line in rest)
+    assert main(["run", "quick", "--estimate"]) == 0
+    assert "72 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("drw.yaml", "study file must exist, got 'drw.yaml'; did you mean drw?"),
+        ("nothere.yaml", "study file must exist, got 'nothere.yaml'"),
+        ("headtohed", "did you mean headtohead?"),
+    ],
+)
+def test_a_study_that_is_not_there_is_named_with_its_neighbour(
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    says: str,
+) -> None:
+    monkeypatch.chdir(repository)
+    assert main(["run", name, "--estimate"]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_data_set_belongs_to_a_table(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository)
+    assert main(["run", "drw", "--dataset", "cora", "--estimate"]) == 1
+    assert "--dataset must come with --table" in capsys.readouterr().err
