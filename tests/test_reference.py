@@ -30,7 +30,7 @@ def test_the_summary_table_is_what_the_records_say(repository: Path) -> None:
         cell = tuple(str(record.key[name]) for name in CELL)
         scores.setdefault(cell, []).append(record.metrics["test"]["accuracy"])
     table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides={"epsilon": pl.String})
-    assert table.height == len(scores) == 15
+    assert table.height == len(scores) == 24
     for row in table.iter_rows(named=True):
         cell = tuple(row[name] for name in CELL)
         interval = mean_interval(scores[cell])
@@ -45,7 +45,7 @@ def test_the_records_cover_the_quick_study(repository: Path) -> None:
     found = {str(path.parent.relative_to(runs)) for path in runs.rglob("record.json")}
     # an entry or a data set that someone adds has no record yet
     places = {tuple(name.split("/")[:2]) for name in found}
-    assert len(places) == 9
+    assert len(places) == 12
     assert found == {key.folder for key in study.keys if tuple(key.folder.split("/")[:2]) in places}
 
 

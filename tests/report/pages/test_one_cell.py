@@ -60,7 +60,7 @@ def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
     assert set(cells) < set(cells_of_table(caribou, "mean-chains"))
     with pytest.raises(ValueError, match=r"unknown --table 'mean-chain'; .*mean-chains"):
         cells_of_table(caribou, "mean-chain")
-    with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .* for table mean-chains, got 'cora'"):
+    with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
         cells_of_table(caribou, "mean-chains", "cora")
 
 
