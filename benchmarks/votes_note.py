@@ -76,7 +76,8 @@ def _beside(entries: Sequence[str], *, same_splits: Sequence[str]) -> str:
     for dataset, title in GRAPHS.items():
         repeats = sorted(set.intersection(*(set(found[dataset, e, "8"]) for e in same_splits)))
         for entry in entries:
-            row = [f"{title} ({len(repeats)})", f"`{entry}`"]
+            number = sum(repeat in found[dataset, entry, "8"] for repeat in repeats)
+            row = [f"{title} ({number})", f"`{entry}`"]
             for epsilon in ("1", "2", "4", "8"):
                 of = found[dataset, entry, epsilon]
                 values = [of[repeat] for repeat in repeats if repeat in of]
