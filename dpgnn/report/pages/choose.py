@@ -72,8 +72,8 @@ def _intro(results: StudyResults) -> list[str]:
         "Find what you must protect, and your ε. Shown is the proved method with the best mean rank over "
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
         "95 % interval, over as many splits as stand behind the graph's name. *ahead*: on how many graphs "
-        "the difference to the next method is decided, for it and against it. One fixed configuration a "
-        f"method; [all rankings](results/{results.info.name}.md#rankings).",
+        "the difference to the next other method is decided, for it and against it. One fixed "
+        f"configuration a method; [all rankings](results/{results.info.name}.md#rankings).",
     ]
 
 

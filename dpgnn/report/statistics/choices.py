@@ -31,7 +31,7 @@ class Choice:
         answers: who may see an answer.
         epsilon: the budget.
         best: its cells, data set -> cell.
-        next: the entry with the next mean rank, in the same form; empty where the best is alone.
+        next: the entry of another method with the next mean rank, in the same form; empty without one.
         against: data set -> whether best and next differ there; Holm's correction over the graphs.
     """
 
@@ -109,7 +109,10 @@ def _choice(wanted: Notion, answers: Answers, epsilon: str, cells: Sequence[Cell
     most = max(len(of_entry) for of_entry in by_entry.values())
     full = {entry: found for entry, found in by_entry.items() if len(found) == most}
     ordered = _by_mean_rank(full)
-    best, following = full[ordered[0]], full[ordered[1]] if len(ordered) > 1 else {}
+    best = full[ordered[0]]
+    own = _method(best)
+    others = (full[name] for name in ordered if _method(full[name]) != own)
+    following: dict[str, Cell] = next(others, {})
     shared = [dataset for dataset in best if dataset in following]
     tests = [compare(best[dataset], following[dataset]) for dataset in shared]
     corrected = holm([None if test is None else test.p for test in tests])
@@ -121,6 +124,10 @@ def _choice(wanted: Notion, answers: Answers, epsilon: str, cells: Sequence[Cell
     return Choice(
         notion=wanted, answers=answers, epsilon=epsilon, best=best, next=following, against=against
     )
+
+
+def _method(cells: dict[str, Cell]) -> str:
+    return next(iter(cells.values())).method
 
 
 def _by_mean_rank(entries: dict[str, dict[str, Cell]]) -> list[str]:
