@@ -12,7 +12,6 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import positive, require
-from dpgnn.methods import dp_mlp
 from dpgnn.methods.base import (
     Asked,
     Context,
@@ -24,11 +23,15 @@ from dpgnn.methods.base import (
     Prepared,
     own_features_only,
 )
+from dpgnn.methods.queries import Queries
+from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
 from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.shared.layers import Layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +61,12 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: DPLinearConfig = entry.options
     assert entry.relation is not None
     require(facts.task == "multiclass", "task", "be multiclass for dp_linear", facts.task)
-    d_plus, d_minus = dp_mlp.CHANGED_ROOTS[entry.relation]
+    d_plus, d_minus = CHANGED_ROOTS[entry.relation]
     counted = poisson_dp_sgd(
         entry, config.training, budget, num_roots=facts.num_train, d_plus=d_plus, d_minus=d_minus,
         reference_sensitivity=config.training.clipping_norm, accountant="pld",
     )  # fmt: skip
-    claim = claim_for(entry, budget, counted.spent, assumed_public=dp_mlp.ASSUMED_PUBLIC)
+    claim = claim_for(entry, budget, counted.spent, assumed_public=ASSUMED_PUBLIC)
     return Plan(
         mechanisms=(counted.mechanism,),
         claims=(claim,),
@@ -110,16 +113,35 @@ def _rows(config: DPLinearConfig, graph: Graph, nodes: np.ndarray) -> Any:
     return own_rows(graph, nodes, np.full((len(nodes), 1), config.bias))
 
 
+def _layers(run: FittedRun) -> Layers:
+    from dpgnn.methods.shared.layers import Features, Layers, network_logits, normalized_features
+    from dpgnn.methods.shared.linear import centred, is_centred, linear_model
+
+    config: DPLinearConfig = run.entry.options
+    whole = run.graph
+    shift = centred if is_centred(whole) else np.asarray
+    features = normalized_features(np.empty((0, whole.num_features)), "l2")
+
+    def encode(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        own = features.encode(node, shift(np.asarray(rows, np.float64)))
+        return np.concatenate([own, np.full((len(own), 1), config.bias)], axis=1)
+
+    everyone = Features(rows=_rows(config, whole, np.arange(whole.num_nodes)), encode=encode)
+    network = linear_model(whole.num_features + 1, whole)
+    return Layers(logits=network_logits(network, run.state, everyone), operator=None)
+
+
 METHOD = Method(
     name="dp_linear",
     title="DP-Linear",
     config=DPLinearConfig,
     source="this project; docs/methods/votes.md",
     modes=("sound",),
-    supports=dp_mlp.METHOD.supports,
+    supports=SUPPORTS,
     plan=plan,
     fit=fit,
     predict=predict,
+    queries=Queries(layers=_layers),
     asked=Asked(steps="training.num_steps", counted="steps"),
     example={"training": {"num_steps": 10}},
     uses_edges=False,

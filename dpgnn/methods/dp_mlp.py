@@ -23,11 +23,10 @@ from dpgnn.methods.base import (
     Method,
     Prediction,
     Prepared,
-    Support,
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
-from dpgnn.methods.shared.own_root import CHANGED_ROOTS
+from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.network import Network
-
-ASSUMED_PUBLIC = ("number of training nodes", "membership of the split", "all options")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,14 +178,7 @@ METHOD = Method(
     config=DPMLPConfig,
     source="Abadi et al. (2016), arXiv:1607.00133",
     modes=("published", "sound"),
-    supports=(
-        Support(privacy_unit="node", relation="add-remove"),
-        Support(privacy_unit="node", relation="replace-one"),
-        Support(privacy_unit="node", relation="null-one"),
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="replace-one"),
-        Support(privacy_unit="node-features", relation="replace-one"),
-    ),
+    supports=SUPPORTS,
     plan=plan,
     fit=fit,
     asked=Asked(

@@ -83,6 +83,9 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "dp_gnn averaged beforehand": ("dp_gnn", {"options": TAPE | {"aggregate_once": True}}, "copies"),
     "dp_mlp": ("dp_mlp", {"mode": "sound", **NODE, "options": TAPE}, "differences"),
+    "dp_linear": (
+        "dp_linear", {"mode": "sound", **NODE, "options": {"training": {"num_steps": 20}}}, "differences",
+    ),
     "dpar": ("dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5}}, "differences"),
     "dpar without propagation": (
         "dpar", {"options": {"width": 4, "batch_size": 8, "num_steps": 5, "power_iterations": 0}},

@@ -69,6 +69,7 @@ OTHERS = {
     "--privacy-unit node-bounded --relation null-one --encoder-epochs 10 --head-epochs 10",
 }
 WITHOUT_COMPARISON = {
+    "dp_linear": "--num-train-nodes 2400 --num-steps 50 --target-epsilon 4",
     "dpar": "--num-train-nodes 2000 --batch-size 60 --subsample-rate 0.09 --num-steps 100 "
     "--target-epsilon 2",
     "dpdgc": "--num-train-nodes 1895 --target-epsilon 4 --encoder-epochs 10",

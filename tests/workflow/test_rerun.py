@@ -36,6 +36,7 @@ RUNS = (
     ("drw", "cora.public/drw-256-record/eps=8/1"),
     ("headtohead", "cora.bounded/dp_gcn-bounded/eps=8/1"),
     ("headtohead", "cora.bounded/dp_mlp-replace-mean1/eps=8/1"),
+    ("headtohead", "cora.whole/dp_linear/eps=8/1"),
     ("headtohead", "cora.whole/votes/eps=8/1"),
     ("headtohead", "cora.whole/votes_edge/eps=8/1"),
 )

@@ -53,13 +53,22 @@ def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
     """
     further = further.astype(np.float32)
     x = graph.x[nodes]
-    if not isinstance(x, np.ndarray) and graph.num_features > CENTRED_COLUMNS:
+    if not is_centred(graph):
         return sp.csr_array(sp.hstack([normalize_rows(sp.csr_array(x), "l2"), further])).astype(
             np.float32
         )
     x = x if isinstance(x, np.ndarray) else x.toarray()
-    x = normalize_rows(x - x.mean(axis=1, keepdims=True), "l2")
-    return np.concatenate([x, further], axis=1)
+    return np.concatenate([normalize_rows(centred(x), "l2"), further], axis=1)
+
+
+def is_centred(graph: Graph) -> bool:
+    """Whether each row's mean is taken from its features."""
+    return isinstance(graph.x, np.ndarray) or graph.num_features <= CENTRED_COLUMNS
+
+
+def centred(rows: np.ndarray) -> np.ndarray:
+    """Dense rows, each less its own mean."""
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def train_linear(
