@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
     rule = "be given for a method that reads edges"
     require(args.edges is not None or not model.reads_edges, "--edges", rule, None, remedy)
     asked = read_asked(model, args.nodes, args.edges)
-    found = model.predict(asked.data)
+    found = model.predict(asked.data, asked.nodes)
     write_answers(args.out, asked, found)
     print(f"{args.out}: {len(asked.ids)} answers. {SHOWN_TO[found.answers]}", file=sys.stderr)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
-    from dpgnn.release.from_run import declared_names, model_of_run
+    from dpgnn.release.from_run import declared_names, model_of_run, own_ids
     from dpgnn.release.released import Names
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
@@ -46,12 +47,15 @@ def main(args: argparse.Namespace) -> int:
     remedy = "its form is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
     rule = f"be planned by study {study.name}, tier {study.tier}"
     require(planned, "--run", rule, args.run, remedy)
-    declared = declared_names(Paths().graph(str(parse_run(args.run, name="--run")["dataset"])))
+    graph = Paths().graph(str(parse_run(args.run, name="--run")["dataset"]))
+    declared = declared_names(graph)
     names = Names(
         classes=_split(args.classes) or declared.classes,
         features=_split(args.features) or declared.features,
     )
     model = model_of_run(Paths().run(study.name, args.run), names)
+    if model.knows_nodes:
+        model = replace(model, names=replace(names, ids=own_ids(graph)))
     model.save(args.out, key=args.key)
     print(model.claim)
     print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpgnn.core.checks import require
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -68,6 +70,10 @@ class Facts:
     task: str
     declared: bool = False
     structure: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = self.task in ("multiclass", "multilabel")
+        require(known, "task", "be multiclass or multilabel", self.task)
 
     def recorded(self) -> dict[str, Any]:
         """The facts as the record holds them."""

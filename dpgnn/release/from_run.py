@@ -6,6 +6,9 @@ from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
+from dpgnn.core.storage import sha256_file
+from dpgnn.data.custom.read import NODE_TABLES, node_ids
+from dpgnn.data.datasets import OWN_FOLDER
 from dpgnn.data.files.graph_files import read_meta
 from dpgnn.records.schema import read_record
 from dpgnn.release.bundle import OWN_ROWS, STATE, read_tensors
@@ -56,3 +59,28 @@ def declared_names(graph: Path) -> Names:
         return Names()
     stated = read_meta(graph).get("provenance", {}).get("names", {})
     return Names(**{kind: tuple(names) for kind, names in stated.items()})
+
+
+def own_ids(graph: Path, own_folder: Path = OWN_FOLDER) -> tuple[str, ...]:
+    """The ids that the owner of a graph gave its nodes, in the order of the graph; none of other graphs.
+
+    Args:
+        graph: results/graphs/NAME.
+        own_folder: holds the folder NAME with the tables that the graph was made from.
+
+    Raises:
+        ValueError: the table of nodes is not the one that the graph was made from.
+    """
+    if not (graph / "graph.json").exists():
+        return ()
+    stated = read_meta(graph)
+    known = stated["provenance"].get("raw_sha256", {})
+    path = own_folder / stated["name"] / next((n for n in NODE_TABLES if n in known), "")
+    if stated["provenance"].get("origin") != ["own graph"] or path.name not in known:
+        return ()
+    same = path.is_file() and sha256_file(path) == known[path.name]
+    remedy = (
+        "the model answers about its nodes by their ids; `dpgnn run` makes graph and model anew"
+    )
+    require(same, str(path), "be the table that the graph was made from", "another or none", remedy)
+    return node_ids(path)

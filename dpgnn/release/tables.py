@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ from dpgnn.core.paths import regular
 from dpgnn.data.custom.columns import ENDS, LABEL_COLUMN, check_names
 from dpgnn.release.model import Answered, Model
 
-ID = "id"
+ID, LABEL = "id", "label"
+VOTERS = "voters"  # tensor of votes: whose own votes are taken out of what they read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +25,15 @@ class Asked:
     """Nodes to ask about.
 
     Attributes:
-        data: x and edge_index, for `Model.predict`.
+        data: x, edge_index and, where answers read them, y, for `Model.predict`.
         ids: the nodes' names, or their row numbers as texts.
+        nodes: int64, their positions in `data`, which has a row for each node of the fit; None where each row
+            is asked about.
     """
 
     data: Any
     ids: list[str]
+    nodes: np.ndarray | None = None
 
 
 def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
@@ -36,13 +41,15 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
 
     Args:
         model: which columns there must be.
-        nodes: CSV with a column `id` or none, and the model's features in their order; columns of labels and
-            parts, as own graphs have them, are left out.
-        edges: CSV with the columns source and target, which hold ids (row numbers without a column `id`).
+        nodes: CSV with a column `id` or none, and the model's features in their order; columns of parts, as
+            own graphs have them, are left out, and labels too unless answers read the asked node's own. Of a
+            model that knows the ids of its nodes any of them, in any order.
+        edges: CSV with the columns source and target, which hold ids (row numbers without a column `id`);
+            the ids of a model that knows them need no row of their own.
 
     Raises:
-        ValueError: a column is missing, too many or at another place, a cell is no finite number, an id
-            stands twice or is unknown; names it.
+        ValueError: a column is missing, too many or at another place, a cell is no finite number or no class,
+            an id stands twice or is unknown; names it.
     """
     frame = _read(nodes)
     check_names(nodes, frame.columns)
@@ -53,11 +60,33 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
         whole = None not in ids and twice is None
         require(whole, f"{nodes}: id", "stand in each row, and once", twice)
         frame = frame.drop(ID)
+    labels = _labels(model, nodes, frame) if VOTERS in model.state else None
     known = [name for name in frame.columns if LABEL_COLUMN.fullmatch(name) or name == "split"]
-    frame = frame.drop(known)
-    x = _features(model, nodes, frame)
-    arcs = np.zeros((2, 0), np.int64) if edges is None else _arcs(edges, ids)
-    return Asked(data=SimpleNamespace(x=x, edge_index=arcs, y=None), ids=ids)
+    x = _features(model, nodes, frame.drop(known))
+    if not model.names.ids:
+        return Asked(
+            data=_data(x, _arcs(edges, _places(ids), "the table of nodes"), labels), ids=ids
+        )
+    places = _places(model.names.ids)
+    unknown = next((name for name in ids if name not in places), None)
+    rule = "be nodes of the fit"
+    require(unknown is None, f"{nodes}: id", rule, unknown, "the model keeps rows of those alone")
+    asked = np.array([places[name] for name in ids], dtype=np.int64)
+    every = np.zeros((len(places), x.shape[1]), np.float32)
+    every[asked] = x
+    if labels is not None:
+        given, labels = labels, np.full(len(places), -1)
+        labels[asked] = given
+    arcs = _arcs(edges, places, "the model")
+    return Asked(data=_data(every, arcs, labels), ids=ids, nodes=asked)
+
+
+def _data(x: np.ndarray, arcs: np.ndarray, y: np.ndarray | None) -> SimpleNamespace:
+    return SimpleNamespace(x=x, edge_index=arcs, y=y)
+
+
+def _places(ids: Sequence[str]) -> dict[str | None, int]:
+    return {name: place for place, name in enumerate(ids)}
 
 
 def _read(path: Path) -> Any:
@@ -93,23 +122,35 @@ def _features(model: Model, path: Path, frame: Any) -> np.ndarray:
     return np.asarray(cells.to_numpy(), dtype=np.float32)
 
 
-def _arcs(path: Path, ids: list[str]) -> np.ndarray:
-    """int64, shape (2, num_edges)."""
+def _labels(model: Model, path: Path, frame: Any) -> np.ndarray | None:
+    """Classes of the nodes, -1 where the cell is empty; int64, shape (num_rows,). None without a column."""
+    if LABEL not in frame.columns:
+        return None
+    names = model.names.classes or tuple(str(number) for number in range(model.facts.num_classes))
+    classes: dict[str | None, int] = {None: -1, "": -1}
+    classes.update(_places(names))
+    cells = frame[LABEL].to_list()
+    row = next((row for row, cell in enumerate(cells) if cell not in classes), None)
+    if row is not None:
+        rule = f"be empty or one of {', '.join(names[:10])}"
+        fail(f"{path}, row {row + 1}: {LABEL}", rule, cells[row])
+    return np.array([classes[cell] for cell in cells], dtype=np.int64)
+
+
+def _arcs(path: Path | None, places: Mapping[str | None, int], known: str) -> np.ndarray:
+    """int64, shape (2, num_edges); none without a table."""
+    if path is None:
+        return np.zeros((2, 0), np.int64)
     frame = _read(path)
-    require(
-        list(frame.columns) == list(ENDS),
-        f"{path}: columns",
-        f"be {', '.join(ENDS)}",
-        frame.columns,
-    )
-    place = {name: row for row, name in enumerate(ids)}
+    rule = f"be {', '.join(ENDS)}"
+    require(list(frame.columns) == list(ENDS), f"{path}: columns", rule, frame.columns)
     ends = []
     for end in ENDS:
         names = frame[end].to_list()
-        unknown = next((name for name in names if name not in place), None)
+        unknown = next((name for name in names if name not in places), None)
         if unknown is not None or None in names:
-            fail(f"{path}: {end}", "be ids of the table of nodes", unknown)
-        ends.append([place[name] for name in names])
+            fail(f"{path}: {end}", f"be ids of {known}", unknown)
+        ends.append([places[name] for name in names])
     return np.array(ends, dtype=np.int64).reshape(2, -1)
 
 

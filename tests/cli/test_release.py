@@ -13,6 +13,7 @@ from models_in_memory import GRAPH, data_of, small
 
 import dpgnn
 from dpgnn.__main__ import main
+from dpgnn.release.from_run import own_ids
 
 FEATURES = tuple("abcdef")
 IDS = [f"node{i}" for i in range(GRAPH.num_nodes)]
@@ -186,3 +187,93 @@ def test_names_that_graph_yaml_declares_come_with_the_model(
     answers = pl.read_csv("answers.csv")
     assert answers["id"].to_list() == [f"user{i}" for i in range(12)]
     assert set(answers["class"]) <= {"a", "b"}
+
+
+def votes_from_tables(own: Path) -> None:
+    """A votes bundle in `bundle` of the graph in `own`, by commands."""
+    options = {"least_signal": 0.0, "mean_degree": 2.0, "training": {"num_steps": 5}}
+    stated = {
+        "name": "mine", "root_seed": 7, "epsilons": ["8"], "repeats": 1, "randomness": "release",
+        "datasets": {"mine": {"settings": ["public"], "delta": 1e-3}},
+        "settings": {"public": {"kind": "public"}},
+        "entries": {"votes": {
+            "method": "votes", "mode": "sound", "privacy_unit": "node-record", "relation": "replace-one",
+            "options": options,
+        }},
+    }  # fmt: skip
+    Path("mine.yaml").write_text(yaml.safe_dump(stated))
+    split = "--dataset mine --setting public --repeat 0 --root-seed 7 --kind public"
+    run = "mine.public/votes/eps=8/0"
+    for line in (
+        f"data prepare {own.name}",
+        f"split --graph results/graphs/mine {split} --out results/splits/mine.public.0.parquet",
+        f"train --study mine.yaml --run {run}",
+        f"release mine.yaml --run {run} --out bundle",
+    ):
+        assert main(line.split()) == 0, line
+
+
+def test_a_model_that_keeps_a_board_answers_a_node_from_its_own_record_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Path("data/own/mine")
+    own.mkdir(parents=True)
+    rows = [
+        f"user{i},{i % 7},{i % 3},{'ab'[i % 2]},{'train' if i < 20 else 'test'}" for i in range(30)
+    ]
+    edges = [f"user{i},user{(i + step) % 30}" for i in range(30) for step in (2, 4)]
+    (own / "nodes.csv").write_text("\n".join(["id,age,posts,label,split", *rows]) + "\n")
+    (own / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    (own / "graph.yaml").write_text("classes: [b, a]\nfeatures: [age, posts]\n")
+    votes_from_tables(own)
+    assert main(["verify", "bundle"]) == 0
+    assert Path("bundle/own_ids.json").stat().st_mode & 0o077 == 0
+    assert "user" not in Path("bundle/certificate.json").read_text()
+    whole = f"predict bundle {own}/nodes.csv --edges {own}/edges.csv --out all.csv"
+    assert main(whole.split()) == 0
+    every = {row["id"]: row["probability"] for row in pl.read_csv("all.csv").iter_rows(named=True)}
+
+    # one training node and one other, in another order, each with its own list alone
+    Path("two.csv").write_text(
+        "\n".join(["id,age,posts,label", "user25,4,1,", "user3,3,0,b"]) + "\n"
+    )
+    lists = [line for line in edges if line.split(",")[0] in ("user3", "user25")]
+    lists += [
+        ",".join(line.split(",")[::-1])
+        for line in edges
+        if line.split(",")[1] in ("user3", "user25")
+    ]
+    Path("lists.csv").write_text("\n".join(["source,target", *lists]) + "\n")
+    command = "predict bundle two.csv --edges lists.csv --out two_answers.csv"
+    assert main(command.split()) == 0
+    found = pl.read_csv("two_answers.csv")
+    assert found["id"].to_list() == ["user25", "user3"]
+    for row in found.iter_rows(named=True):
+        assert row["probability"] == pytest.approx(every[row["id"]], abs=2e-6)
+
+    for table, says in (
+        ("id,age,posts,label\nanna,3,0,b\n", "id must be nodes of the fit, got 'anna'"),
+        ("id,age,posts,label\nuser3,3,0,\n", "labels must be given for asked nodes that voted"),
+        ("id,age,posts,label\nuser3,3,0,c\n", "row 1: label must be empty or one of b, a, got 'c'"),
+    ):
+        Path("two.csv").write_text(table)
+        assert main(command.split()) == 1
+        assert says in capsys.readouterr().err
+
+
+def test_ids_of_a_table_that_changed_since_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Path("data/own/mine")
+    own.mkdir(parents=True)
+    rows = "".join(f"user{i},{i},{i % 2}\n" for i in range(6))
+    (own / "nodes.csv").write_text(f"id,age,label\n{rows}")
+    (own / "edges.csv").write_text("source,target\nuser0,user1\n")
+    assert main(["data", "prepare", "mine"]) == 0
+    assert own_ids(Path("results/graphs/mine")) == tuple(f"user{i}" for i in range(6))
+    (own / "nodes.csv").write_text("id,age,label\nuser9,1,0\n")
+    with pytest.raises(ValueError, match="be the table that the graph was made from"):
+        own_ids(Path("results/graphs/mine"))
+    assert own_ids(Path("results/graphs/other")) == ()

@@ -20,6 +20,7 @@ from models_in_memory import data_of, small
 from safetensors.torch import load_file, save_file
 
 import dpgnn
+from dpgnn import methods
 from dpgnn.core.storage import sha256_file, sha256_json
 from dpgnn.records.recorded import claim_of
 from dpgnn.release.bundle import save
@@ -211,12 +212,63 @@ def test_a_bundle_is_written_into_a_new_folder_alone(saved: Path) -> None:
         small().save(saved)
 
 
-@pytest.mark.parametrize("method", ["dp_gnn", "votes"])
-def test_bundles_of_other_methods_pass(method: str, tmp_path: Path) -> None:
-    own = (
-        {"max_degree": 3}
-        if method == "dp_gnn"
-        else {"least_signal": 0.0, "training": {"num_steps": 5}}
+def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the texts of a JSON value stand."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from texts(item, (*path, key))
+    elif isinstance(value, str):
+        yield path
+
+
+def forged(folder: Path, stated: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    """Write a certificate with another value and the checksum that goes with it."""
+    found = copy.deepcopy(stated)
+    place = found
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    found["sha256"] = sha256_json({k: v for k, v in found.items() if k != "sha256"})
+    (folder / "certificate.json").write_text(json.dumps(found))
+
+
+def test_every_word_of_claims_and_plan_is_found_where_the_checksum_is_made_again(
+    saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    parts = ("claim", "public", "not_covered", "answers", "claims", "plan", "facts")
+    places = [p for p in texts(stated) if p[0] in parts or (p[0] == "record" and p[1] in parts)]
+    assert len(places) >= 25
+    for path in places:
+        forged(folder, stated, path, "other words")
+        assert "wrong" in states(folder).values(), path
+
+
+# the first guarantee that each sound method supports, with its example's options
+SOUND = [name for name in sorted(methods.TABLE) if "sound" in methods.get(name).modes]
+
+
+@pytest.mark.parametrize("method", SOUND)
+def test_a_bundle_of_each_method_passes_and_half_its_epsilon_does_not(
+    method: str, tmp_path: Path
+) -> None:
+    chosen = methods.get(method)
+    pair = chosen.supports[0]
+    model = dpgnn.fit(
+        data_of(), method=method, unit=pair.privacy_unit, relation=pair.relation, epsilon=8,
+        num_classes=2, seed=1, delta=1e-3, **chosen.example,
+    )  # fmt: skip
+    folder = model.save(tmp_path / "bundle")
+    found = states(folder)
+    assert "wrong" not in found.values()
+    assert found["plan"] == "ok"
+    lower = dataclasses.replace(model.claim.claims[0], epsilon=model.claim.epsilon / 2)
+    record = dataclasses.replace(
+        model.record,
+        claims=(claim_of(lower), *model.record.claims[1:]),
+        budget={**model.record.budget, "spent_epsilon": lower.epsilon},
     )
-    model = small(method=method, unit="node-record", relation="replace-one", **own)
-    assert "wrong" not in states(model.save(tmp_path / "bundle")).values()
+    half = save(dataclasses.replace(model, record=record), tmp_path / "half")
+    assert states(half)["plan"] == "wrong"

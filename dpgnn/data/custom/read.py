@@ -199,6 +199,15 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
     )
 
 
+def node_ids(path: Path) -> tuple[str, ...]:
+    """The column `id` of a table of nodes that was read before; () without one.
+
+    Args:
+        path: nodes.csv or nodes.parquet.
+    """
+    return tuple(_ids(path, _read(path), Problems()) or ())
+
+
 def _read(path: Path) -> pl.DataFrame:
     """All columns of a table; CSV cells as texts, so that a bad one can be named."""
     import polars as pl
@@ -275,6 +284,7 @@ def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | Non
     return ids
 
 
+NODE_TABLES = ("nodes.csv", "nodes.parquet")
 READERS: dict[str, Callable[[Path, Options, Problems], RawGraph]] = {
     "nodes.csv": read_tables,
     "nodes.parquet": read_tables,

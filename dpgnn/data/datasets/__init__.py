@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE", "entry_of", "load", "prepare", "provenance", "read_graph", "save_graph"]
 
+RAW_FOLDER = Path("data/raw")
 OWN_FOLDER = Path("data/own")  # a user's own graphs, one folder each
 
 
@@ -157,13 +158,15 @@ def check_out(out: Path, source: Path) -> None:
         raise ValueError(f"--out must be a new or empty folder or a graph's, got {shown}; {remedy}")
 
 
-def load(name: str, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER) -> Graph:
+def load(
+    name: str, *, root_seed: int, folder: Path = RAW_FOLDER, own_folder: Path = OWN_FOLDER
+) -> Graph:
     """Load a data set from raw files, fetching those that are not here.
 
     Args:
         name: a name of the table, or of a folder below `own_folder`.
-        folder: where raw files are kept (data/raw); mirror folders come from DPGNN_MIRROR.
         root_seed: used by synthetic data sets only.
+        folder: where raw files are kept; mirror folders come from DPGNN_MIRROR.
         own_folder: holds a user's own graphs, one folder each.
 
     Returns:
@@ -272,7 +275,7 @@ def own_provenance(folder: Path) -> dict[str, Any]:
     }
 
 
-def provenance(name: str, folder: Path = Path("data/raw")) -> dict[str, Any]:
+def provenance(name: str, folder: Path = RAW_FOLDER) -> dict[str, Any]:
     """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json.
 
     A checksum that nobody publishes is that of the file here, in `folder` or a mirror folder.

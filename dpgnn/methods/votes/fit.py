@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from dpgnn.core.checks import require
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.linear import linear_model, own_rows, train_linear
@@ -150,9 +151,16 @@ def inputs(
 
 
 def first_votes(graph: Graph, nodes: np.ndarray, state: Mapping[str, Tensor]) -> np.ndarray:
-    """What nodes pushed on the first board: 0 for who did not vote; shape (len(nodes), num_classes)."""
+    """What nodes pushed on the first board: 0 for who did not vote; shape (len(nodes), num_classes).
+
+    Raises:
+        ValueError: a node that voted has no label.
+    """
     votes = np.zeros((len(nodes), graph.num_classes))
     voted = state["voters"].numpy()[nodes]
+    unknown = nodes[voted][graph.y[nodes[voted]] < 0]
+    rule, why = "be given for asked nodes that voted", "its own vote is taken out of what it reads"
+    require(not len(unknown), "labels", rule, unknown[:1].tolist(), why)
     votes[voted] = vote_vectors(graph.y[nodes[voted]], graph.num_classes)
     return votes
 
