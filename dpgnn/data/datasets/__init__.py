@@ -182,12 +182,13 @@ def load(
     if entry_of(name, own_folder=own_folder) is OWN:
         return custom.load_folder(Path(own_folder) / name, name)
     module, files = _open(name, Path(folder))
-    if hasattr(module, "pieces"):
-        graph = pieces.collect(module.pieces(name, files, root_seed))
-    else:
-        graph = module.load(name, files, root_seed)
-    found = {count: getattr(graph, count) for count in files.source.counts()}
-    _check_counts(name, found, files.source)
+    with files.accepted():
+        if hasattr(module, "pieces"):
+            graph = pieces.collect(module.pieces(name, files, root_seed))
+        else:
+            graph = module.load(name, files, root_seed)
+        found = {count: getattr(graph, count) for count in files.source.counts()}
+        _check_counts(name, found, files.source)
     return graph
 
 
@@ -223,9 +224,10 @@ def prepare(
     if not hasattr(module, "pieces"):
         graph = load(name, folder=folder, root_seed=root_seed)
         return save_graph(graph, out, provenance=provenance(name, folder))
-    found = module.pieces(name, files, root_seed)
-    print(found.header.estimate(), file=sys.stderr)
-    return pieces.write(found, Path(out), provenance=provenance(name, folder))
+    with files.accepted():
+        found = module.pieces(name, files, root_seed)
+        print(found.header.estimate(), file=sys.stderr)
+        return pieces.write(found, Path(out), provenance=provenance(name, folder))
 
 
 def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:

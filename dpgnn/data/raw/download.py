@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import re
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dpgnn.core.storage import UnwritableError, explain_os_errors, sha256_file
 
 BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
+PAGES = (b"<!doctype html", b"<html")
 Progress = Callable[[int, int | None], None]
 
 
@@ -34,6 +37,7 @@ def download(
     sha256: str,
     num_bytes: int | None = None,
     partial_folder: Path = Path("work/downloads"),
+    by_hand: Path | None = None,
     attempts: int = 4,
     wait_seconds: float = 1.0,
     progress: Progress | None = None,
@@ -46,6 +50,7 @@ def download(
         sha256: 64 hexadecimal digits; "" accepts the file and prints what to write in sources.csv.
         num_bytes: the published size; None when unknown. More bytes than that are never read.
         partial_folder: where the unfinished file waits, named after the address.
+        by_hand: where a user without a network may place the file, for the message; `target` if None.
         attempts: tries in this call before giving up.
         wait_seconds: pause after the first failed try; doubled after each.
         progress: called with (bytes here, bytes in all or None); default writes to standard error.
@@ -76,12 +81,12 @@ def download(
                 410,
             )
             if refused or attempt + 1 == attempts:
-                raise _gave_up(url, target, part, error) from None
+                raise _gave_up(url, by_hand or target, part, error) from None
             time.sleep(wait_seconds * 2**attempt)
     _check(url, part, sha256, num_bytes)
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _move(part, target)
+        move(part, target)
     return target
 
 
@@ -105,19 +110,51 @@ def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -
     with answer:
         if have and getattr(answer, "status", None) != 206:
             have = 0  # the server does not resume
-        length = answer.headers.get("Content-Length")
-        total = have + int(length) if length else num_bytes
+        elif have and _first_byte(answer) != have:
+            part.unlink()
+            raise OSError(f"another range came than from byte {have} on")
+        total = _total(answer, have) or num_bytes
+        block = answer.read1(BLOCK_BYTES)
+        if not have and block.lstrip()[:14].lower().startswith(PAGES):
+            raise OSError("a page of HTML came instead, as login pages of networks do")
         with open(part, "ab" if have else "wb") as file:
-            while block := answer.read(BLOCK_BYTES):
+            while block:
                 file.write(block)
                 have += len(block)
                 report(have, total)
                 if num_bytes is not None and have > num_bytes:
                     return  # `_check` refuses it; an endless answer must not fill the disk
+                block = answer.read1(BLOCK_BYTES)  # what arrived is written, also before a stall
             file.flush()
             os.fsync(file.fileno())
     if total is not None and have < total:
         raise OSError(f"the connection ended after {have} of {total} bytes")
+
+
+def _first_byte(answer: Any) -> int | None:
+    """Where a part begins in its file; None where its Content-Range does not say so."""
+    stated = re.match(r"bytes (\d{1,18})-", answer.headers.get("Content-Range", ""))
+    return int(stated[1]) if stated else None
+
+
+def _total(answer: Any, have: int) -> int | None:
+    """Bytes of the whole file as the answer states them.
+
+    Raises:
+        OSError: its Content-Length is no number, or Content-Range names another size.
+    """
+    stated, length = re.search(r"/(\d{1,18})$", answer.headers.get("Content-Range", "")), None
+    text = answer.headers.get("Content-Length")
+    if text is not None:
+        if not re.fullmatch(r"\d{1,18}", text.strip()):
+            raise OSError(f"its Content-Length must be a whole number, got {text.strip()[:40]!r}")
+        length = have + int(text)
+    if have and stated is not None:
+        whole = int(stated[1])
+        if length not in (None, whole):
+            raise OSError(f"its Content-Range says {whole} bytes, its Content-Length {length}")
+        return whole
+    return length
 
 
 def _check(url: str, part: Path, sha256: str, num_bytes: int | None) -> None:
@@ -137,7 +174,7 @@ def _check(url: str, part: Path, sha256: str, num_bytes: int | None) -> None:
         print(f"{url}: no sha256 is known; this one is {found}, {size} bytes", file=sys.stderr)
 
 
-def _move(part: Path, target: Path) -> None:
+def move(part: Path, target: Path) -> None:
     """Rename, or copy and rename when the folders are on different disks."""
     try:
         os.replace(part, target)
@@ -155,8 +192,9 @@ def _move(part: Path, target: Path) -> None:
 
 def _gave_up(url: str, target: Path, part: Path, error: Exception) -> DownloadError:
     kept = part.stat().st_size if part.exists() else 0
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
     return DownloadError(
-        f"{url} could not be fetched: {error}; {kept} bytes are kept and the next run resumes. "
+        f"{url} could not be fetched: {reason}; {kept} bytes are kept and the next run resumes. "
         f"Without a network, place the file at {target} or name a mirror folder in DPGNN_MIRROR"
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import sha256_file
-from dpgnn.data.raw.download import ChecksumError, download
+from dpgnn.data.raw.download import ChecksumError, download, move
 from dpgnn.data.raw.sources import RawFile, Source
 
 MIRROR_VARIABLE = "DPGNN_MIRROR"
@@ -29,7 +30,8 @@ class RawFiles:
         source: the data set's rows of data/sources.csv.
         folder: where fetched files are kept, usually data/raw; never edited.
         mirrors: folders in the same layout that are looked at before the network; only read.
-        partial_folder: where unfinished downloads wait to be resumed.
+        partial_folder: where unfinished downloads wait to be resumed, and files of unknown checksum to be
+            read.
     """
 
     source: Source
@@ -39,11 +41,35 @@ class RawFiles:
 
     def find(self, raw: RawFile) -> Path | None:
         """Where the file lies here, unverified; None when it would have to be fetched."""
-        for folder in (self.folder, *self.mirrors):
-            candidate = folder / raw.mirror_path
-            if candidate.is_file():
-                return candidate
-        return None
+        places = [folder / raw.mirror_path for folder in (self.folder, *self.mirrors)]
+        found = (place for place in (*places, self._unread(raw)) if place.is_file())
+        return next(found, None)
+
+    @contextmanager
+    def accepted(self) -> Iterator[None]:
+        """What was fetched without a known checksum lies apart until the body has read it; then it moves.
+
+        Raises:
+            ValueError: the body's; such files are deleted then, so that they are fetched again.
+        """
+        try:
+            yield
+        except ValueError as error:
+            unread = [place for place in map(self._unread, self.source.files) if place.is_file()]
+            for place in unread:
+                place.unlink()
+            if not unread:
+                raise
+            names = ", ".join(place.name for place in unread)
+            raise ValueError(f"{error}; {names} had just been fetched and was deleted") from error
+        for raw in self.source.files:
+            if self._unread(raw).is_file():
+                target = self.folder / raw.mirror_path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                move(self._unread(raw), target)
+
+    def _unread(self, raw: RawFile) -> Path:
+        return self.partial_folder / "unread" / raw.mirror_path
 
     def missing(self) -> list[RawFile]:
         """Files that are not here; an archive counts as here when its unpacked raw/ lies beside it."""
@@ -58,7 +84,7 @@ class RawFiles:
         return found
 
     def path(self, file: str) -> Path:
-        """The path of a verified file, fetched first when it is not here.
+        """The path of a verified file, fetched first when it is not here; see `accepted`.
 
         Args:
             file: its name in the column `file` of sources.csv.
@@ -82,7 +108,7 @@ class RawFiles:
         return self.path(raw.file)
 
     def _fetch(self, raw: RawFile) -> Path:
-        target = self.folder / raw.mirror_path
+        place = self.folder / raw.mirror_path
         if not raw.url:
             searched = ", ".join(str(folder) for folder in (self.folder, *self.mirrors))
             raise FileNotFoundError(
@@ -91,7 +117,8 @@ class RawFiles:
             )
         return download(
             raw.url,
-            target,
+            place if raw.sha256 else self._unread(raw),
+            by_hand=place,
             sha256=raw.sha256,
             num_bytes=raw.num_bytes,
             partial_folder=self.partial_folder,

@@ -36,6 +36,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = server.content[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
+        if start:
+            last = len(server.content) - 1
+            self.send_header("Content-Range", f"bytes {start}-{last}/{last + 1}")
         self.end_headers()
         cut = server.cut_after.pop(0) if server.cut_after else None
         self.wfile.write(body if cut is None else body[:cut])
