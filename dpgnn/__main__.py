@@ -8,6 +8,8 @@ import os
 import sys
 import warnings
 
+from dpgnn.core.address_space import check_limit, explained, is_out_of_memory
+
 STAGES = (
     "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "release",
     "predict", "ledger", "methods", "advise", "share", "records", "cite",
@@ -44,6 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     # torch says once a process that sparse tensors are new; that is no news in a log
     warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
     try:
+        check_limit()
         code = int(args.func(args) or 0)
         sys.stdout.flush()
         return code
@@ -51,10 +54,13 @@ def main(argv: list[str] | None = None) -> int:
         # whoever read our output has enough, like `| head`; python's own flush at exit must find it open
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
-        if os.environ.get("DPGNN_TRACEBACK"):
+    except (ValueError, TypeError, OSError, RuntimeError, ImportError, MemoryError) as error:
+        memory = is_out_of_memory(error)
+        if os.environ.get("DPGNN_TRACEBACK") or (isinstance(error, ImportError) and not memory):
             raise
-        print(f"dpgnn {args.stage}: error: {error}", file=sys.stderr)
+        print(
+            f"dpgnn {args.stage}: error: {explained(error) if memory else error}", file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
         print(f"dpgnn {args.stage}: interrupted", file=sys.stderr)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.core.paths import FINISHED
+from dpgnn.core.paths import FINISHED, Paths, check_writable
 
 if TYPE_CHECKING:
     from dpgnn.study.study import RunKey, Study
@@ -66,6 +66,8 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
+    for folder in (Path("work"), Path("logs"), *_written(study)):
+        check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
     forget_copies(study, keys if cells or driver.FORCES & set(args.snakemake) else [], Path())
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
@@ -95,6 +97,14 @@ def ledger_of(dataset: str) -> list[str]:
     from dpgnn.cli.ledger import lines, open_ledger
 
     return lines(open_ledger(dataset), dataset)
+
+
+def _written(study: Study) -> list[Path]:
+    """Folders that a study writes to below results/."""
+    made = Paths()
+    shared = [made.results / name for name in ("graphs", "splits", "prepared")]
+    runs = {made.run(study.name, key.folder.split("/")[0]) for key in study.keys}
+    return [*shared, made.study(study.name), *sorted(runs)]
 
 
 def _of_table(study: Study, path: Path, table: str | None, dataset: str) -> list[str]:

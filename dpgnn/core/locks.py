@@ -164,7 +164,7 @@ def _open_locked(path: Path, what: str) -> int:
                 return descriptor
             name = "one that just ended"
         except BlockingIOError:
-            name = os.pread(descriptor, 200, 0).decode() or "unknown"
+            name = _holders(descriptor, path)
         except OSError as error:
             os.close(descriptor)
             if error.errno not in NO_LOCKS:
@@ -176,6 +176,26 @@ def _open_locked(path: Path, what: str) -> int:
             ) from None
         os.close(descriptor)
     raise BusyError(f"{what} (process {name}); wait for it or stop it")
+
+
+def _holders(descriptor: int, path: Path) -> str:
+    """Who holds the lock: the process that is written in it, or its children where that was killed."""
+    written = os.pread(descriptor, 200, 0).decode()
+    number, _, machine = written.partition(" on ")
+    if machine != socket.gethostname() or (number.isdigit() and _has_open(int(number), path)):
+        return written or "unknown"
+    numbers = sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    living = [str(n) for n in numbers if n != os.getpid() and _has_open(n, path)]
+    return f"{', '.join(living)} on {machine}, of {number}, which was killed" if living else written
+
+
+def _has_open(process: int, path: Path) -> bool:
+    """Whether a process of this user has the file open; False where the system does not tell."""
+    try:
+        opened = [os.readlink(entry) for entry in Path(f"/proc/{process}/fd").iterdir()]
+    except OSError:
+        return False
+    return str(path.resolve()) in opened
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpgnn.core.checks import fail
+from dpgnn.core.checks import fail, require
 
 # private runs of releases, by study and run, and the ledgers of graphs; nothing removes it
 RELEASES = Path(os.environ.get("DPGNN_RELEASES", "releases"))
@@ -45,6 +45,19 @@ class Paths:
     def run(self, study: str, folder: str) -> Path:
         """Folder of one run; `folder` is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
         return self.study(study) / "runs" / folder
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that this process may not write to, or may not make.
+
+    Raises:
+        ValueError: names the folder that stops it.
+    """
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    remedy = "make it writable, work in another folder, or make it a link to one"
+    allowed = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    found = "read-only" if place.is_dir() else "a file"
+    require(allowed, f"folder {place}", "be writable", found, remedy)
 
 
 def regular(path: Path, what: str = "") -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bad_input import test_files, test_own_graphs, test_studies
-from faults import downloads
+from faults import downloads, places
 from faults.row import Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -17,6 +17,7 @@ FIRST, LAST = "<!-- made by `make faults` -->\n", "<!-- end of what is made -->\
 # rows with a function each, run by tests/faults/test_faults.py
 AREAS: dict[str, list[Row]] = {
     "Downloads": downloads.ROWS,
+    "Memory, folders, locks": places.ROWS,
 }
 # commands with bad input, run by the modules themselves: one error line, no file changed or left
 CASES = {
