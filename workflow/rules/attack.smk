@@ -22,7 +22,7 @@ rule attack:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: 4000 * attempt,
+        mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
         runtime=lambda w, attempt: 60 * attempt,
     params:
         study=WORKFLOW.study_file,

@@ -10,6 +10,7 @@ BIN = shlex.quote(str(Path(sys.executable).parent))
 shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
 from dpgnn.study.driver import claim
+from dpgnn.study.memory import to_prepare, to_read
 from dpgnn.study.workflow import Workflow
 
 WORKFLOW = Workflow(

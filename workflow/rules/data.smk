@@ -15,7 +15,7 @@ rule graph:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: 4000 * attempt,
+        mem_mb=lambda w, attempt: attempt * to_prepare(w.dataset),
         runtime=lambda w, attempt: 60 * attempt,
     params:
         folder=lambda w: f"results/graphs/{w.dataset}",

@@ -17,7 +17,7 @@ rule prepare:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: 4000 * attempt,
+        mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
         runtime=lambda w, attempt: 60 * attempt,
     params:
         sampler=lambda w: WORKFLOW.sampler_json(w.label),

@@ -14,7 +14,7 @@ rule split:
         "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: 2000 * attempt,
+        mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
         runtime=lambda w, attempt: 30 * attempt,
     params:
         setting=lambda w: WORKFLOW.setting_json(w.setting),

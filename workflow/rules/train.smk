@@ -20,7 +20,7 @@ rule train:
         "../../envs/cpu.yaml"
     threads: WORKFLOW.cores_of_run
     resources:
-        mem_mb=lambda w, attempt: 4000 * attempt,
+        mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
         runtime=lambda w, attempt: 240 * attempt,
         gpu=1 if WORKFLOW.device == "cuda" else 0,
     params:
@@ -55,7 +55,7 @@ for chunk in WORKFLOW.chunks:
             "../../envs/cpu.yaml"
         threads: WORKFLOW.cores_of_run
         resources:
-            mem_mb=lambda w, attempt: 4000 * attempt,
+            mem_mb=lambda w, attempt, dataset=chunk.dataset: attempt * to_read(dataset),
             runtime=lambda w, attempt: 240 * attempt,
             gpu=1 if WORKFLOW.device == "cuda" else 0,
         params:
