@@ -18,7 +18,19 @@ def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
     Raises:
         ValueError: always.
     """
-    raise ValueError(f"{name} must {rule}, got {shown(value)}" + (f"; {remedy}" if remedy else ""))
+    text = f"{name} must {rule}, got {shown(value)}" + (f"; {remedy}" if remedy else "")
+    raise ValueError(text if text.isprintable() else _printable(text))
+
+
+def one_line(error: object) -> str:
+    """What a library says of an error, in one line of 200 characters or fewer."""
+    text = _printable(" ".join(str(error).split()))
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _printable(text: str) -> str:
+    """Characters that end a line or change the direction of writing are shown as their codes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shown(value: object) -> str:

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from dpgnn.core.checks import one_line
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -237,7 +239,7 @@ def read_parquet(
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(
-            f"{path} must be an undamaged Parquet file: {error}; {remedy}"
+            f"{path} must be an undamaged Parquet file: {one_line(error)}; {remedy}"
         ) from None
 
 

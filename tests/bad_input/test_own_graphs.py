@@ -252,7 +252,7 @@ CASES = {
         "label of node b must be a whole number or a name, got 'nan'; leave it empty",
         nodes=NODES.replace(",0\n", ",x\n").replace(",1\n", ",y\n").replace("2.5,y", "2.5,nan"),
     ),
-    "labels that are lists": Case(own_parquet(label=[[0], [1], [1], [0]]), PREPARE, ("label must hold whole numbers or names, got 'List(Int64)'",)),
+    "labels that are lists": Case(own_parquet(label=[[0], [1], [1], [0]]), PREPARE, ("column label must hold numbers or texts",)),
     "labels that are dates": Case(
         own_parquet(label=[datetime.date(2020, 1, day) for day in (1, 2, 2, 1)]), PREPARE, ("label must hold whole numbers or names, got 'Date'",)
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail, one_line, require
 from dpgnn.data.custom.check import Problems
 from dpgnn.data.custom.options import MAX_FEATURES
 from dpgnn.data.files.content import PART_CODES
@@ -64,15 +64,32 @@ def check_schema(path: Path, schema: pa.Schema) -> None:
     """Refuse a Parquet table that polars cannot hold.
 
     Raises:
-        ValueError: a name stands twice, or a column is of numbers of 256 bits.
+        ValueError: a name stands twice, or a column holds neither numbers of up to 128 bits nor texts.
     """
     import pyarrow as pa
 
     check_names(path, schema.names)
     for field in schema:
-        if pa.types.is_decimal256(field.type):
-            remedy = "write it as float64"
-            fail(f"{path}: column {field.name}", "hold numbers", str(field.type), remedy)
+        if pa.types.is_decimal256(field.type) or pa.types.is_nested(field.type):
+            remedy = "write a number or a text in each cell"
+            fail(f"{path}: column {field.name}", "hold numbers or texts", str(field.type), remedy)
+
+
+def frame_of(path: Path, table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """A Parquet table as polars holds it.
+
+    Raises:
+        ValueError: a text is no UTF-8, lengths do not fit together, or a type is neither number nor text.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    try:
+        # polars panics, which is no exception, where a text or what is noted of a column is no UTF-8
+        table.validate(full=True)
+        return pl.DataFrame(type(table).from_arrays(table.columns, names=table.schema.names))
+    except (pa.ArrowException, pl.exceptions.PolarsError) as error:
+        fail(str(path), "hold numbers and texts", one_line(error))
 
 
 def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> list[str]:

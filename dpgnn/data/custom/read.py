@@ -28,7 +28,7 @@ from dpgnn.data.custom.check import (
     check_parts,
     check_unlabelled,
 )
-from dpgnn.data.custom.columns import Rows, check_names, check_schema, texts_of
+from dpgnn.data.custom.columns import Rows, check_names, check_schema, frame_of, texts_of
 from dpgnn.data.custom.labels import label_columns, labels
 from dpgnn.data.custom.options import Options, graph_file, read_options
 from dpgnn.data.files.content import PART_CODES
@@ -217,10 +217,7 @@ def _read(path: Path) -> pl.DataFrame:
 
         table = read_parquet(path, remedy="write it again")
         check_schema(path, table.schema)
-        try:
-            return pl.DataFrame(table)
-        except pl.exceptions.PolarsError as error:
-            fail(str(path), "hold numbers and texts", str(error).split("\n")[0])
+        return frame_of(path, table)
     content = path.read_bytes()
     try:
         content.decode("utf-8")

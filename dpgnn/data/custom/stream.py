@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail, one_line, require
 from dpgnn.data.custom import check, columns
 from dpgnn.data.custom.check import Problems, RawGraph
 from dpgnn.data.custom.columns import Rows as TableRows
@@ -178,7 +178,6 @@ def _raw(
 
 
 def _batches(path: Path) -> Iterator[TableRows]:
-    import polars as pl
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -187,7 +186,7 @@ def _batches(path: Path) -> Iterator[TableRows]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
                 if batch.num_rows:
-                    yield TableRows(path=path, frame=pl.DataFrame(batch), first=first)
+                    yield TableRows(path=path, frame=columns.frame_of(path, batch), first=first)
                 first += batch.num_rows
-    except (pa.ArrowException, pl.exceptions.PolarsError, OSError) as error:
-        fail(str(path), "be an undamaged Parquet file", str(error), "write it again")
+    except (pa.ArrowException, OSError) as error:
+        fail(str(path), "be an undamaged Parquet file", one_line(error), "write it again")

@@ -116,7 +116,7 @@ BAD = {
     "no feature": ({"a": None, "b": None}, "features must be one column or more"),
     "a label beyond": ({"label": [0] * 299 + [3]}, "label of node 299 must be a class in 0..2, or"),
     "labels with decimals": ({"label": [0.0] * 299 + [0.5]}, "label of node 299 must be a whole"),
-    "labels that are lists": ({"label": [[0]] * 300}, "label must hold whole numbers or names"),
+    "labels that are lists": ({"label": [[0]] * 300}, "label must hold numbers or texts"),
     "names without classes": ({"label": ["x"] * 300}, "label of node 0 must be a whole number, as"),
     "one class": ({"label": [1] * 300}, "labels must name two classes or more, got '1 class'"),
     "an unknown part": (
@@ -202,7 +202,7 @@ def test_numbers_of_256_bits_are_refused_as_in_memory(large):
     wide = pa.array([decimal.Decimal("1.5")] * 300, pa.decimal256(50, 2))
     pq.write_table(pq.read_table(path).set_column(0, "a", wide), path)
     (problem,) = custom.read_folder(large / "mine", "mine")[1]
-    assert "column a must hold numbers, got 'decimal256(50, 2)'; write it as float64" in problem
+    assert "column a must hold numbers or texts, got 'decimal256(50, 2)'" in problem
     assert problems_of(large / "mine") == [problem]
 
 
