@@ -32,11 +32,13 @@ ATTACKS = ("linkteller", "gmia", "leak")
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Runs of one entry that one process makes (`runs_per_job` > 1).
+    """Runs on one data set and setting that one process makes (`runs_per_job` > 1).
 
     Attributes:
         rule: name of the Snakemake rule.
-        dataset, setting, entry: what the runs share.
+        dataset: what the runs share.
+        run_json: everything configured that decides them, by entry.
+        code: hashes of the code that decides them, by entry.
         splits, prepared, outputs: paths of all of them.
         run_flags: the command line's --run flags.
         log, benchmark: one of each for the process.
@@ -44,8 +46,8 @@ class Chunk:
 
     rule: str
     dataset: str
-    setting: str
-    entry: str
+    run_json: str
+    code: str
     splits: list[str]
     prepared: list[str]
     outputs: list[str]
@@ -61,7 +63,7 @@ def run_groups(study: Study) -> dict[str, list[RunKey]]:
         return {f"{study.name}/{key.folder}": [key] for key in study.keys}
     alike: dict[str, list[RunKey]] = {}
     for key in study.keys:
-        folder = f"{study.name}/{key.dataset}.{key.setting}/{key.entry}"
+        folder = f"{study.name}/{key.dataset}.{key.setting}"
         alike.setdefault(folder, []).append(key)
     return {
         f"{folder}/chunk{number}": keys[first : first + size]
@@ -277,10 +279,7 @@ class Workflow:
 
     def run_json(self, dataset: str, setting: str, entry: str) -> str:
         """Everything configured that decides a run, as canonical JSON."""
-        for key in self.study.keys:
-            if (key.dataset, key.setting, key.entry) == (dataset, setting, entry):
-                return canonical_json(self.study.run_params(key))
-        raise KeyError(f"no run of {dataset}.{setting}/{entry}")
+        return self._run_json[dataset, setting, entry]
 
     def method_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's records."""
@@ -329,8 +328,15 @@ class Workflow:
         """A regular expression that matches exactly these names."""
         return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
 
+    @cached_property
+    def _run_json(self) -> Mapping[tuple[str, str, str], str]:
+        """By data set, setting and entry."""
+        keys = {(key.dataset, key.setting, key.entry): key for key in reversed(self.study.keys)}
+        return {place: canonical_json(self.study.run_params(key)) for place, key in keys.items()}
+
     def _chunk(self, stem: str, keys: list[RunKey]) -> Chunk:
         first, name = keys[0], self.study.name
+        entries = list(dict.fromkeys(key.entry for key in keys))
         splits = {str(self.paths.split(k.dataset, k.setting, k.repeat)) for k in keys}
         prepared = {
             path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)
@@ -338,8 +344,10 @@ class Workflow:
         return Chunk(
             rule=rule_name(stem),
             dataset=first.dataset,
-            setting=first.setting,
-            entry=first.entry,
+            run_json=canonical_json(
+                {e: self.run_json(first.dataset, first.setting, e) for e in entries}
+            ),
+            code=canonical_json({e: self.method_code(e) for e in entries}),
             splits=sorted(splits),
             prepared=sorted(prepared),
             outputs=[

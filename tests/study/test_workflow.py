@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from studies import BASE, changed, workflow_of
 
 from dpgnn.core.config import ConfigError
 from dpgnn.data.datasets import check_known
-from dpgnn.study.workflow import REPORT_FOLDERS, Workflow
+from dpgnn.study.workflow import REPORT_FOLDERS, Workflow, rule_name
 
 
 def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
@@ -17,13 +18,24 @@ def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None
     assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
 
 
-def test_entries_whose_names_differ_in_a_sign_have_rules_of_their_own(tmp_path: Path) -> None:
-    study = changed(runs_per_job=9)
-    for name in ("dp-mlp", "dp_mlp", "dp+mlp"):
-        study["entries"][name] = study["entries"]["dp"]
-    rules = [chunk.rule for chunk in workflow_of(tmp_path, study).chunks]
-    assert len(rules) == len(set(rules)) == 2 * 5
-    assert all(rule.isidentifier() for rule in rules)
+def test_a_process_makes_runs_of_several_entries_and_each_run_once(tmp_path: Path) -> None:
+    found = workflow_of(tmp_path, changed(runs_per_job=9))
+    flags = [flag for chunk in found.chunks for flag in chunk.run_flags.split("--run ") if flag]
+    assert sorted(flag.strip() for flag in flags) == sorted(key.folder for key in found.study.keys)
+    for chunk in found.chunks:
+        folders = [flag.strip().split("/") for flag in chunk.run_flags.split("--run ") if flag]
+        assert len(folders) <= 9
+        assert len({folder[0] for folder in folders}) == 1
+        assert set(json.loads(chunk.run_json)) == {folder[1] for folder in folders}
+        assert json.loads(chunk.code) == {
+            name: found.method_code(name) for name in json.loads(chunk.code)
+        }
+
+
+def test_names_that_differ_in_a_sign_have_rules_of_their_own() -> None:
+    names = [rule_name(f"toy/cora.{name}/chunk0") for name in ("a-b", "a_b", "a+b")]
+    assert len(set(names)) == 3
+    assert all(name.isidentifier() for name in names)
 
 
 def test_a_study_file_has_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,41 +1,47 @@
 # graph, split, prepared sample -> record of one run
 
 
-rule train:
-    input:
-        graph_files,
-        split="results/splits/{dataset}.{setting}.{repeat}.parquet",
-        prepared=lambda w: WORKFLOW.prepared_of(w.dataset, w.setting, w.entry, w.repeat),
-    output:
-        record="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/record.json",
-        resources="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/resources.json",
-        history="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/history.parquet",
-        model="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/model.safetensors",
-        checksums="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/checksums.sha256",
-    log:
-        "logs/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.log",
-    benchmark:
-        "logs/benchmark/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.tsv"
-    conda:
-        "../../envs/cpu.yaml"
-    threads: WORKFLOW.cores_of_run
-    resources:
-        mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
-        runtime=lambda w, attempt: 240 * attempt,
-        gpu=1 if WORKFLOW.device == "cuda" else 0,
-    params:
-        study=WORKFLOW.study_file,
-        # what decides the result: the entry's own options, and the code of its method
-        run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
-        code=lambda w: WORKFLOW.method_code(w.entry),
-        device=WORKFLOW.device_flag,
-    shell:
-        "python -m dpgnn train --study {params.study:q}"
-        " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
-        "{params.device} > {log} 2>&1"
+# by chunks below where processes make several runs; a rule that could make each of thousands of files, and never
+# does, would double the time of a dry run
+if not WORKFLOW.chunks:
+
+    rule train:
+        input:
+            graph_files,
+            split="results/splits/{dataset}.{setting}.{repeat}.parquet",
+            prepared=lambda w: WORKFLOW.prepared_of(
+                w.dataset, w.setting, w.entry, w.repeat
+            ),
+        output:
+            record="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/record.json",
+            resources="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/resources.json",
+            history="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/history.parquet",
+            model="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/model.safetensors",
+            checksums="results/studies/{study}/runs/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}/checksums.sha256",
+        log:
+            "logs/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.log",
+        benchmark:
+            "logs/benchmark/train/{study}/{dataset}.{setting}/{entry}/eps={epsilon}/{repeat}.tsv"
+        conda:
+            "../../envs/cpu.yaml"
+        threads: WORKFLOW.cores_of_run
+        resources:
+            mem_mb=lambda w, attempt: attempt * to_read(w.dataset),
+            runtime=lambda w, attempt: 240 * attempt,
+            gpu=1 if WORKFLOW.device == "cuda" else 0,
+        params:
+            study=WORKFLOW.study_file,
+            # what decides the result: the entry's own options, and the code of its method
+            run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
+            code=lambda w: WORKFLOW.method_code(w.entry),
+            device=WORKFLOW.device_flag,
+        shell:
+            "python -m dpgnn train --study {params.study:q}"
+            " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
+            "{params.device} > {log} 2>&1"
 
 
-# runs_per_job > 1: one process makes several runs of an entry, each with its own record
+# runs_per_job > 1: one process makes several runs on a data set and setting, each with its own record
 for chunk in WORKFLOW.chunks:
 
     rule:
@@ -60,14 +66,10 @@ for chunk in WORKFLOW.chunks:
             gpu=1 if WORKFLOW.device == "cuda" else 0,
         params:
             study=WORKFLOW.study_file,
-            run=WORKFLOW.run_json(chunk.dataset, chunk.setting, chunk.entry),
-            code=WORKFLOW.method_code(chunk.entry),
+            run=chunk.run_json,
+            code=chunk.code,
             runs=chunk.run_flags,
             device=WORKFLOW.device_flag,
         shell:
             "python -m dpgnn train --study {params.study:q} {params.runs}"
             "{params.device} > {log} 2>&1"
-
-
-if WORKFLOW.chunks:
-    workflow.ruleorder(*[chunk.rule for chunk in WORKFLOW.chunks], "train")
