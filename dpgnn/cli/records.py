@@ -40,16 +40,16 @@ def add_parser(subparsers: Any) -> None:
 
 def pack_attacks_main(args: argparse.Namespace) -> int:
     """Put the files of a folder into its archive."""
-    from dpgnn.records.attack_archive import NAME, pack_attacks
+    from dpgnn.records.archive import ATTACKS, pack_attacks
 
     total, new = pack_attacks(args.folder)
-    print(f"{args.folder / NAME}: {total} attacks, {new} from files", file=sys.stderr)
+    print(f"{args.folder / ATTACKS}: {total} attacks, {new} from files", file=sys.stderr)
     return 0
 
 
 def unpack_attacks_main(args: argparse.Namespace) -> int:
     """Write the attacks of an archive as files."""
-    from dpgnn.records.attack_archive import unpack_attacks
+    from dpgnn.records.archive import unpack_attacks
 
     print(f"{args.out}: {unpack_attacks(args.folder, args.out)} attacks", file=sys.stderr)
     return 0
@@ -59,15 +59,15 @@ def pack_main(args: argparse.Namespace) -> int:
     """Keep the records of a study's planned runs, what their graphs are, and what figures need of them."""
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
-    from dpgnn.records.archive import NAME, REFERENCE, keep_graphs, pack
-    from dpgnn.report.paper.keeping import keep_for_figures
+    from dpgnn.records.archive import REFERENCE, RUNS, keep_graphs, pack
+    from dpgnn.report.paper.kept import keep_for_figures
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
 
     file = driver.study_file(args.study, root=Path())
     study = load_study(file, args.tier)
     folder = (args.out or REFERENCE) / study.name
-    path = folder / NAME
+    path = folder / RUNS
     paths = Paths(results=args.results)
     runs = paths.study(study.name) / "runs"
     total, new = pack(path, runs, [key.folder for key in study.keys])

@@ -111,7 +111,7 @@ def _of_table(study: Study, path: Path, table: str | None, dataset: str) -> list
     """The cells beside a paper's table, as patterns; none without a table."""
     from dpgnn.cli.report import describe
     from dpgnn.core.checks import require
-    from dpgnn.report.pages.one_cell import cells_of_table
+    from dpgnn.report.pages.closing import cells_of_table
 
     if table is None:
         require(not dataset, "--dataset", "come with --table", dataset)
@@ -124,7 +124,7 @@ def _beside(study: Study, path: Path, keys: Sequence[RunKey]) -> list[str]:
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
     from dpgnn.records.archive import REFERENCE
-    from dpgnn.report.pages.one_cell import cell_lines
+    from dpgnn.report.pages.closing import cell_lines
 
     if study.config.randomness == "release":
         return []  # without scores

@@ -1,15 +1,23 @@
-"""A study's records in one Parquet file, `runs.parquet`, as they are committed below docs/reference.
+"""What is committed of a study below docs/reference, each kind in one Parquet file.
 
-A row is a run: its folder's name, the text of record.json and that of resources.json, byte for byte.
-Thousands of runs are less than a megabyte; `dpgnn records` packs, shows and unpacks them. Of each public
-graph the archive holds graph.json too.
+- `runs.parquet`: a row is a run: its folder's name, the texts of record.json and resources.json, byte for
+  byte. Thousands of runs are less than a megabyte.
+- `histories.parquet`, `scores.parquet`: what a paper's figures need beside records, of public data: a row
+  for each step at which a run was scored, and one for each test node whose class scores are drawn.
+- `attacks.parquet`: a row is a file of `dpgnn attack`, its name and its text.
+
+Of each public graph there is graph.json too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from dpgnn.core.checks import require
 from dpgnn.core.paths import Paths, parse_run
@@ -17,8 +25,8 @@ from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, wr
 from dpgnn.data.datasets import listed
 
 REFERENCE = Path("docs/reference")  # below the repository: one folder a study
-NAME = "runs.parquet"
-COLUMNS = ["run", "record", "resources"]
+RUNS = "runs.parquet"
+RUN_COLUMNS = ["run", "record", "resources"]
 Texts = Mapping[str, tuple[str, str]]
 
 
@@ -28,8 +36,8 @@ def read_archive(path: str | Path) -> dict[str, tuple[str, str]]:
     Raises:
         DamagedFileError: missing, damaged, or without these columns.
     """
-    table = read_parquet(path, COLUMNS, remedy="pack it again, or take it from git")
-    runs, records, resources = (table.column(name).to_pylist() for name in COLUMNS)
+    table = read_parquet(path, RUN_COLUMNS, remedy="pack it again, or take it from git")
+    runs, records, resources = (table.column(name).to_pylist() for name in RUN_COLUMNS)
     return {run: (record, used) for run, record, used in sorted(zip(runs, records, resources))}
 
 
@@ -39,7 +47,7 @@ def write_archive(path: str | Path, texts: Texts) -> None:
 
     names = sorted(texts)
     columns = [names, *([texts[name][part] for name in names] for part in (0, 1))]
-    table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
+    table = pa.table([pa.array(column, pa.string()) for column in columns], names=RUN_COLUMNS)
     write_parquet(path, table)
 
 
@@ -117,3 +125,165 @@ def parse_json(text: str, where: str) -> object:
         return json.loads(text)
     except ValueError as error:
         raise DamagedFileError(f"{where}: {error}; get the file again") from None
+
+
+HISTORIES, SCORES = "histories.parquet", "scores.parquet"
+# names of a score in a history, the one that a figure takes first
+SCORE_COLUMNS = ("test_micro_f1", "test_accuracy", "val_micro_f1", "val_accuracy")
+HISTORY_COLUMNS = ("step", "epsilon", *SCORE_COLUMNS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What is kept of one run.
+
+    Attributes:
+        history: column -> values by step, as in history.parquet; {} for none.
+        scores: class scores float64, shape (nodes, classes), and the nodes' labels int64; None for none.
+    """
+
+    history: Mapping[str, list[Any]] = field(default_factory=dict)
+    scores: tuple[np.ndarray, np.ndarray] | None = None
+
+
+NOTHING = Kept()
+
+
+def read_kept(folder: str | Path) -> dict[str, Kept]:
+    """Run -> what the archive in `folder` keeps of it.
+
+    Raises:
+        DamagedFileError: a file is damaged, or lacks a column.
+    """
+    histories, scores = _read_histories(Path(folder)), _read_scores(Path(folder))
+    return {
+        name: Kept(history=histories.get(name, {}), scores=scores.get(name))
+        for name in sorted({*histories, *scores})
+    }
+
+
+def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
+    """Write what is kept of each run; a file without a row is left out, and removed where it was."""
+    import pyarrow as pa
+
+    steps: dict[str, list[Any]] = {name: [] for name in ("run", *HISTORY_COLUMNS)}
+    nodes: dict[str, list[Any]] = {name: [] for name in ("run", "label", "scores")}
+    for name, found in sorted(kept.items()):
+        number = len(found.history.get("step", []))
+        steps["run"] += [name] * number
+        for column in HISTORY_COLUMNS:
+            steps[column] += found.history.get(column, [None] * number)
+        if found.scores is not None:
+            values, labels = found.scores
+            nodes["run"] += [name] * len(labels)
+            nodes["label"] += labels.tolist()
+            nodes["scores"] += values.astype(np.float32).tolist()
+    numbers = {name: pa.array(steps[name], pa.float64()) for name in HISTORY_COLUMNS[1:]}
+    history = {
+        "run": pa.array(steps["run"], pa.string()),
+        "step": pa.array(steps["step"], pa.int64()),
+    }
+    scores = {
+        "run": pa.array(nodes["run"], pa.string()),
+        "label": pa.array(nodes["label"], pa.int64()),
+        "scores": pa.array(nodes["scores"], pa.list_(pa.float32())),
+    }
+    for file, columns in ((HISTORIES, history | numbers), (SCORES, scores)):
+        path = Path(folder) / file
+        if len(columns["run"]):
+            write_parquet(path, pa.table(columns))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _read_histories(folder: Path) -> dict[str, dict[str, list[Any]]]:
+    found: dict[str, dict[str, list[Any]]] = {}
+    if not (folder / HISTORIES).exists():
+        return found
+    table = read_parquet(folder / HISTORIES, ["run", *HISTORY_COLUMNS]).to_pydict()
+    for row, name in enumerate(table["run"]):
+        history = found.setdefault(name, {column: [] for column in HISTORY_COLUMNS})
+        for column in HISTORY_COLUMNS:
+            history[column].append(table[column][row])
+    return {
+        name: {column: values for column, values in history.items() if set(values) != {None}}
+        for name, history in found.items()
+    }
+
+
+def _read_scores(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    if not (folder / SCORES).exists():
+        return {}
+    table = read_parquet(folder / SCORES, ["run", "label", "scores"]).to_pydict()
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(table["run"]):
+        rows.setdefault(name, []).append(row)
+    return {
+        name: (
+            np.array([table["scores"][row] for row in chosen], np.float64),
+            np.array([table["label"][row] for row in chosen], np.int64),
+        )
+        for name, chosen in rows.items()
+    }
+
+
+ATTACKS = "attacks.parquet"
+ATTACK_COLUMNS = ["file", "text"]
+
+
+def read_attack_texts(folder: str | Path) -> dict[str, str]:
+    """File name -> text of the attacks in a folder, sorted; a file beside the archive replaces its row.
+
+    Args:
+        folder: holds an archive, files of `dpgnn attack`, both or neither.
+
+    Raises:
+        DamagedFileError: the archive is damaged.
+    """
+    texts: dict[str, str] = {}
+    path = Path(folder) / ATTACKS
+    if path.exists():
+        table = read_parquet(path, ATTACK_COLUMNS, remedy="pack it again, or take it from git")
+        texts.update(zip(*(table.column(name).to_pylist() for name in ATTACK_COLUMNS)))
+    for file in Path(folder).glob("*.json"):
+        texts[file.name] = file.read_text(encoding="utf-8")
+    return dict(sorted(texts.items()))
+
+
+def pack_attacks(folder: str | Path) -> tuple[int, int]:
+    """Put the files of a folder into its archive, beside those it has, and remove them.
+
+    The same texts give the same bytes. Files are removed only after the archive was written.
+
+    Returns:
+        attacks in the archive now, and how many of them were files.
+
+    Raises:
+        ValueError: there is nothing to keep.
+    """
+    import pyarrow as pa
+
+    files = sorted(Path(folder).glob("*.json"))
+    texts = read_attack_texts(folder)
+    remedy = "`dpgnn attack --out FOLDER` writes some"
+    require(bool(texts), str(folder), "hold attacks", "none", remedy)
+    columns = [list(texts), list(texts.values())]
+    table = pa.table([pa.array(column, pa.string()) for column in columns], names=ATTACK_COLUMNS)
+    write_parquet(Path(folder) / ATTACKS, table)
+    for file in files:
+        file.unlink()
+    return len(texts), len(files)
+
+
+def unpack_attacks(folder: str | Path, out: str | Path) -> int:
+    """Write the attacks of a folder's archive as files; returns how many.
+
+    Raises:
+        ValueError: a name that leads out of the folder.
+    """
+    texts = read_attack_texts(folder)
+    for name in texts:
+        require(Path(name).name == name, "attack's file", "be a name without a folder", name)
+    for name, text in texts.items():
+        write_text(Path(out) / name, text)
+    return len(texts)

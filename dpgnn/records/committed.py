@@ -13,7 +13,7 @@ from dpgnn.core.code_hash import PACKAGE
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import read_json
 from dpgnn.data.datasets import is_stand_in
-from dpgnn.records.archive import NAME, REFERENCE, read_archive
+from dpgnn.records.archive import REFERENCE, RUNS, read_archive
 from dpgnn.records.cells import claims_of
 from dpgnn.records.schema import answers_of, record_from
 
@@ -57,7 +57,7 @@ def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
     Raises:
         DamagedFileError: an archive is damaged.
     """
-    return [cell for path in sorted(root.glob(f"{study}/{NAME}")) for cell in _cells(path)]
+    return [cell for path in sorted(root.glob(f"{study}/{RUNS}")) for cell in _cells(path)]
 
 
 def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:

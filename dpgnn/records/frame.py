@@ -14,7 +14,7 @@ from dpgnn.core.checksums import check
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import read_json, read_parquet
 from dpgnn.records import archive
-from dpgnn.records.kept import NOTHING, Kept, read_kept
+from dpgnn.records.archive import NOTHING, Kept, read_kept
 from dpgnn.records.schema import Record, read_record, record_from
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
         ValueError: a record lies in a folder that is not its own.
     """
     folder = Path(folder)
-    packed = folder.with_name(archive.NAME)
+    packed = folder.with_name(archive.RUNS)
     if packed.exists() and not folder.exists():
         return _packed_runs(packed, planned)
     if planned is None:

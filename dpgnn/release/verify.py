@@ -15,7 +15,7 @@ from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.plan import Budget
 from dpgnn.core.checks import fail, require
 from dpgnn.core.storage import canonical_json
-from dpgnn.records.recorded import claim_of, event_from, plan_of
+from dpgnn.records.schema import claim_of, event_from, plan_of
 from dpgnn.release import bundle
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, signed_bytes

@@ -16,8 +16,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Facts, Fitted, Method, facts_of
-from dpgnn.records.recorded import claim_of, plan_of
-from dpgnn.records.schema import Record
+from dpgnn.records.schema import Record, claim_of, plan_of
 from dpgnn.run.finished import (
     check_not_released,
     copy_run,

@@ -28,7 +28,7 @@ from dpgnn.core.storage import (
     read_json,
     write_text,
 )
-from dpgnn.records.recorded import event_of
+from dpgnn.records.schema import event_of
 
 if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan

@@ -24,8 +24,7 @@ from dpgnn.core.storage import (
     write_text,
 )
 from dpgnn.methods.base import Fitted, Performance
-from dpgnn.records.recorded import versions
-from dpgnn.records.schema import Record
+from dpgnn.records.schema import Record, versions
 from dpgnn.run.method_checks import RELEASED_COLUMNS
 from dpgnn.run.specification import Specification, recorded_inputs
 

@@ -12,7 +12,7 @@ from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core.checks import fail, open_probability, positive
-from dpgnn.records.recorded import event_from
+from dpgnn.records.schema import event_from
 from dpgnn.run.ledger import GraphLedger, Release
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpgnn.core.paths import Paths, parse_run
 from dpgnn.core.storage import DamagedFileError
-from dpgnn.records.archive import NAME, REFERENCE, read_archive
+from dpgnn.records.archive import REFERENCE, RUNS, read_archive
 from dpgnn.study.study import RunKey, Study
 
 Measured = Mapping[tuple[str, str], list[float]]  # (data set, entry) -> seconds of each run
@@ -26,7 +26,7 @@ class Timings:
 
     def __init__(self, study: Study, root: Path) -> None:
         self._runs = root / Paths().study(study.name) / "runs"
-        self._archive = root / REFERENCE / study.name / NAME
+        self._archive = root / REFERENCE / study.name / RUNS
         self._guesses: dict[str, float | None] = {}
 
     def measured(self, key: RunKey) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from dpgnn.core.checksums import OF_FOLDER, read_checksums
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, sha256_file
-from dpgnn.records.archive import NAME, read_archive
+from dpgnn.records.archive import RUNS, read_archive
 from dpgnn.run.record import RUN_FILES
 from dpgnn.study.study import RunKey, Study
 
@@ -118,7 +118,7 @@ def verify(workflow: Workflow, *, root: Path) -> Iterator[Finding]:
     for group in groups(workflow, root):
         yield from states(group)
     if _packed(workflow.study, root):
-        yield _state_of_archive(root / Paths().study(workflow.study.name) / NAME)
+        yield _state_of_archive(root / Paths().study(workflow.study.name) / RUNS)
 
 
 def damaged(workflow: Workflow, *, root: Path) -> list[Finding]:
@@ -150,7 +150,7 @@ def _state(path: Path, wanted: str | None, whole: bool) -> State:
 def _packed(study: Study, root: Path) -> bool:
     """Whether a study's records came as an archive."""
     folder = root / Paths().study(study.name)
-    return (folder / NAME).exists() and not (folder / "runs").exists()
+    return (folder / RUNS).exists() and not (folder / "runs").exists()
 
 
 def _state_of_archive(path: Path) -> Finding:

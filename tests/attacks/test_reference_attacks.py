@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgnn.records.attack_archive import read_attack_texts
-from dpgnn.report.pages import attack_pages
-from dpgnn.report.tables import attack_grid, attack_pivots, attacks
+from dpgnn.records.archive import read_attack_texts
+from dpgnn.report.tables import attack_grid, attack_pages, attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
 from dpgnn.report.tables.table import to_csv, to_markdown
 from dpgnn.study.study import load_study

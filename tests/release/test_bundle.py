@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 import dpgnn
 from dpgnn import methods
 from dpgnn.core.storage import sha256_file, sha256_json
-from dpgnn.records.recorded import claim_of
+from dpgnn.records.schema import claim_of
 from dpgnn.release.bundle import save
 from dpgnn.release.load import load
 from dpgnn.release.verify import verify

@@ -20,7 +20,7 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, Support, facts_of
 from dpgnn.records.cells import claims_of
-from dpgnn.records.recorded import plan_of
+from dpgnn.records.schema import plan_of
 from dpgnn.run.execute import run_one
 from dpgnn.run.plan import add_caveats, propose, with_caveats
 from dpgnn.run.specification import RunInputs, checked_delta, config_of, specify

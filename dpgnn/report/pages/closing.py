@@ -1,14 +1,30 @@
-"""What `dpgnn run` says last of a small study: what protects what, what it reaches, and what that costs."""
+"""What `dpgnn run` says last.
+
+Of a small study: what protects what, what it reaches and what that costs. Of a cell: ours, the paper's value
+and the committed one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
 from dpgnn import methods
-from dpgnn.records.cells import Cell
+from dpgnn.core.checks import one_of, require
+from dpgnn.core.storage import read_json
+from dpgnn.records.archive import RUNS, read_archive
+from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.frame import load_runs
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.paper.map import load_map, read_numbers
+from dpgnn.report.paper.tables import PaperRow, paper_tables
 from dpgnn.report.statistics.ranking import ANSWERS_TO
 from dpgnn.report.statistics.words import PROTECTED
 from dpgnn.report.tables.table import epsilon_text
+from dpgnn.training.evaluation import mean_interval
 
 MOST_RUNS = 500  # reading more takes longer than a person waits
 
@@ -103,3 +119,111 @@ def _mean(cells: Sequence[Cell], entry: str, epsilon: str) -> float:
 
 def _percent(cell: Cell) -> str:
     return f"{100 * _score(cell):.1f}"
+
+
+def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
+    """The cells beside a table of the study's paper, as patterns DATASET.SETTING/ENTRY/eps=EPSILON.
+
+    Args:
+        info: the study, of the tier that is run.
+        name: the table, as the paper's map calls it, such as T1.
+        dataset: one of our data sets; "" for all.
+
+    Raises:
+        ValueError: no such table or data set, or none of its cells is planned.
+    """
+    require(bool(info.paper), "--table", "belong to a paper's study", info.name)
+    mapping = load_map(info.paper)
+    one_of("--table", name, mapping.tables)
+    rows = _paper_rows(info, [], name)
+    found = list(dict.fromkeys(_cell_of(row) for row in rows if row.our_dataset))
+    here = [cell for cell in found if not dataset or cell.split(".")[0] == dataset]
+    known = ", ".join(dict.fromkeys(cell.split(".")[0] for cell in found))
+    require(bool(here), "--dataset", f"be one of {known} for table {name}", dataset)
+    planned = {folder.rsplit("/", 1)[0] for folder in info.planned}
+    wanted = [cell for cell in here if any(fnmatchcase(key, cell) for key in planned)]
+    remedy = "take a larger --tier"
+    require(
+        bool(wanted),
+        f"table {name} {dataset}".strip(),
+        f"have cells in tier {info.tier}",
+        0,
+        remedy,
+    )
+    return wanted
+
+
+def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: Path) -> list[str]:
+    """A line for each cell: ours with its spread, the paper's value, the committed mean.
+
+    Args:
+        info: the study.
+        runs: names of runs; their cells are shown with all repeats that have a record.
+        results: the folder of the study's results.
+        reference: docs/reference.
+    """
+    wanted = {run.rsplit("/", 1)[0] for run in runs}
+    planned = [run for run in info.planned if run.rsplit("/", 1)[0] in wanted]
+    cells = build_cells(load_runs(results / "runs", planned), info)
+    papers = _paper_rows(info, cells) if info.paper else []
+    kept = _committed(reference / info.name, planned)
+    lines = []
+    for cell in cells:
+        name = _name(cell)
+        parts = [f"ours {_text(cell.interval)}"]
+        values = {_paper(row): None for row in papers if _is_beside(row, cell)}
+        parts += [f"paper {value}" for value in values]
+        scores = [kept[run] for run in planned if run.startswith(f"{name}/") and run in kept]
+        if scores:
+            parts.append(
+                f"committed {_text(mean_interval([score[cell.metric] for score in scores]))}"
+            )
+        lines.append(f"{name}: {', '.join(parts)}")
+    return lines
+
+
+def _paper_rows(info: StudyInfo, cells: Sequence[Cell], name: str = "") -> list[PaperRow]:
+    mapping = load_map(info.paper)
+    tables = paper_tables(mapping, read_numbers(mapping.source), cells, [], info)
+    chosen = [t for t in tables if not name or t.name == f"paper-{mapping.paper}-{name}"]
+    return [row for table in chosen for row in table.rows]
+
+
+def _is_beside(row: PaperRow, cell: Cell) -> bool:
+    key = (row.our_dataset, row.our_setting, row.entry, row.our_epsilon)
+    return (
+        key == (cell.dataset, cell.setting, cell.entry, cell.epsilon) and row.our_mean is not None
+    )
+
+
+def _cell_of(row: PaperRow) -> str:
+    return f"{row.our_dataset}.{row.our_setting}/{row.entry}/eps={row.our_epsilon}"
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.dataset}.{cell.setting}/{cell.entry}/eps={cell.epsilon}"
+
+
+def _paper(row: PaperRow) -> str:
+    spread = "" if row.paper_std is None else f" ± {100 * row.paper_std:.1f}"
+    return f"{100 * (row.paper_mean or 0.0):.1f}{spread} ({' '.join(filter(None, [row.method, row.detail]))})"
+
+
+def _text(found: dict[str, Any]) -> str:
+    spread = "" if found["std"] is None else f" ± {100 * found['std']:.1f}"
+    return f"{100 * found['mean']:.1f}{spread} (n {found['n']})"
+
+
+def _committed(folder: Path, runs: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Run -> metrics on the test nodes of its committed record, of runs that have one."""
+    if (folder / RUNS).exists():
+        texts = read_archive(folder / RUNS)
+        records = {run: json.loads(texts[run][0]) for run in runs if run in texts}
+    else:
+        paths = {run: folder / "runs" / run / "record.json" for run in runs}
+        records = {run: read_json(path) for run, path in paths.items() if path.exists()}
+    return {
+        run: record["metrics"]["test"]
+        for run, record in records.items()
+        if record["status"] == "ok"
+    }

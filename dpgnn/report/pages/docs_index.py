@@ -9,18 +9,15 @@ from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.pages.choose import STUDY
-from dpgnn.report.pages.docs_edges import about_edges, answer
-from dpgnn.report.pages.docs_methods import method_line
-from dpgnn.report.pages.docs_tuned import tuned_lines
+from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.tables import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow
-from dpgnn.report.tables.table import format_value, signed
+from dpgnn.report.tables.table import format_value, markdown_text, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
@@ -262,3 +259,27 @@ def _outside(rows: Sequence[PaperRow]) -> list[str]:
         "What may explain it",
     ]
     return pivots.markdown(head, body)
+
+
+PAGES = {
+    "dpgnn": ("dp_gnn", "dp_mlp", "dp_mlp_smooth"),
+    "drw": ("drw",),
+    "dpar": ("dpar",),
+    "caribou": ("caribou",),
+    "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
+    "votes": ("votes", "dp_linear"),
+}
+
+
+def method_line(infos: Sequence[StudyInfo], up: str = "") -> str:
+    """Links to the pages of the studies' papers and methods.
+
+    Args:
+        infos: the studies.
+        up: from the page to the folder docs, such as "../".
+    """
+    papers = {info.paper for info in infos}
+    methods = {entry.method for info in infos for entry in info.entries}
+    names = [name for name, of in PAGES.items() if name in papers or methods & {*of}]
+    links = [f"[{name}]({up}methods/{name}.md)" for name in names or PAGES]
+    return f"How the methods work here, and what we changed: {' · '.join(links)}."

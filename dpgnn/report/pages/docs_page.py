@@ -13,16 +13,14 @@ from dpgnn.core.storage import write_text
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_png
 from dpgnn.report.pages.choose import choose_page
-from dpgnn.report.pages.docs_index import MADE, index_page
-from dpgnn.report.pages.docs_methods import method_line
+from dpgnn.report.pages.docs_index import MADE, index_page, method_line
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.escaping import markdown_text
 from dpgnn.report.tables.rows import StatusRow
-from dpgnn.report.tables.table import Table, to_markdown, write_table
+from dpgnn.report.tables.table import Table, markdown_text, to_markdown, write_table
 from dpgnn.report.tables.tuning import CHOSEN
 
 MAX_ROWS = 400  # a longer table stands in its file only

@@ -29,8 +29,7 @@ from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
-from dpgnn.report.tables.mean_ranks_table import mean_rank_rows, mean_ranks_table
-from dpgnn.report.tables.plans_table import plans_table
+from dpgnn.report.tables.mean_ranks import mean_rank_rows, mean_ranks_table
 from dpgnn.report.tables.rows import (
     ClaimRow,
     ComparisonRow,
@@ -42,6 +41,7 @@ from dpgnn.report.tables.rows import (
     SummaryRow,
     TunedRow,
 )
+from dpgnn.report.tables.run_tables import plans_table
 from dpgnn.report.tables.table import Table
 
 

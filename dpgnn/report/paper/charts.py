@@ -9,9 +9,9 @@ from typing import Any
 from dpgnn.report.figures import vega
 from dpgnn.report.figures.charts import Chart
 from dpgnn.report.figures.style import Look, look_at
-from dpgnn.report.paper.drawing import looks_of
 from dpgnn.report.paper.figures import PaperFigure
 from dpgnn.report.paper.panels import Line, Panel, PanelPoint
+from dpgnn.report.paper.printed import looks_of
 
 NUMBERS = (("mean", "mean"), ("interval", "95 %"), ("n", "n"))
 

@@ -1,24 +1,30 @@
-"""All figures of a study's paper, drawn, and the table that says what is drawn of each."""
+"""All figures of a study's paper, drawn, and the table that says what of each is not drawn, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dpgnn.core.paths import Paths
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.charts import Chart
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.paper.caribou import cost_table, depth_table, tops_table
 from dpgnn.report.paper.charts import chart
-from dpgnn.report.paper.costs import cost_table, depth_table
-from dpgnn.report.paper.drawing import draw
 from dpgnn.report.paper.embedding import embedding_panels
-from dpgnn.report.paper.figures import FORMS, FigureRow, check_entries, figures_table, load_figures
+from dpgnn.report.paper.figures import (
+    FORMS,
+    FigureRow,
+    PaperFigure,
+    check_entries,
+    figures_table,
+    load_figures,
+    planned_of,
+)
 from dpgnn.report.paper.map import read_numbers
-from dpgnn.report.paper.missing import missing
-from dpgnn.report.paper.panels import panels_of
+from dpgnn.report.paper.panels import Key, Panel, key_of, panels_of
+from dpgnn.report.paper.printed import draw
 from dpgnn.report.tables.table import Table
-from dpgnn.report.tables.tops import tops_table
 
 
 def further_tables(info: StudyInfo, cells: Sequence[Cell]) -> list[Table]:
@@ -61,3 +67,85 @@ def paper_figures(
             stem, title = f"paper-{info.paper}-{name}", f"{info.paper} {name}: {figure.title}"
             drawn.append((draw(stem, title, figure, panels), chart(stem, figure, panels)))
     return drawn, [figures_table(info.paper, rows)]
+
+
+# why a place whose cells have records has no panel
+NO_PANEL = {
+    "embedding": "model.safetensors, graph and split of the runs are not here, nor kept scores",
+    "checkpoints": "the runs kept no history.parquet with a score",
+}
+ONE_VALUE = "what the figure varies has one value there"
+
+
+def missing(
+    figure: PaperFigure, cells: Sequence[Cell], info: StudyInfo, panels: Sequence[Panel]
+) -> tuple[int, int, str]:
+    """How many cells are drawn, how many this tier plans, and the words for what is not drawn.
+
+    Args:
+        figure: as its map states it.
+        cells: of the study.
+        info: the study.
+        panels: what is drawn of the figure.
+    """
+    planned = planned_of(figure, info)
+    wanted = {key for keys in planned.values() for key in keys}
+    recorded = wanted & {key_of(cell) for cell in cells}
+    drawn = {key for panel in panels for line in panel.lines for key in line.cells}
+    reasons = []
+    empty = [label for label, keys in planned.items() if not keys]
+    if empty:
+        reasons.append(f"not in tier {info.tier}: {_labels(empty)}")
+    places = {_place(key) for key in wanted}
+    absent = [place for place in figure.places if place not in places]
+    if absent and places:
+        reasons.append(f"no run of these entries in tier {info.tier} on {', '.join(absent)}")
+    reasons += _panels_missing(figure, recorded, panels)
+    reasons += _lines_missing(planned, panels)
+    shown = {panel.place for panel in panels}
+    aside = sum(_place(key) in shown for key in recorded - drawn)
+    if aside:
+        verb = "stands" if aside == 1 else "stand"
+        reasons.append(
+            f"{aside} recorded {verb} in no line: other options than the figure holds fixed, one value of "
+            "what it varies, or behind the first entry of a series"
+        )
+    waiting = len(wanted - recorded)
+    if waiting:
+        reasons.append(f"{waiting} cells planned, not run yet")
+    return len(wanted & drawn), len(wanted), "; ".join(reasons)
+
+
+def _panels_missing(
+    figure: PaperFigure, recorded: Iterable[Key], panels: Sequence[Panel]
+) -> list[str]:
+    """Places with records of which no panel is drawn."""
+    shown = {panel.place for panel in panels}
+    present = {_place(key) for key in recorded}
+    lost = [place for place in figure.places if place in present - shown]
+    if not lost:
+        return []
+    return [f"no panel of {', '.join(lost)}: {NO_PANEL.get(figure.kind, ONE_VALUE)}"]
+
+
+def _lines_missing(planned: dict[str, list[Key]], panels: Sequence[Panel]) -> list[str]:
+    """Series that this tier runs but that have no point in a drawn panel; those with the same gaps joined."""
+    drawn: dict[str, set[Key]] = {}
+    for panel in panels:
+        here = drawn.setdefault(panel.where, set())
+        here |= {key for line in panel.lines for key in line.cells}
+    gaps: dict[tuple[str, ...], list[str]] = {}
+    for label, keys in planned.items():
+        without = tuple(where for where, shown in drawn.items() if not shown & set(keys))
+        if keys and without:
+            gaps.setdefault(without, []).append(label)
+    return [f"no {_labels(labels)} on {', '.join(where)}" for where, labels in gaps.items()]
+
+
+def _labels(labels: Sequence[str]) -> str:
+    """Labels in a row; one that has a comma of its own in quotation marks."""
+    return ", ".join(f"“{label}”" if "," in label else label for label in labels)
+
+
+def _place(key: Key) -> str:
+    return f"{key[0]}.{key[1]}"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpgnn.records.archive import SCORE_COLUMNS
 from dpgnn.records.cells import Cell
-from dpgnn.records.kept import SCORE_COLUMNS
 from dpgnn.report.figures.figure_data import class_curves
 from dpgnn.report.paper.figures import PaperFigure, matches, value_of
 from dpgnn.training.evaluation import mean_interval

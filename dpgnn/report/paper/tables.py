@@ -1,4 +1,4 @@
-"""A paper's tables beside ours, through the map of `paper_map` that says which row is which entry."""
+"""A paper's tables beside ours, through the map of `paper.map` that says which row is which entry."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError
-from dpgnn.records.attack_archive import read_attack_texts
+from dpgnn.records.archive import read_attack_texts
 from dpgnn.records.cells import Cell
 from dpgnn.report.tables.attack_verdicts import (
     NO_SCORER,

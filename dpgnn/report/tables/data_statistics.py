@@ -23,7 +23,7 @@ from dpgnn.data.raw.files import RawFiles
 from dpgnn.data.raw.sources import data_folder, source_of
 from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig
 from dpgnn.records.info import PAPERS
-from dpgnn.report.tables.escaping import csv_text, markdown_text
+from dpgnn.report.tables.table import csv_text, markdown_text
 
 FILES = ("paper_numbers.csv", "caribou_statistics.csv")
 

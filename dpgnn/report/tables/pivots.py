@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpgnn.records.cells import UNCOVERED_WORDS
-from dpgnn.report.tables.escaping import without_tags
 from dpgnn.report.tables.rows import (
     ClaimRow,
     ComparisonRow,
@@ -21,7 +20,7 @@ from dpgnn.report.tables.rows import (
     SpreadRow,
     marked,
 )
-from dpgnn.report.tables.table import Table, epsilon_text, format_value, signed
+from dpgnn.report.tables.table import Table, epsilon_text, format_value, signed, without_tags
 
 CLEAR = ("ahead", "behind")
 MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
 from dpgnn.core.storage import write_text
-from dpgnn.report.tables.escaping import csv_text, markdown_text
 
 Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
@@ -256,3 +256,35 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+# a spreadsheet takes a cell that begins so for a formula; the wide letters too in some languages
+_FORMULA = tuple("=+-@\t\n＝＋－＠")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def csv_text(text: str) -> str:
+    """A cell that no spreadsheet runs: an apostrophe goes before a text that would begin a formula.
+
+    Numbers stay as they are. A lone carriage return becomes a newline: the csv module quotes only that one.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def markdown_text(text: str) -> str:
+    """A text without HTML, links and images of its own; comparisons such as `a < b` stay as they are."""
+    return without_tags(text.replace("\\", "\\\\")).replace("[", "\\[").replace("\n", " ")
+
+
+def without_tags(text: str) -> str:
+    """Markdown in which nothing begins an HTML tag or a comment; its links stay links."""
+    return _TAG.sub("&lt;", text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text[0].isspace()

@@ -1,11 +1,19 @@
-"""The last words on a small study: its numbers, what each protects, and who may see an answer."""
+"""The last words on a small study and on one cell: numbers, what each protects, who may see an answer."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from made_runs import write_runs
+
+from dpgnn.cli.report import describe
+from dpgnn.records.archive import read_archive, unpack, write_archive
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.pages.closing import closing_lines
+from dpgnn.report.pages.closing import cell_lines, cells_of_table, closing_lines
+from dpgnn.study.study import load_study
 
 
 def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
@@ -27,3 +35,58 @@ def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
 def test_a_study_without_privacy_has_none(runs: list[Run], info: StudyInfo) -> None:
     cells = [cell for cell in build_cells(runs, info) if not cell.is_private]
     assert closing_lines(cells) == []
+
+
+CAREFUL = "chains-s.public/gap-paper/eps=8"
+
+
+def test_ours_stands_beside_the_committed_one(
+    runs: list[Run], info: StudyInfo, tmp_path: Path
+) -> None:
+    here, reference = tmp_path / "study", tmp_path / "reference"
+    write_runs(here, runs)
+    write_runs(reference / "toy", [run for run in runs if run.record.key["repeat"] < 2])
+    run = next(name for name in info.planned if name.startswith("alpha.random/gap/eps=8/"))
+    assert cell_lines(info, [run], here, reference) == [
+        "alpha.random/gap/eps=8: ours 82.0 ± 1.0 (n 3), committed 81.5 ± 0.7 (n 2)"
+    ]
+    assert cell_lines(info, [run], here, tmp_path / "none") == [
+        "alpha.random/gap/eps=8: ours 82.0 ± 1.0 (n 3)"
+    ]
+
+
+@pytest.fixture(scope="module")
+def caribou(repository: Path) -> StudyInfo:
+    path = Path("workflow/studies/caribou.yaml")
+    return describe(load_study(repository / path, "M"), path, repository)
+
+
+def test_a_papers_value_and_an_archive_stand_beside_ours(
+    caribou: StudyInfo, repository: Path, tmp_path: Path
+) -> None:
+    texts = read_archive(repository / "docs" / "reference" / "caribou" / "runs.parquet")
+    kept = {run: found for run, found in texts.items() if run.startswith(f"{CAREFUL}/")}
+    write_archive(tmp_path / "reference" / "caribou" / "runs.parquet", kept)
+    unpack(tmp_path / "reference" / "caribou" / "runs.parquet", tmp_path / "study" / "runs")
+    (line,) = cell_lines(caribou, list(kept), tmp_path / "study", tmp_path / "reference")
+    name, ours, paper, committed = line.replace(": ", ", ").split(", ")
+    assert name == CAREFUL
+    # the authors' log of GAP-EDP on Chain-S
+    assert paper == "paper 55.2 (gap-edp)"
+    assert ours.removeprefix("ours ") == committed.removeprefix("committed ")
+
+
+def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
+    cells = cells_of_table(caribou, "mean-chains", "chains-s")
+    assert CAREFUL in cells
+    assert {cell.split(".")[0] for cell in cells} == {"chains-s"}
+    assert set(cells) < set(cells_of_table(caribou, "mean-chains"))
+    with pytest.raises(ValueError, match=r"unknown --table 'mean-chain'; .*mean-chains"):
+        cells_of_table(caribou, "mean-chain")
+    with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
+        cells_of_table(caribou, "mean-chains", "cora")
+
+
+def test_a_study_without_a_paper_has_no_tables(info: StudyInfo) -> None:
+    with pytest.raises(ValueError, match="--table must belong to a paper's study, got 'toy'"):
+        cells_of_table(info, "T1")

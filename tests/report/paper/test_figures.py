@@ -28,7 +28,7 @@ from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.charts import chart
-from dpgnn.report.paper.drawing import draw
+from dpgnn.report.paper.drawn import missing
 from dpgnn.report.paper.embedding import _panel as _embedded
 from dpgnn.report.paper.embedding import class_scores, embedding_panels
 from dpgnn.report.paper.figures import (
@@ -39,8 +39,8 @@ from dpgnn.report.paper.figures import (
     load_figures,
     value_of,
 )
-from dpgnn.report.paper.missing import missing
 from dpgnn.report.paper.panels import panels_of
+from dpgnn.report.paper.printed import draw
 from dpgnn.run.execute import run_one
 from dpgnn.run.specification import RunInputs
 from dpgnn.study.study import load_study

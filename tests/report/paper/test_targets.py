@@ -10,7 +10,7 @@ from helpers import ROOT
 
 from dpgnn.cli.report import describe
 from dpgnn.methods import TABLE
-from dpgnn.report.pages.docs_methods import PAGES, method_line
+from dpgnn.report.pages.docs_index import PAGES, method_line
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.study.study import load_study
 

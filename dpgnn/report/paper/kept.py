@@ -7,10 +7,10 @@ from pathlib import Path
 
 from dpgnn.core.paths import Paths
 from dpgnn.data.datasets import listed
+from dpgnn.records.archive import HISTORY_COLUMNS, SCORE_COLUMNS, Kept, read_kept, write_kept
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
-from dpgnn.records.kept import HISTORY_COLUMNS, SCORE_COLUMNS, Kept, read_kept, write_kept
 from dpgnn.report.paper.embedding import class_scores, shown_cells
 from dpgnn.report.paper.figures import PaperFigure, load_figures, planned_of
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
 
-from dpgnn.report.statistics.mean_ranks import mean_ranks
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.mean_ranks_table import mean_rank_rows, mean_ranks_table
+from dpgnn.report.tables.mean_ranks import mean_rank_rows, mean_ranks, mean_ranks_table
 from dpgnn.report.tables.rows import RankingRow
 from dpgnn.report.tables.table import to_csv
 

@@ -12,12 +12,11 @@ from made_runs import write_runs
 
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, write_parquet
-from dpgnn.records.archive import NAME, pack
+from dpgnn.records.archive import HISTORIES, RUNS, SCORES, Kept, pack, read_kept, write_kept
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
-from dpgnn.records.kept import HISTORIES, SCORES, Kept, read_kept, write_kept
-from dpgnn.report.paper import keeping
+from dpgnn.report.paper import kept
 from dpgnn.report.paper.figures import FigureSeries, PaperFigure, PaperFigures
 from dpgnn.report.paper.panels import panels_of
 
@@ -34,8 +33,8 @@ CLOUD = PaperFigure(
 def folder(runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results of the toy study: histories with a score every other row, alpha a public data set."""
     stated = PaperFigures(paper="toy", figures={"F1": CURVES, "F2": CLOUD})
-    monkeypatch.setattr(keeping, "load_figures", lambda paper: stated)
-    monkeypatch.setattr(keeping, "listed", lambda name: None if name == "beta" else object())
+    monkeypatch.setattr(kept, "load_figures", lambda paper: stated)
+    monkeypatch.setattr(kept, "listed", lambda name: None if name == "beta" else object())
     write_runs(tmp_path / "studies" / "toy", runs)
     for run in runs:
         end = run.record.metrics["test"]["accuracy"] if run.record.metrics else None
@@ -56,8 +55,8 @@ def test_figures_are_the_same_from_the_archive(
 ) -> None:
     info = replace(info, paper="toy")
     out, files = folder / "kept", folder / "studies" / "toy" / "runs"
-    pack(out / NAME, files, info.planned)
-    assert keeping.keep_for_figures(info, Paths(results=folder), out) > 0
+    pack(out / RUNS, files, info.planned)
+    assert kept.keep_for_figures(info, Paths(results=folder), out) > 0
     from_files, packed = load_runs(files, info.planned), load_runs(out / "runs", info.planned)
     drawn = [panels_of(CURVES, build_cells(found, info)) for found in (from_files, packed)]
     assert drawn[0][0] == drawn[1][0]
@@ -78,7 +77,7 @@ def test_what_was_kept_before_stays_until_its_run_is_made_again(
 ) -> None:
     info = replace(info, paper="toy")
     out, paths = folder / "kept", Paths(results=folder)
-    keeping.keep_for_figures(info, paths, out)
+    kept.keep_for_figures(info, paths, out)
     before = read_kept(out)
     first, second = sorted(before)[:2]
     shape = (np.ones((2, 3)), np.array([0, 2]))
@@ -86,7 +85,7 @@ def test_what_was_kept_before_stays_until_its_run_is_made_again(
     (folder / "studies" / "toy" / "runs" / first / "record.json").unlink()
     changed = folder / "studies" / "toy" / "runs" / second / "history.parquet"
     write_parquet(changed, pa.table({"step": [9], "epsilon": [3.0], "test_accuracy": [0.5]}))
-    keeping.keep_for_figures(info, paths, out)
+    kept.keep_for_figures(info, paths, out)
     after = read_kept(out)
     assert set(after) == set(before)
     scores = after[first].scores
@@ -99,10 +98,9 @@ def test_what_was_kept_before_stays_until_its_run_is_made_again(
 def test_a_study_without_such_figures_keeps_nothing(
     folder: Path, info: StudyInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "load_figures", lambda paper: None)
+    monkeypatch.setattr(kept, "load_figures", lambda paper: None)
     assert (
-        keeping.keep_for_figures(replace(info, paper="toy"), Paths(results=folder), folder / "k")
-        == 0
+        kept.keep_for_figures(replace(info, paper="toy"), Paths(results=folder), folder / "k") == 0
     )
     assert not (folder / "k").exists()
 

@@ -12,10 +12,9 @@ from dpgnn.methods.caribou.depth import best_of_coin_flips
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
-from dpgnn.report.paper.costs import cost_table, depth_table
+from dpgnn.report.paper.caribou import FAMILIES, cost_table, depth_table, tops_table
 from dpgnn.report.paper.map import read_numbers
 from dpgnn.report.tables.table import to_csv, to_markdown
-from dpgnn.report.tables.tops import FAMILIES, tops_table
 
 NUMBER = {
     "source_file": "SUMMARY(all saved logs)", "dataset": "chain-s", "method": "caribou-edp",

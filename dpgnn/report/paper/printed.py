@@ -32,7 +32,7 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
         name: of the files.
         title: of the figure.
         figure: what it is.
-        panels: at least one, from `paper_panels.panels_of`.
+        panels: at least one, from `panels.panels_of`.
     """
     look = looks_of(figure)
     with drawing.style():
