@@ -10,14 +10,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test check measure test-slow lint format reproduce results faults estimate rerun clean env-files bench
+.PHONY: help setup demo test check measure test-slow lint format reproduce results docs faults estimate rerun clean env-files bench
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
 
-setup: $(STAMP)  ## make .venv and install everything that is pinned in envs/cpu.lock
+setup: $(STAMP)  ## make .venv and install everything that is pinned in envs
 
-$(STAMP): envs/cpu.lock pyproject.toml
+$(STAMP): envs/cpu.lock envs/docs.lock pyproject.toml
 	@echo "setup: Python environment in $(VENV) (about 2.3 GB; 2-5 minutes at first)"
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else \
 	  "setup: Python 3.11 is needed, this is %d.%d; set PYTHON=/path/to/python3.11" % sys.version_info[:2])'
@@ -26,7 +26,7 @@ $(STAMP): envs/cpu.lock pyproject.toml
 	@start=$$SECONDS; \
 	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	    $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r envs/cpu.lock; \
+	    $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r envs/cpu.lock -r envs/docs.lock; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	  touch $(STAMP); echo "setup: done in $$((SECONDS - start)) s"
 
@@ -65,6 +65,9 @@ reproduce: setup  ## a paper's study: make reproduce STUDY=drw TIER=M
 results: setup  ## docs/results.md, its pages and figures from the records in docs/reference
 	$(BIN)/dpgnn report --docs
 
+docs: setup  ## the site, docs/_build/html, from docs and the code; notebooks are executed, warnings are errors
+	@OMP_NUM_THREADS=1 $(BIN)/python -m docs.site.build
+
 faults: setup  ## the tables of docs/reliability.md from the rows of tests/faults and tests/bad_input
 	PYTHONPATH=.:tests $(BIN)/python -m faults.table
 
@@ -82,4 +85,4 @@ env-files: setup  ## conda and GPU files from the one lock
 	$(BIN)/python envs/generate.py
 
 clean:  ## remove what rules made (raw data, releases and .venv stay)
-	rm -rf results work logs .snakemake
+	rm -rf results work logs .snakemake docs/_build

@@ -42,3 +42,17 @@ def test_the_environment_in_use_is_the_lock(generate: ModuleType) -> None:
     for pin in generate.pins():
         name, version = pin.split("==")
         assert installed.get(re.sub(r"[-_.]+", "-", name).lower()) == version, pin
+
+
+def test_the_site_pins_what_the_other_lock_leaves_open(generate: ModuleType) -> None:
+    pytest.importorskip("sphinx", reason="the site's packages (envs/docs.lock) are not installed")
+    installed = {
+        re.sub(r"[-_.]+", "-", dist.metadata["Name"]).lower(): dist.version
+        for dist in distributions()
+    }
+    site = [pin.split("==") for pin in generate.pins(generate.HERE / "docs.lock")]
+    for name, version in site:
+        assert installed.get(re.sub(r"[-_.]+", "-", name).lower()) == version, name
+    assert not {name.lower() for name, _ in site} & {
+        pin.split("==")[0].lower() for pin in generate.pins()
+    }
