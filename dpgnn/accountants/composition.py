@@ -51,19 +51,6 @@ class PrivacyCurve:
             return gdp.epsilon(self.mu, delta)
         return max(loss.epsilon(delta) for loss in self._losses())
 
-    def max_true_positive_rate(self, false_positive_rate: float) -> float:
-        """The largest rate at which any test can be right about G at this rate of false alarms about G'.
-
-        min over epsilon of exp(epsilon) * false_positive_rate + delta(epsilon), the line that an audit
-        compares with; the minimum is taken on a grid, so it errs upwards.
-        """
-        checks.probability("false_positive_rate", false_positive_rate)
-        if false_positive_rate == 0:
-            return min(1.0, self.delta(math.inf) if self.mu is None else 0.0)
-        high = -math.log(false_positive_rate)
-        grid = np.linspace(-high - 1.0, high, 2001)
-        return min(1.0, min(math.exp(e) * false_positive_rate + self.delta(float(e)) for e in grid))
-
     def _losses(self) -> tuple[DiscreteLoss, ...]:
         assert self.forward is not None
         assert self.backward is not None

@@ -19,8 +19,7 @@ from dpgnn.data.graph import distinct_keys, is_symmetric
 from dpgnn.samplers.promise import Owner
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
+    pass
 
 UNITS = {
     "node-features": ("replace-one",),
@@ -85,13 +84,6 @@ def make_world(arcs: np.ndarray, num_nodes: int, train_idx: np.ndarray | None = 
         values=np.zeros(num_nodes, np.int64),
         train_idx=train,
     )
-
-
-def world_of(graph: Graph, split: Split) -> World:
-    """The data set of a graph in its split's setting."""
-    from dpgnn.data.splits import edges_in_setting
-
-    return make_world(edges_in_setting(graph, split), graph.num_nodes, split.train_idx)
 
 
 def neighbours(

@@ -51,22 +51,6 @@ def louvain(edge_index: np.ndarray, num_nodes: int, *, rng: np.random.Generator)
     return found
 
 
-def modularity(edge_index: np.ndarray, community: np.ndarray) -> float:
-    """Share of edges inside communities, less what random edges of the same degrees would give.
-
-    Args:
-        edge_index: int64, shape (2, num_edges).
-        community: int64, shape (num_nodes,), from 0.
-
-    Source: Newman and Girvan (2004), equation 5.
-    """
-    source, target = edge_index
-    inside = float((community[source] == community[target]).mean())
-    ends = np.bincount(community[source]) / len(source)
-    other = np.bincount(community[target], minlength=len(ends)) / len(source)
-    return inside - float((ends * other[: len(ends)]).sum())
-
-
 def pack(sizes: np.ndarray, fractions: tuple[float, ...]) -> np.ndarray:
     """Assign whole communities to parts, the largest first, each to the part that lacks most.
 

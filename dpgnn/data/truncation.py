@@ -13,8 +13,9 @@ def truncate(edge_index: np.ndarray, num_nodes: int, max_degree: int) -> np.ndar
     """The undirected edges that are among the `max_degree` first of both their ends.
 
     The order is a fixed hash of the two node ids: it does not depend on the data. No node of the result has
-    more than `max_degree` edges, and an edge stays or goes by the lists of its two ends alone (the rule of
-    `samplers.degree.MutualDegree`, with a public order).
+    more than `max_degree` edges, and an edge stays or goes by the lists of its two ends alone: removing an
+    edge {u, v} can admit one edge at u and one at v, and no change goes further. A greedy rule, which keeps
+    an edge if both ends still have room, has no such bound.
 
     This makes a data set whose degrees are bounded; it is no mechanism. A claim about the result speaks of
     graphs after the cut: one node of the graph before it can change the edges of each of its neighbours.

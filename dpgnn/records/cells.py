@@ -115,12 +115,6 @@ class Cell:
         return tuple(in_words(claim) for claim in claims_of(self.runs[0].record))
 
     @property
-    def spent_epsilon(self) -> float | None:
-        """The largest accounted epsilon of the repeats; None without privacy."""
-        spent = [as_float(run.record.budget.get("spent_epsilon")) for run in self.runs]
-        return max((value for value in spent if value is not None), default=None)
-
-    @property
     def delta(self) -> float | None:
         """The delta of a private cell."""
         return as_float(self.runs[0].record.budget.get("delta")) if self.is_private else None

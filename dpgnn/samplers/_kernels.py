@@ -20,8 +20,8 @@ AHEAD = np.uint64(12)  # arcs between asking for a node's slots and reading them
 
 @njit(cache=True, nogil=True, inline="always")
 def _priority(key, g, i, order):  # type: ignore[no-untyped-def]
-    """Priority of an arc: of (group, item), of (item, group), or of both without order."""
-    if order == 0 or (order == 2 and g < i):
+    """Priority of an arc: of (group, item), or of (item, group)."""
+    if order == 0:
         return pair_hash(key, g, i)
     return pair_hash(key, i, g)
 
@@ -94,20 +94,6 @@ def _replace(g, i, priority, key, order, slots, worst):  # type: ignore[no-untyp
             second = max(second, value)
     slots[g, leaving] = i
     worst[g] = max(second, priority)
-
-
-@njit(cache=True, nogil=True)
-def mutual_entries(slots, counts):  # type: ignore[no-untyped-def]
-    """For each filled slot (u, v), in order, whether v's slots hold u."""
-    mutual = np.zeros(counts.sum(), np.bool_)
-    entry = 0
-    for u in range(len(counts)):
-        for place in range(counts[u]):
-            v = slots[u, place]
-            for other in range(counts[v]):
-                mutual[entry] |= slots[v, other] == u
-            entry += 1
-    return mutual
 
 
 @njit(cache=True, nogil=True)

@@ -26,10 +26,6 @@ class Batches(Protocol):
     def largest_batch(self) -> int:
         """A public size that a batch exceeds with probability at most 2^-200, whatever the data."""
 
-    @property
-    def event_parameters(self) -> dict[str, float | int]:
-        """The parameters of the event that counts one such batch, by the event's own names."""
-
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """int64 positions, ascending; secret in a release, and so is their number."""
 
@@ -62,11 +58,6 @@ class PoissonBatches:
     def largest_batch(self) -> int:
         """All roots, or fewer by `poisson_tail`."""
         return min(self.num_roots, poisson_tail(self.expected_batch_size))
-
-    @property
-    def event_parameters(self) -> dict[str, float | int]:
-        """Of `events.PoissonRoots`."""
-        return {"sampling_probability": self.sampling_probability}
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """One coin per root."""
@@ -103,11 +94,6 @@ class FixedSizeBatches:
     def largest_batch(self) -> int:
         """m."""
         return self.batch_size
-
-    @property
-    def event_parameters(self) -> dict[str, float | int]:
-        """Of `events.FixedSizeRoots`."""
-        return {"population": self.num_roots, "batch_size": self.batch_size}
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """m different roots."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,30 +38,6 @@ class Lists:
         """The sampled arcs: int64, shape (2, num_arcs), sorted by target, then source."""
         targets = np.repeat(np.arange(self.num_nodes), np.diff(self.pointer))
         return np.stack([self.sources.astype(np.int64), targets])
-
-
-def parquet_arcs(
-    path: str | os.PathLike[str],
-    *,
-    columns: tuple[str, str] = ("source", "target"),
-    chunk_size: int = 1 << 22,
-) -> Callable[[], Iterator[np.ndarray]]:
-    """Arcs of a Parquet file as chunks, for graphs whose arcs do not fit in memory.
-
-    Args:
-        path: the file; page checksums are verified.
-        columns: names of the source and target columns.
-        chunk_size: arcs held in memory at a time.
-    """
-
-    def chunks() -> Iterator[np.ndarray]:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(batch_size=chunk_size, columns=list(columns)):
-                yield np.stack([batch.column(name).to_numpy() for name in columns])
-
-    return chunks
 
 
 def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
@@ -114,8 +89,7 @@ def top_k_slots(
     Args:
         by: "source" groups arcs by their source and keeps targets; "target" the other way round.
         group_ok, item_ok: uint8 masks; arcs with an end outside are not offered.
-        order: priority of (group, item) ("group"), of (item, group) ("item") or of the pair without order
-            ("both").
+        order: priority of (group, item) ("group") or of (item, group) ("item").
         num_workers: threads; the result is the same for any number.
 
         key: uint64, shape (2,), from `draw_key`.
@@ -129,7 +103,7 @@ def top_k_slots(
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
     worst = np.zeros(num_nodes, np.uint64)
-    code = ("group", "item", "both").index(order)
+    code = ("group", "item").index(order)
 
     def work(chunk: np.ndarray, low: int, high: int) -> None:
         group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])

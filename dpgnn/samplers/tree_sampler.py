@@ -55,7 +55,7 @@ class TreeSampler(ABC):
 
         Args:
             arcs: integers, shape (2, num_arcs), u -> v where v may read u; or a function that starts a pass
-                over chunks of that shape (`lists.parquet_arcs`). Order does not matter unless the sampler
+                over chunks of that shape. Order does not matter unless the sampler
                 says so.
             num_nodes: size of the id universe.
             train_idx: public training ids: the roots, and the ids that may read.

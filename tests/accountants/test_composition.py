@@ -101,23 +101,6 @@ def test_every_grid_step_gives_an_upper_bound_and_smaller_is_tighter(poisson):
     assert default == pytest.approx(values[-1], rel=1e-4)
 
 
-def test_the_line_of_an_audit_bounds_every_test(poisson):
-    event = compose(poisson(6.0, 0.2, 4, 3), 30)
-    curve = composition.curve(event)
-    assert curve.max_true_positive_rate(1.0) == 1.0
-    for rate in (1e-3, 0.05, 0.5):
-        line = curve.max_true_positive_rate(rate)
-        assert line >= rate
-        for epsilon in (0.0, 0.3, 1.0):
-            assert line <= math.exp(epsilon) * rate + curve.delta(epsilon) + 1e-3
-    exact = composition.curve(gaussian(1.0))
-    from scipy.stats import norm
-
-    assert exact.max_true_positive_rate(0.05) == pytest.approx(
-        norm.sf(norm.isf(0.05) - 1.0), abs=1e-4
-    )
-
-
 def test_an_equal_question_is_answered_from_memory(poisson):
     composition.clear_cache()
     event = compose(poisson(6.0, 0.2, 4, 3), 30)
