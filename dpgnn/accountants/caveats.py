@@ -80,4 +80,7 @@ CAVEATS: dict[str, Caveat] = {
     "own-row-uncounted": _voids("the node's own row and the output's shape are not counted"),
     "two-directions-perturbed": _voids("an undirected edge is answered twice and counted once"),
     "density-noise-scale": _voids("the noise on the density is smaller than its sensitivity needs"),
+    # LPGNet
+    "noise-reused": _voids("rows of different nodes and hops get the same noise"),
+    "options-tuned-on-edges": _narrows("options were chosen by runs on the exact edges"),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -170,12 +171,14 @@ class Case:
         return [r for r in methods.get(self.entry.method).releases() if r.is_read]
 
     def replayed(self, release: Release[..., Any]) -> Callable[..., Any]:
-        """The release of the first world, given to the second world too."""
+        """The release of the first world, given to the second world too; each call its own."""
+        calls = itertools.count()
 
         def stand_in(*arguments: Any, **named: Any) -> Any:
-            if release.name not in self.kept:
-                self.kept[release.name] = release.function(*arguments, **named)
-            return self.kept[release.name]
+            place = f"{release.name}/{next(calls)}"
+            if place not in self.kept:
+                self.kept[place] = release.function(*arguments, **named)
+            return self.kept[place]
 
         return stand_in
 

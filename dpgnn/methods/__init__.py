@@ -23,6 +23,7 @@ TABLE: dict[str, str] = {
     "edgerand": "dpgnn.methods.edgerand",
     "gap": "dpgnn.methods.gap.method",
     "lapgraph": "dpgnn.methods.lapgraph",
+    "lpgnet": "dpgnn.methods.lpgnet.method",
     "pertgraph": "dpgnn.methods.pertgraph.method",
     "dpar": "dpgnn.methods.dpar.method",
     "drw": "dpgnn.methods.drw.method",

@@ -24,7 +24,7 @@ from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification, check_run_delta
 
 # what a release draws by the law of real numbers (docs/accounting.md, theorem 16): Laplace noise and answers
-# alone are of 0/1 cells and their number, which float64 holds as they are; the others are of sums and scores
+# alone are of 0/1 cells and their numbers, which float64 holds as they are; the others are of sums and scores
 OF_CELLS: tuple[type[Event[Any]], ...] = (LaplaceRelease, RandomizedResponse)
 OF_SUMS: tuple[type[Event[Any]], ...] = (
     PoissonRoots, FixedSizeRoots, GaussianRelease, ContractiveIteration, GumbelTopK,

@@ -45,7 +45,9 @@ def test_the_canary_reaches_the_whole_sensitivity_of_dp_mlp():
     assert finding.num_steps == 2
 
 
-@pytest.mark.parametrize("method", ["edgerand", "lapgraph", "pertgraph", "gap", "caribou", "dpdgc"])
+@pytest.mark.parametrize(
+    "method", ["edgerand", "lapgraph", "lpgnet", "pertgraph", "gap", "caribou", "dpdgc"]
+)
 @pytest.mark.parametrize("randomness", ["study", "release"])
 def test_releases_of_private_edges_are_audited(method, randomness):
     findings = audit(request(method, "edge", facts=FACTS, randomness=randomness))

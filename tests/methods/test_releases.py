@@ -133,7 +133,7 @@ class WholeNumbers:
 
 
 # what is released is made of 0/1 cells and their number alone
-CELLS_ALONE = {"edgerand", "lapgraph", "pertgraph"}
+CELLS_ALONE = {"edgerand", "lapgraph", "lpgnet", "pertgraph"}
 # one relation for every method, mode and unit
 ONCE = {(c.values[0], c.values[1], c.values[2].privacy_unit): c for c in reversed(PRIVATE)}
 

@@ -49,6 +49,7 @@ QUESTIONS = {
     "caribou, node": question("caribou", num_train=1895, num_steps=4, options=STAGES, **NODE),
     "gap": question("gap", num_steps=4),
     "gap, node": question("gap", num_train=1895, num_steps=4, options=STAGES, **NODE),
+    "lpgnet": question("lpgnet", num_train=1895, num_steps=2),
     "dpdgc": question("dpdgc", num_train=1895, options=STAGES),
     "dpdgc, node": question("dpdgc", num_train=1895, options=STAGES, **NODE),
 }

@@ -70,6 +70,8 @@ DEMONSTRATIONS = {
     "test_with_an_added_node_outputs_appear_that_were_impossible",
     "exact-neighbours": "soundness/test_dpar_published_rules.py::"
     "test_exact_neighbours_tell_the_worlds_apart_with_certainty",
+    "noise-reused": "soundness/test_lpgnet_caveats.py::"
+    "test_noise_reused_one_known_row_gives_the_degrees_of_others",
     "density-noise-scale": "soundness/test_aggregation_caveats.py::"
     "test_density_noise_one_edge_moves_a_block_far_beyond_its_noise",
 }

@@ -267,6 +267,7 @@ PAGES = {
     "dpar": ("dpar",),
     "caribou": ("caribou",),
     "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
+    "lpgnet": ("lpgnet",),
     "votes": ("votes", "dp_linear"),
 }
 

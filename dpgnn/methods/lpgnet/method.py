@@ -1,0 +1,72 @@
+"""LPGNet: no edge enters but by noisy numbers of neighbours in each predicted class; pure epsilon.
+
+Edge level. A perceptron reads the features; each further one reads the answers so far and the noisy degree
+vectors over the classes last predicted. See docs/methods/lpgnet.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.methods.base import (
+    Asked,
+    Context,
+    Entry,
+    Fitted,
+    Method,
+    Prepared,
+    Support,
+)
+from dpgnn.methods.lpgnet.options import LPGNetConfig
+from dpgnn.methods.lpgnet.plan import plan
+from dpgnn.methods.lpgnet.queries import LEAKS, QUERIES
+from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
+
+if TYPE_CHECKING:
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Train the perceptrons in turn.
+
+    Guarantee: edges enter through the planned mechanism alone.
+    """
+    from dpgnn.methods.lpgnet import fit as lpgnet_fit
+
+    return for_this_graph(lpgnet_fit.fit(entry, graph, split, plan, context), graph)
+
+
+def releases() -> tuple[Release[..., Any], ...]:
+    """The noisy degrees of a hop, and as the released code makes them."""
+    from dpgnn.methods.lpgnet.degrees import degrees_with_reused_noise, noisy_degrees
+
+    return (noisy_degrees, degrees_with_reused_noise)
+
+
+METHOD = Method(
+    name="lpgnet",
+    title="LPGNet",
+    config=LPGNetConfig,
+    source="Kolluri et al. (2022), arXiv:2205.03105",
+    modes=("nonprivate", "published", "sound"),
+    supports=(Support(privacy_unit="edge", relation="add-remove"),),
+    plan=plan,
+    fit=fit,
+    asked=Asked(steps="num_hops", counted="hops"),
+    predict=answer,
+    queries=QUERIES,
+    leaks=LEAKS,
+    releases=releases,
+    example={"num_hops": 2, "hidden": 8, "training": {"num_epochs": 5}},
+    citation="kolluri2022lpgnet",
+)
