@@ -13,7 +13,7 @@ from statistics import fmean
 
 from benchmarks._page import fill
 from dpgnn.records.archive import read_archive
-from dpgnn.report.tables.attacks import read_attacks
+from dpgnn.records.attacks import read_attacks
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "docs" / "reference" / "headtohead"
@@ -111,17 +111,17 @@ def attacks() -> str:
     """What the games on the board show."""
     rows = []
     for result in read_attacks(RECORDS / "votes_attacks"):
-        if result["attack"] != "board" or result.get("status") != "ok":
+        if result.attack != "board" or result.status != "ok":
             continue
-        verdict = "exceeds" if result["exceeds_claim"] else "within"
-        if result["detects"] <= result["claimed_epsilon"]:
-            verdict = f"cannot say ({result['detects']:.2f} at most)"
-        if not result["claim_covers_answers"]:
+        verdict = "exceeds" if result.exceeds_claim else "within"
+        if result.detects <= result.claimed_epsilon:
+            verdict = f"cannot say ({result.detects:.2f} at most)"
+        if not result.covered:
             verdict = "not claimed"
         rows.append([
-            GRAPHS[result["key"]["dataset"]], str(result["key"]["epsilon"]), GAMES[result["what"]],
-            f"{result['list_length']} / {result['num_mentions']}", f"{result['auc']:.3f}",
-            f"{result['line']['epsilon_lower_bound']:.2f}", verdict,
+            GRAPHS[result.dataset], result.epsilon, GAMES[result.what],
+            f"{result.further['list_length']} / {result.further['num_mentions']}", f"{result.auc:.3f}",
+            f"{result.line.epsilon_lower_bound:.2f}", verdict,
         ])  # fmt: skip
     header = ["graph", "epsilon", "what differs", "own list / mentions", "AUC", "epsilon >="]
     return table([*header, "the claim"], rows)
@@ -131,16 +131,17 @@ def classes() -> str:
     """Classes read off the rows of nodes that did not vote."""
     rows = []
     for result in read_attacks(RECORDS / "votes_attacks"):
-        if result.get("what") != "mentions":
+        if result.what != "mentions":
             continue
+        found = result.further
         numbers = (
-            result["share_of_largest_class"], result["class_from_row"],
-            result["class_from_row_of_most_mentioned"],
+            found["share_of_largest_class"], found["class_from_row"],
+            found["class_from_row_of_most_mentioned"],
         )  # fmt: skip
         rows.append([
-            GRAPHS[result["key"]["dataset"]], str(result["key"]["epsilon"]),
+            GRAPHS[result.dataset], result.epsilon,
             *(f"{100 * number:.1f}" for number in numbers),
-            f"{result['mentions_of_most_mentioned']:.0f}",
+            f"{found['mentions_of_most_mentioned']:.0f}",
         ])  # fmt: skip
     header = ["graph", "epsilon", "largest class", "class from the row", "the same, most mentioned tenth",
               "their mentions by voters"]  # fmt: skip

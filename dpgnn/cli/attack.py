@@ -66,8 +66,9 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.cli.made import require_made
     from dpgnn.core.checks import one_of
     from dpgnn.core.paths import Paths
+    from dpgnn.records.attacks import read_attacks
     from dpgnn.report.tables.attack_pages import fill_page
-    from dpgnn.report.tables.attacks import attacks_table, read_attacks
+    from dpgnn.report.tables.attacks import attacks_table
     from dpgnn.report.tables.table import write_table
     from dpgnn.study.study import load_study
 

@@ -100,18 +100,19 @@ def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
         folder: the study's attacks/.
         key: of the audit; every repeat counts.
     """
+    from dpgnn.records.attacks import KEY, read_attacks
     from dpgnn.report.tables.attack_verdicts import detects, has_scorer, lower_bound, verdict
-    from dpgnn.report.tables.attacks import full_kind_of, read_attacks
+    from dpgnn.report.tables.attacks import full_kind_of
 
     stem = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}"
     found = []
     for result in read_attacks(folder, f"{glob.escape(stem)}.*.json"):
-        if result["status"] == "ok":
+        if result.status == "ok":
             found.append({
                 "kind": "attack",
-                "key": dict(result["key"]),
+                "key": {**dict(zip(KEY, result.place)), "repeat": result.repeat},
                 "attack": full_kind_of(result),
-                "auc": result["auc"] if has_scorer(result) else None,
+                "auc": result.auc if has_scorer(result) else None,
                 "epsilon_lower_bound": lower_bound(result),
                 "detects": detects(result),
                 "verdict": verdict(result),

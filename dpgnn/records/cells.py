@@ -12,7 +12,7 @@ from dpgnn.accountants.population import with_sizes
 from dpgnn.records.frame import Run, as_float, to_frame
 from dpgnn.records.info import StudyInfo
 from dpgnn.records.schema import Record, answers_of
-from dpgnn.training.evaluation import mean_interval
+from dpgnn.training.evaluation import Interval, mean_interval
 
 UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
 UNCOVERED_WORDS = (
@@ -71,12 +71,9 @@ class Cell:
         return self.label + (UNCOVERED if self.is_private and self.answers == "none" else "")
 
     @cached_property
-    def interval(self) -> dict[str, Any]:
-        """mean, std, low, high, n of the score; the 95 % interval is cut to [0, 1], where scores lie."""
-        found = mean_interval(list(self.scores.values()))
-        if found["low"] is not None and found["high"] is not None:
-            found["low"], found["high"] = max(0.0, found["low"]), min(1.0, found["high"])
-        return found
+    def interval(self) -> Interval:
+        """Of the score; the 95 % interval is cut to [0, 1], where scores lie."""
+        return mean_interval(list(self.scores.values())).within_0_and_1()
 
     @cached_property
     def validation(self) -> float | None:

@@ -212,12 +212,8 @@ def _advised(cells: Sequence[Measured], asked: Asked) -> Advised:
 
 
 def _interval(scores: Sequence[float]) -> dict[str, Any]:
-    found = mean_interval(list(scores))
-    low, high = found["low"], found["high"]
-    return {
-        "mean": found["mean"], "n": found["n"],
-        "low": None if low is None else max(0.0, low), "high": None if high is None else min(1.0, high),
-    }  # fmt: skip
+    found = mean_interval(list(scores)).within_0_and_1()
+    return {"mean": found.mean, "n": found.n, "low": found.low, "high": found.high}
 
 
 def _planned(cell: Measured, asked: Asked) -> tuple[Claim | None, dict[str, float], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,39 @@ def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -
     }
 
 
-def mean_interval(values: Sequence[float], level: float = 0.95) -> dict[str, float | int | None]:
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean over repeats; std, low and high are None for one repeat.
+
+    Attributes:
+        mean: of the values.
+        std: sample standard deviation (ddof 1).
+        low, high: ends of a Student t interval.
+        n: number of repeats.
+    """
+
+    mean: float
+    std: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    def within_0_and_1(self) -> Interval:
+        """The interval cut to [0, 1], where scores lie."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(0.0, self.low), high=min(1.0, self.high))
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Mean, sample standard deviation and a Student t interval over repeats.
 
     Args:
         values: one number per repeat.
         level: confidence level in (0, 1).
 
-    Returns:
-        mean, std (ddof 1), low, high, n; std, low and high are None for one repeat.
+    Raises:
+        ValueError: no values.
     """
     from scipy.stats import t
 
@@ -71,7 +96,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> dict[str, flo
     require(n > 0, "values", "hold at least one number", values)
     mean = float(array.mean())
     if n == 1:
-        return {"mean": mean, "std": None, "low": None, "high": None, "n": 1}
+        return Interval(mean=mean, std=None, low=None, high=None, n=1)
     std = float(array.std(ddof=1))
     half = float(t.ppf(0.5 + level / 2, n - 1)) * std / math.sqrt(n)
-    return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "n": n}
+    return Interval(mean=mean, std=std, low=mean - half, high=mean + half, n=n)

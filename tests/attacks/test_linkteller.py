@@ -16,6 +16,7 @@ from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
 from dpgnn.attacks.request import AttackRequest, Sizes, run_gmia, run_leak, run_linkteller
 from dpgnn.methods.shared.undirected import undirected_pairs
+from dpgnn.records.attacks import result_from
 from dpgnn.report.tables import attack_verdicts as verdicts
 
 EVERYONE = np.arange(60)
@@ -224,9 +225,9 @@ def test_too_few_trials_keep_the_scores_and_say_that_nothing_was_tested() -> Non
     assert found["status"] == "ok"
     assert "auc" in found
     assert "at least 4 members and 4 others" in found["untested"]
-    assert verdicts.verdict(found | {"claim": {"epsilon": 0.5}}).startswith(
-        "not tested: trials must"
-    )
+    key = {"dataset": "toy", "setting": "public", "entry": "edgerand", "epsilon": "0.5"}
+    result = result_from(found | {"key": key, "claim": {"epsilon": 0.5}})
+    assert verdicts.verdict(result).startswith("not tested: trials must")
 
 
 @pytest.mark.parametrize(

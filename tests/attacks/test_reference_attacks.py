@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from dpgnn.records.archive import read_attack_texts
+from dpgnn.records.attacks import AttackResult, read_attacks
 from dpgnn.report.tables import attack_grid, attack_pages, attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
 from dpgnn.report.tables.table import to_csv, to_markdown
 from dpgnn.study.study import load_study
 
-Found = Sequence[Mapping[str, Any]]
+Found = Sequence[AttackResult]
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +27,11 @@ def folder(repository: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path) -> Found:
-    return attacks.read_attacks(folder)
+    return read_attacks(folder)
 
 
 def chosen(found: Found, **wanted: Any) -> Found:
-    made = [result for result in found if result["status"] == "ok"]
+    made = [result for result in found if result.status == "ok"]
     return attack_pivots.matching(made, **wanted)
 
 
@@ -56,11 +57,12 @@ def test_no_table_of_a_page_stands_outside_the_blocks(repository: Path, name: st
     assert not [line for line in rest.splitlines() if line.startswith("|")]
 
 
-def made(
-    entry: str, epsilon: str, title: str, mode: str = "sound", **fields: Any
-) -> dict[str, Any]:
-    key = {"dataset": "toy", "setting": "public", "entry": entry, "epsilon": epsilon, "repeat": 0}
-    return {"key": key, "title": title, "mode": mode, "status": "ok", "auc": 0.5, **fields}
+def made(entry: str, epsilon: str, title: str, mode: str = "sound", **fields: Any) -> AttackResult:
+    stated = {"status": "ok", "auc": 0.5} | fields
+    return AttackResult(
+        dataset="toy", setting="public", entry=entry, epsilon=epsilon, repeat=0, title=title,
+        mode=mode, **stated,
+    )  # fmt: skip
 
 
 def test_a_grid_has_a_row_per_entry_a_column_per_budget_and_the_reason_of_every_gap() -> None:
@@ -138,20 +140,18 @@ def test_both_attacks_were_made_on_every_method_mode_and_budget(
     assert len({dataset for dataset, _, _ in asked}) == 5
     for attack in ("linkteller", "gmia"):
         made = {
-            tuple(str(r["key"][name]) for name in ("dataset", "entry", "epsilon"))
-            for r in found
-            if r["attack"] == attack and int(r["key"].get("repeat") or 0) == 0
+            (r.dataset, r.entry, r.epsilon) for r in found if r.attack == attack and not r.repeat
         }
         assert asked <= made, sorted(asked - made)[:5]
 
 
 def test_scores_with_a_recorded_curve_have_the_recorded_auc(found: Found) -> None:
     for result in chosen(found):
-        false, true = np.array([[0.0, 0.0], *result["curve"]]).T
+        false, true = np.array([[0.0, 0.0], *result.curve]).T
         # the curve is thinned: between two kept points it may lie anywhere in their rectangle
         slack = float((np.diff(false) * np.diff(true)).sum())
         area = float(np.trapezoid(true, false))
-        assert abs(area - result["auc"]) <= slack / 2 + 1e-9, result["key"]
+        assert abs(area - result.auc) <= slack / 2 + 1e-9, result.place
 
 
 def false_alarms(tested: Found) -> int:
@@ -159,7 +159,7 @@ def false_alarms(tested: Found) -> int:
     count = np.ones(1)
     for result in tested:
         # within one run one test is made, on repeated runs two: of the line, and of the bound
-        level = result["line"]["level"] * (1 if "one_run" in result else 2)
+        level = result.line.level * (1 if result.one_run else 2)
         count = np.convolve(count, [1 - level, level])
     return int(np.searchsorted(np.cumsum(count), 0.99))
 
@@ -168,38 +168,36 @@ def test_covered_answers_of_sound_entries_stay_within_their_claims(found: Found)
     # what could not fail does not count as passed
     tested = [result for result in chosen(found, mode="sound") if verdicts.can_fail(result)]
     assert len(tested) >= 30
-    exceeding = [result["key"] for result in tested if result["exceeds_claim"]]
+    exceeding = [result.place for result in tested if result.exceeds_claim]
     assert len(exceeding) <= false_alarms(tested), exceeding
     for result in tested:
-        if not result["exceeds_claim"]:
-            assert verdicts.lower_bound(result) <= result["claimed_epsilon"] + 1e-9, result["key"]
-            assert verdicts.verdict(result) == "within the claim", result["key"]
+        if not result.exceeds_claim:
+            assert verdicts.lower_bound(result) <= result.claimed_epsilon + 1e-9, result.place
+            assert verdicts.verdict(result) == "within the claim", result.place
 
 
 def test_tests_that_could_not_fail_are_not_said_to_have_passed(found: Found) -> None:
     for result in chosen(found):
         most = verdicts.detects(result)
-        if most is None or result["exceeds_claim"]:
+        if most is None or result.exceeds_claim:
             continue
         shown = verdicts.lower_bound(result)
         assert shown is not None
-        assert shown <= most + 1e-9, result["key"]
-        vacuous = most <= result["claimed_epsilon"] or not verdicts.has_scorer(result)
-        assert verdicts.verdict(result).startswith("cannot say") == vacuous, result["key"]
+        assert shown <= most + 1e-9, result.place
+        vacuous = most <= result.claimed_epsilon or not verdicts.has_scorer(result)
+        assert verdicts.verdict(result).startswith("cannot say") == vacuous, result.place
 
 
 def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
     at_one = chosen(found, attack="released-state", mode="sound", epsilon="1")
-    assert {result["key"]["dataset"] for result in at_one} >= {
+    assert {result.dataset for result in at_one} >= {
         "cora", "citeseer", "photo", "computers", "facebook-Rutgers89", "chains-50",
     }  # fmt: skip
-    above = [result for result in at_one if result["auc"] >= 0.56]
-    assert {(result["key"]["entry"], result["key"]["dataset"]) for result in above} == {
-        ("dpdgc", "photo")
-    }
-    assert max(result["auc"] for result in above) < 0.57
+    above = [result for result in at_one if result.auc >= 0.56]
+    assert {(result.entry, result.dataset) for result in above} == {("dpdgc", "photo")}
+    assert max(result.auc for result in above) < 0.57
     leaking = chosen(found, attack="released-state", entry="dpdgc-paper", epsilon="1")
-    aucs = {result["key"]["dataset"]: result["auc"] for result in leaking}
+    aucs = {result.dataset: result.auc for result in leaking}
     assert aucs == pytest.approx({
         "cora": 0.992, "chains-50": 1.0, "citeseer": 0.995, "facebook-Rutgers89": 0.80, "photo": 0.76,
         "computers": 0.73,
@@ -207,35 +205,35 @@ def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
     for result in leaking:
         bound, few = (
             verdicts.lower_bound(result),
-            result["key"]["dataset"] in ("photo", "computers"),
+            result.dataset in ("photo", "computers"),
         )
-        assert result["exceeds_claim"] != few
+        assert result.exceeds_claim != few
         assert bound is not None
         assert (bound < 1) == few
     (at_two,) = chosen(
         found, attack="released-state", entry="dpdgc-paper", epsilon="2", dataset="cora"
     )
-    assert at_two["exceeds_claim"]
+    assert at_two.exceeds_claim
     assert round(verdicts.lower_bound(at_two) or 0, 2) == 2.33
     (other,) = chosen(
         found, attack="released-state", entry="dpdgc-paper", epsilon="2", dataset="citeseer"
     )
-    assert (other["exceeds_claim"], round(verdicts.lower_bound(other) or 0, 2)) == (True, 2.70)
+    assert (other.exceeds_claim, round(verdicts.lower_bound(other) or 0, 2)) == (True, 2.70)
     for epsilon, auc, bound in (("1", 0.71, 1.37), ("2", 0.73, 2.003)):
         (members,) = chosen(
             found, entry="released-ndp", dataset="photo", epsilon=epsilon, variant="same-graph"
         )
-        assert members["exceeds_claim"]
-        assert round(members["auc"], 2) == auc
+        assert members.exceeds_claim
+        assert round(members.auc, 2) == auc
         assert verdicts.lower_bound(members) == pytest.approx(
             bound, abs=0.005 if bound < 2 else 5e-4
         )
     frozen = chosen(found, attack="linkteller", dataset="cora", noise="frozen", direction="mix")
-    repeating = [r for r in frozen if r["key"]["entry"] in ("caribou", "gap")]
+    repeating = [r for r in frozen if r.entry in ("caribou", "gap")]
     for result in repeating:
-        assert result["auc"] > (0.98 if result["key"]["epsilon"] == "32" else 0.99)
-        assert not result.get("exceeds_claim")
-    assert all(round(r["auc"], 3) == 1.0 for r in repeating if r["key"]["epsilon"] == "1")
+        assert result.auc > (0.98 if result.epsilon == "32" else 0.99)
+        assert not result.exceeds_claim
+    assert all(round(r.auc, 3) == 1.0 for r in repeating if r.epsilon == "1")
 
 
 def test_the_scripts_numbers_lie_nearer_to_those_of_its_scrambled_training_graphs(
@@ -248,7 +246,7 @@ def test_the_scripts_numbers_lie_nearer_to_those_of_its_scrambled_training_graph
                 found, dataset=dataset, entry="gcn-mia", attack=attack, variant="original"
             )
             assert len(results) == 3
-            means[attack] = np.mean([result["script_auroc"] for result in results])
+            means[attack] = np.mean([result.script_auroc for result in results])
         assert means["gmia"] - stated > 0.02
         assert abs(means["gmia-script"] - stated) < means["gmia"] - stated
 
@@ -262,47 +260,47 @@ def test_what_the_page_says_of_class_and_graph(found: Found) -> None:
             results = chosen(
                 found, dataset=dataset, entry="gcn-mia", attack="gmia", variant=variant
             )
-            assert abs(np.mean([r["auc"] for r in results]) - wanted) < 0.006
-            assert abs(np.mean([r["label_auc"] for r in results]) - alone) < 0.006
+            assert abs(np.mean([r.auc for r in results]) - wanted) < 0.006
+            assert abs(np.mean([r.label_auc for r in results]) - alone) < 0.006
     for entry, wanted in (("caribou", 0.71), ("gap", 0.86)):
         (result,) = (
             r for r in chosen(found, dataset="cora", entry=entry, attack="gmia", variant="same-graph")
-            if r["key"]["epsilon"] == "8"
+            if r.epsilon == "8"
         )  # fmt: skip
-        assert abs(result["auc"] - wanted) < 0.006
+        assert abs(result.auc - wanted) < 0.006
 
 
 def test_what_the_claim_does_not_cover_says_nothing_about_it(found: Found) -> None:
     for result in chosen(found):
         if verdicts.lower_bound(result) is None:
             said = verdicts.verdict(result).split(":")[0]
-            assert said in ("no claim", "not about the claim", "not tested"), result["key"]
+            assert said in ("no claim", "not about the claim", "not tested"), result.place
 
 
 def test_leaks_are_attacked_with_the_attack_that_fits_and_their_controls_show_nothing(
     found: Found,
 ) -> None:
     released = chosen(found, attack="noise-free-layer", entry="released")
-    assert {result["key"]["epsilon"] for result in released} == {"1", "2", "4", "8", "16", "32"}
+    assert {result.epsilon for result in released} == {"1", "2", "4", "8", "16", "32"}
     for result in released:
-        assert result["auc"] == 1.0
-        assert result["largest_without_edge"] < 1e-9 < result["smallest_with_edge"]
+        assert result.auc == 1.0
+        assert result.further["largest_without_edge"] < 1e-9 < result.further["smallest_with_edge"]
         # what so many runs can show at most
-        shown = result["line"]["epsilon_lower_bound"]
-        assert result["exceeds_claim"] == (shown > float(result["key"]["epsilon"]))
-    assert any(result["exceeds_claim"] for result in released)
+        shown = result.line.epsilon_lower_bound
+        assert result.exceeds_claim == (shown > float(result.epsilon))
+    assert any(result.exceeds_claim for result in released)
     assert not any(
-        r["exceeds_claim"] for r in chosen(found, attack="noise-free-layer", entry="silent")
+        r.exceeds_claim for r in chosen(found, attack="noise-free-layer", entry="silent")
     )
 
     hubs = chosen(found, attack="hub", entry="dp_gcn-paper")
-    assert any(result["exceeds_claim"] for result in hubs)
+    assert any(result.exceeds_claim for result in hubs)
     own = chosen(found, attack="hub", entry="dp_gcn-own")
     assert own
     for result in own:
-        size = result["num_members"]
-        assert not result["exceeds_claim"]
-        assert result["auc"] < 0.5 + 4 * math.sqrt((2 * size + 1) / (12 * size * size))
+        size = result.num_members
+        assert not result.exceeds_claim
+        assert result.auc < 0.5 + 4 * math.sqrt((2 * size + 1) / (12 * size * size))
 
 
 def test_plain_models_give_themselves_away_as_published(found: Found) -> None:
@@ -310,7 +308,7 @@ def test_plain_models_give_themselves_away_as_published(found: Found) -> None:
         (result,) = chosen(
             found, dataset=dataset, entry="gcn", pair_set="unbalanced", direction="scale"
         )
-        assert result["auc"] >= 0.86, dataset
+        assert result.auc >= 0.86, dataset
     for dataset in ("cora", "citeseer"):
         pairs = {
             variant: chosen(found, dataset=dataset, entry="gcn-mia", attack="gmia", variant=variant)
@@ -318,4 +316,4 @@ def test_plain_models_give_themselves_away_as_published(found: Found) -> None:
         }
         assert pairs["original"]
         for original, same in zip(pairs["original"], pairs["same-graph"]):
-            assert original["script_auroc"] > same["script_auroc"] + 0.1
+            assert original.script_auroc > same.script_auroc + 0.1

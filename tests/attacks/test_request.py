@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dpgnn.cli import attack as attack_command
 from dpgnn.core.checksums import write_checksums
 from dpgnn.core.storage import read_json, write_json
 from dpgnn.data.splits import read_split, write_split
+from dpgnn.records.attacks import AttackResult, read_attacks, result_from
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import attack_figure
 from dpgnn.report.tables import attack_pivots, attacks
@@ -76,7 +78,7 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     assert main([*command[:-1], "0"]) == 0
     assert "kept" not in capsys.readouterr().err
 
-    found = attacks.read_attacks(out)
+    found = read_attacks(out)
     table = attacks.attacks_table(found)
     assert len(table.rows) == len(found)
     assert "LinkTeller, held-out edges" in to_markdown(table)
@@ -168,7 +170,7 @@ def test_tables_stand_in_their_blocks_of_a_page(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = folder / "results" / "studies" / "quick" / "attacks"
-    write_json(out / "a.json", {"results": [hub_result()], **hub_result()})
+    write_json(out / "a.json", {"results": [HUB], **HUB})
     page = folder / "page.md"
     page.write_text("before\n\n<!-- attacks leaks -->\nold\n<!-- end -->\n\nafter\n")
     command = ["attack", "--study", "config.yaml", "--page", str(page)]
@@ -189,15 +191,6 @@ def test_tables_stand_in_their_blocks_of_a_page(
         "the page must have blocks <!-- attacks NAME --> ... <!-- end -->, got 'none'"
         in capsys.readouterr().err
     )
-
-
-def hub_result() -> dict[str, Any]:
-    found = result(
-        attack="hub", hub_degree=200, num_members=60, num_others=60, title="T", mode="published",
-        line={"level": 0.01, "epsilon_lower_bound": 1.5},
-    )  # fmt: skip
-    del found["one_run"]
-    return found
 
 
 def test_sizes_are_what_the_flags_say() -> None:
@@ -224,18 +217,24 @@ def test_the_workflow_knows_the_attacks_of_the_library() -> None:
     assert set(workflow.ATTACKS) == set(ATTACKS)
 
 
-def result(**fields: Any) -> dict[str, Any]:
-    base = {
-        "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
-        "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
-        "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
-        "one_run": {"epsilon_lower_bound": 2.0, "num_canaries": 1000, "num_guesses": 250,
-                    "delta": 1e-5, "confidence": 0.999},
-        "claim_covers_answers": True,
-        "curve": [[0.1, 0.5], [1.0, 1.0]],
-        "rates": [], "claimed_epsilon": 1.0, "exceeds_claim": True, "line": {"level": 0.001},
-    }  # fmt: skip
-    return base | fields
+LINKTELLER: dict[str, Any] = {
+    "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
+    "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
+    "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
+    "one_run": {"epsilon_lower_bound": 2.0, "num_canaries": 1000, "num_guesses": 250,
+                "delta": 1e-5, "confidence": 0.999},
+    "claim_covers_answers": True,
+    "curve": [[0.1, 0.5], [1.0, 1.0]],
+    "rates": [], "claimed_epsilon": 1.0, "exceeds_claim": True, "line": {"level": 0.001},
+}  # fmt: skip
+HUB = {name: value for name, value in LINKTELLER.items() if name != "one_run"} | {
+    "attack": "hub", "hub_degree": 200, "num_members": 60, "num_others": 60, "title": "T",
+    "mode": "published", "line": {"level": 0.01, "epsilon_lower_bound": 1.5},
+}  # fmt: skip
+
+
+def result(**fields: Any) -> AttackResult:
+    return result_from(LINKTELLER | fields)
 
 
 def test_only_what_a_claim_covers_counts_as_measured() -> None:
@@ -265,23 +264,24 @@ def test_a_test_that_perfect_guesses_could_not_fail_cannot_say() -> None:
     stated = result(exceeds_claim=False, detects=1.5, one_run_allowed_epsilon=2.0)
     assert verdicts.verdict(stated) == "cannot say (1000 trials show at most 0.75)"
     # 60 of each world at level 0.01: half of them test
-    hub = hub_result() | {"exceeds_claim": False, "delta": 0.0}
+    hub = result_from(HUB | {"exceeds_claim": False})
     low = 0.005 ** (1 / 30)
     assert verdicts.detects(hub) == pytest.approx(math.log(low / (1 - low)))
     assert verdicts.verdict(hub) == "within the claim"
-    assert verdicts.verdict(hub | {"claimed_epsilon": 2.0}).startswith("cannot say (120 trials")
-    assert verdicts.verdict(small | {"untested": "too few"}) == "not tested: too few"
+    higher = replace(hub, claimed_epsilon=2.0)
+    assert verdicts.verdict(higher).startswith("cannot say (120 trials")
+    assert verdicts.verdict(replace(small, untested="too few")) == "not tested: too few"
 
 
 def test_a_classifier_that_says_nothing_is_shown_as_none() -> None:
     same = result(
         attack="gmia", variant="same-graph", exceeds_claim=False, auc=0.5, script_auroc=0.5
     )
-    constant = same | {"curve": [[0.0, 0.0], [1.0, 1.0]]}
+    constant = replace(same, curve=[[0.0, 0.0], [1.0, 1.0]])
     assert verdicts.has_scorer(same)
     assert not verdicts.has_scorer(constant)
-    assert not verdicts.has_scorer(same | {"scorer": "constant"})
-    assert verdicts.has_scorer(constant | {"scorer": "trained"})
+    assert not verdicts.has_scorer(replace(same, scorer="constant"))
+    assert verdicts.has_scorer(replace(constant, scorer="trained"))
     assert verdicts.verdict(constant) == "cannot say (no scorer)"
     rows = to_markdown(attacks.attacks_table([constant]))
     assert "no scorer" in rows.splitlines()[-1]
@@ -290,12 +290,12 @@ def test_a_classifier_that_says_nothing_is_shown_as_none() -> None:
 
 def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_entry() -> None:
     first = result()
-    larger = result(key=first["key"] | {"epsilon": "8"})
+    larger = replace(first, epsilon="8")
     other = result(attack="gmia", variant="same-graph", pair_set=None)
     unseen = result(pair_set="unbalanced")
     panels = attack_figure._panels([larger, first, other, unseen])
     assert list(panels) == ["a: LinkTeller, held-out edges", "a: G-MIA, same graph"]
-    assert [r["key"]["epsilon"] for r in panels["a: LinkTeller, held-out edges"]] == ["1"]
+    assert [r.epsilon for r in panels["a: LinkTeller, held-out edges"]] == ["1"]
     info = StudyInfo(name="s", tier="S", config_path="s.yaml", entries=(), planned=())
     picture = attack_figure.draw_attacks([larger, first, other, unseen], info)
     assert picture is not None
@@ -307,4 +307,4 @@ def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_ent
 def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", {"results": []})
     with pytest.raises(ValueError, match="attack must name its run by"):
-        attacks.read_attacks(tmp_path)
+        read_attacks(tmp_path)

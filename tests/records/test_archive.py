@@ -24,8 +24,8 @@ from dpgnn.records.archive import (
     unpack_attacks,
     write_archive,
 )
+from dpgnn.records.attacks import read_attacks
 from dpgnn.records.frame import Run, load_runs
-from dpgnn.report.tables.attacks import read_attacks
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ FILE = "toy.random.gap.eps=1.0.leak.json"
 
 
 def attack(folder: Path, name: str, auc: float) -> None:
-    results = [{"attack": "leak", "auc": auc, "curve": [[0.1, 1 / 3]]}]
+    results = [{"attack": "leak", "status": "ok", "auc": auc, "curve": [[0.1, 1 / 3]]}]
     content = {"key": KEY, "title": "GAP", "method": "gap", "mode": "sound", "claim": None}
     write_json(folder / name, content | {"results": results})
 
@@ -169,7 +169,7 @@ def test_packed_attacks_are_read_as_the_files_were(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [ATTACKS]
     assert read_attack_texts(tmp_path) == texts
     assert read_attacks(tmp_path) == results
-    assert read_attacks(tmp_path, "*.leak.json") == [r for r in results if r["auc"] == 0.5]
+    assert read_attacks(tmp_path, "*.leak.json") == [r for r in results if r.auc == 0.5]
 
 
 def test_a_new_file_replaces_its_row_and_the_same_texts_give_the_same_bytes(
@@ -181,9 +181,9 @@ def test_a_new_file_replaces_its_row_and_the_same_texts_give_the_same_bytes(
     assert pack_attacks(tmp_path) == (1, 0)
     assert (tmp_path / ATTACKS).read_bytes() == before
     attack(tmp_path, FILE, 0.75)
-    assert [result["auc"] for result in read_attacks(tmp_path)] == [0.75]
+    assert [result.auc for result in read_attacks(tmp_path)] == [0.75]
     assert pack_attacks(tmp_path) == (1, 1)
-    assert [result["auc"] for result in read_attacks(tmp_path)] == [0.75]
+    assert [result.auc for result in read_attacks(tmp_path)] == [0.75]
 
 
 def test_unpacked_files_have_the_bytes_that_were_packed(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ def cell_of(cells: list[Cell], dataset: str, entry: str, epsilon: str) -> Cell:
 def test_a_cell_has_the_interval_computed_by_hand(runs: list[Run], info: StudyInfo) -> None:
     # 0.69, 0.70, 0.71: mean 0.70, std 0.01, half width 4.30265 * 0.01 / sqrt(3) = 0.024841
     found = cell_of(build_cells(runs, info), "alpha", "dp_mlp", "8").interval
-    assert found["mean"] == pytest.approx(0.70)
-    assert found["std"] == pytest.approx(0.01)
-    assert found["low"] == pytest.approx(0.70 - 0.0248414, abs=1e-6)
-    assert found["high"] == pytest.approx(0.70 + 0.0248414, abs=1e-6)
-    assert found["n"] == 3
+    assert found.mean == pytest.approx(0.70)
+    assert found.std == pytest.approx(0.01)
+    assert found.low == pytest.approx(0.70 - 0.0248414, abs=1e-6)
+    assert found.high == pytest.approx(0.70 + 0.0248414, abs=1e-6)
+    assert found.n == 3
 
 
 def test_cells_come_in_the_order_of_the_study(runs: list[Run], info: StudyInfo) -> None:
@@ -45,8 +45,8 @@ def test_an_interval_is_cut_to_where_scores_lie(
 ) -> None:
     high = [with_score(run, score) for run, score in zip(runs[:3], (0.9, 1.0, 1.0))]
     found = build_cells(high, info)[0].interval
-    assert found["high"] == 1.0
-    assert found["low"] < 0.9
+    assert found.high == 1.0
+    assert found.low < 0.9
 
 
 def test_failed_runs_are_in_no_cell(runs: list[Run], info: StudyInfo) -> None:

@@ -50,8 +50,8 @@ def test_intervals_are_students_t() -> None:
     found = mean_interval([1.0, 2.0, 3.0])
     # t(0.975, 2) = 4.302652729911275, std = 1
     half = 4.302652729911275 / np.sqrt(3)
-    assert found["mean"] == 2.0
-    assert found["std"] == 1.0
-    assert found["high"] == pytest.approx(2 + half)
-    assert found["low"] == pytest.approx(2 - half)
-    assert mean_interval([1.0])["low"] is None
+    assert found.mean == 2.0
+    assert found.std == 1.0
+    assert found.high == pytest.approx(2 + half)
+    assert found.low == pytest.approx(2 - half)
+    assert mean_interval([1.0]).low is None

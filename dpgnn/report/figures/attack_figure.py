@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn.attacks.statistics import allowed_rate
+from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
@@ -28,7 +29,7 @@ SMALLEST = 1e-3
 _NUM_RATES = 151
 
 
-def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture | None:
+def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | None:
     """True against false positives on logarithmic axes with the line of the smallest claim, by attack."""
     groups = _panels(found)
     if not groups:
@@ -38,13 +39,13 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         canvas, axes = drawing.grid(len(groups), title="Attacks and what a claim allows")
         for (title, results), axis in zip(groups.items(), axes):
             for result in results:
-                style = look.get(str(result["key"]["entry"]))
-                points = curve_points(result["curve"])
-                text = f"{result.get('title') or result['key']['entry']}, ε = {result['key']['epsilon']}"
+                style = look.get(result.entry)
+                points = curve_points(result.curve)
+                text = f"{result.label}, ε = {result.epsilon}"
                 axis.plot(
                     [f for f, _ in points], [t for _, t in points],
                     color=style.color if style else "#444444",
-                    linestyle=style.line(free=not result["claim"]) if style else (0, (5, 2)),
+                    linestyle=style.line(free=result.claim is None) if style else (0, (5, 2)),
                     label=text.replace("ε = inf", "no privacy"),
                 )  # fmt: skip
             _lines(axis, results)
@@ -63,7 +64,7 @@ def draw_attacks(found: Sequence[Mapping[str, Any]], info: StudyInfo) -> Picture
         ),
         alt="Curves of attacks: " + "; ".join(
             f"{title}: " + ", ".join(
-                f"{r.get('title') or r['key']['entry']} at budget {r['key']['epsilon']} AUC {r['auc']:.3f}"
+                f"{r.label} at budget {r.epsilon} AUC {r.auc:.3f}"
                 for r in results
             )
             for title, results in groups.items()
@@ -81,26 +82,29 @@ def curve_points(curve: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     return [(float(f), float(t)) for f, t in zip(rates, found) if t > 0]
 
 
-def _panels(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def _panels(found: Sequence[AttackResult]) -> dict[str, list[AttackResult]]:
     """Data set and attack -> the first repeat of each entry at its smallest budget."""
-    chosen: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    chosen: dict[tuple[str, str, str], AttackResult] = {}
     for result in found:
-        if result.get("status") != "ok" or panel_of(result) not in PANELS:
+        if result.status != "ok" or panel_of(result) not in PANELS:
             continue
-        key = result["key"]
-        place = (str(key["dataset"]), panel_of(result), str(key["entry"]))
-        rank = (float(key["epsilon"]), key.get("repeat") or 0)
+        place = (result.dataset, panel_of(result), result.entry)
         old = chosen.get(place)
-        if old is None or rank < (float(old["key"]["epsilon"]), old["key"].get("repeat") or 0):
+        if old is None or _rank(result) < _rank(old):
             chosen[place] = result
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[AttackResult]] = {}
     order = {name: position for position, name in enumerate(PANELS)}
     for dataset, kind, entry in sorted(chosen, key=lambda p: (p[0], order[p[1]], p[2])):
         groups.setdefault(f"{dataset}: {kind}", []).append(chosen[dataset, kind, entry])
     return groups
 
 
-def _lines(axis: Axes, results: Sequence[Mapping[str, Any]]) -> None:
+def _rank(result: AttackResult) -> tuple[float, int]:
+    """Budgets and repeats in order."""
+    return float(result.epsilon), result.repeat or 0
+
+
+def _lines(axis: Axes, results: Sequence[AttackResult]) -> None:
     rates = [10 ** (-3 + step / 50) for step in range(151)]
     axis.plot(rates, rates, color="#999999", linestyle=":", linewidth=1)
     claims = [drawn for result in results if (drawn := line_of(result)) is not None]

@@ -157,10 +157,10 @@ def _point(cell: Cell) -> Point:
     found = cell.interval
     return Point(
         epsilon=float(cell.epsilon) if cell.is_private else math.inf,
-        mean=found["mean"],
-        low=found["low"],
-        high=found["high"],
-        n=found["n"],
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        n=found.n,
     )
 
 
@@ -191,16 +191,16 @@ def _class_curve(cell: Cell, order: Sequence[int], share: np.ndarray) -> ClassCu
         values = [run.record.metrics["test"]["per_class_accuracy"][index] for run in cell.runs]
         columns.append([float(value) for value in values if value is not None])
     kept = [(index, values) for index, values in zip(order, columns) if values]
-    intervals = [mean_interval(values) for _, values in kept]
+    intervals = [mean_interval(values).within_0_and_1() for _, values in kept]
     return ClassCurve(
         entry=cell.entry,
         label=cell.label,
         epsilon=cell.epsilon,
         share=tuple(float(share[index]) for index, _ in kept),
         classes=tuple(index for index, _ in kept),
-        mean=tuple(float(found["mean"] or 0.0) for found in intervals),
-        low=tuple(None if f["low"] is None else max(0.0, f["low"]) for f in intervals),
-        high=tuple(None if f["high"] is None else min(1.0, f["high"]) for f in intervals),
+        mean=tuple(found.mean for found in intervals),
+        low=tuple(found.low for found in intervals),
+        high=tuple(found.high for found in intervals),
     )
 
 

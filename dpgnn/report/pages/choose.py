@@ -104,9 +104,9 @@ def _score(cell: Cell | None) -> str:
     if cell is None:
         return "–"
     found = cell.interval
-    if found["low"] is None:
-        return f"{100 * found['mean']:.1f}"
-    return f"{100 * found['mean']:.1f}±{50 * (found['high'] - found['low']):.1f}"
+    if found.low is None or found.high is None:
+        return f"{100 * found.mean:.1f}"
+    return f"{100 * found.mean:.1f}±{50 * (found.high - found.low):.1f}"
 
 
 def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
@@ -122,7 +122,7 @@ def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
             *(_score(choice.best.get(graph)) for graph in graphs), following, tally,
         ])  # fmt: skip
     counts = [
-        f"{graph} ({first.best[graph].interval['n']})" if graph in first.best else graph
+        f"{graph} ({first.best[graph].interval.n})" if graph in first.best else graph
         for graph in graphs
     ]
     head = ["ε", "best", "edges", *counts, "next", "ahead"]
@@ -190,15 +190,15 @@ def _panel(axis: Axes, graph: str, chosen: Sequence[Choice], cells: Sequence[Cel
         if not here:
             continue
         places = [float(cell.epsilon) for cell in here]
-        means = [100 * cell.interval["mean"] for cell in here]
+        means = [100 * cell.interval.mean for cell in here]
         axis.plot(places, means, "o-", color=color, markersize=4, label=unit)
         for place, cell in zip(places, here):
-            low, high = cell.interval["low"], cell.interval["high"]
+            low, high = cell.interval.low, cell.interval.high
             if low is not None and high is not None:
                 axis.vlines(place, 100 * low, 100 * high, color=color, alpha=0.5)
     mlp = [c for c in cells if c.entry == "mlp" and c.dataset == graph and not c.is_private]
     if mlp:
-        level = 100 * mlp[0].interval["mean"]
+        level = 100 * mlp[0].interval.mean
         axis.axhline(level, color="#777777", ls="--", lw=1, label="MLP, no privacy")
     axis.axhline(
         float(_majority(cells, graph)), color="#777777", ls=":", lw=1, label="majority class"

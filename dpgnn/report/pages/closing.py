@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from dpgnn import methods
 from dpgnn.core.checks import one_of, require
@@ -24,7 +23,7 @@ from dpgnn.report.paper.tables import PaperRow, paper_tables
 from dpgnn.report.statistics.ranking import ANSWERS_TO
 from dpgnn.report.statistics.words import PROTECTED
 from dpgnn.report.tables.table import epsilon_text
-from dpgnn.training.evaluation import mean_interval
+from dpgnn.training.evaluation import Interval, mean_interval
 
 MOST_RUNS = 500  # reading more takes longer than a person waits
 
@@ -54,7 +53,7 @@ def _table(
     dataset: str, free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[str]
 ) -> list[str]:
     shown = list(dict.fromkeys((budgets[0], budgets[-1])))
-    head = f"{dataset}, {private[0].interval['n']} splits"
+    head = f"{dataset}, {private[0].interval.n} splits"
     rows = [[head, *(f"ε = {epsilon_text(e)}" for e in shown), "protects", "answers to"]]
     rows += [[cell.label, *[_percent(cell)] * len(shown), "nothing", "–"] for cell in free]
     for entry in sorted(
@@ -110,7 +109,7 @@ def _protects(cell: Cell) -> str:
 
 
 def _score(cell: Cell) -> float:
-    return float(cell.interval["mean"])
+    return cell.interval.mean
 
 
 def _mean(cells: Sequence[Cell], entry: str, epsilon: str) -> float:
@@ -209,9 +208,9 @@ def _paper(row: PaperRow) -> str:
     return f"{100 * (row.paper_mean or 0.0):.1f}{spread} ({' '.join(filter(None, [row.method, row.detail]))})"
 
 
-def _text(found: dict[str, Any]) -> str:
-    spread = "" if found["std"] is None else f" ± {100 * found['std']:.1f}"
-    return f"{100 * found['mean']:.1f}{spread} (n {found['n']})"
+def _text(found: Interval) -> str:
+    spread = "" if found.std is None else f" ± {100 * found.std:.1f}"
+    return f"{100 * found.mean:.1f}{spread} (n {found.n})"
 
 
 def _committed(folder: Path, runs: Iterable[str]) -> dict[str, dict[str, float]]:

@@ -172,7 +172,7 @@ def _levels(axis: Axes, results: StudyResults, dataset: str) -> None:
     """The levels of MLP and GCN without privacy."""
     for entry, dash in (("mlp", "--"), ("gcn", ":")):
         means = [
-            cell.interval["mean"]
+            cell.interval.mean
             for cell in results.cells
             if cell.entry == entry and cell.dataset == dataset and not cell.is_private
         ]

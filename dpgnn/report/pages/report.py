@@ -90,7 +90,7 @@ def metrics_of(cells: Sequence[Cell]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for cell in cells:
         place = found.setdefault(f"{cell.dataset}.{cell.setting}", {})
-        scores = {cell.metric: cell.interval["mean"], "n": len(cell.scores)}
+        scores = {cell.metric: cell.interval.mean, "n": len(cell.scores)}
         place.setdefault(cell.entry, {})[f"eps={cell.epsilon}"] = scores
     return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.paths import Paths
+from dpgnn.records.attacks import read_attacks
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
@@ -27,7 +28,7 @@ from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
-from dpgnn.report.tables.attacks import as_audits, attacks_table, read_attacks
+from dpgnn.report.tables.attacks import as_audits, attacks_table
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
 from dpgnn.report.tables.mean_ranks import mean_rank_rows, mean_ranks_table
 from dpgnn.report.tables.rows import (

@@ -112,7 +112,7 @@ def _with_ours(row: TopRow, cells: Sequence[Cell]) -> TopRow:
     return replace(
         row,
         our_top=max(scores), our_draws=len(scores), our_coins=_coins(row.dataset, len(scores)),
-        honest=best.interval["mean"], configurations=len(family), entry=best.entry,
+        honest=best.interval.mean, configurations=len(family), entry=best.entry,
     )  # fmt: skip
 
 

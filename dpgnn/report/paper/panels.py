@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dpgnn.records.archive import SCORE_COLUMNS
 from dpgnn.records.cells import Cell
@@ -256,11 +255,10 @@ def _measured(
 def _summed(
     values: Sequence[float], *, x: float, scale: float, row: float | None = None
 ) -> PanelPoint:
-    found: Mapping[str, Any] = mean_interval(list(values))
-    low, high = found["low"], found["high"]
-    if scale == 100.0 and low is not None and high is not None:
-        low, high = max(0.0, low), min(1.0, high)
+    found = mean_interval(list(values))
+    found = found.within_0_and_1() if scale == 100.0 else found
     return PanelPoint(
-        x=x, row=row, mean=scale * found["mean"], n=len(values),
-        low=None if low is None else scale * low, high=None if high is None else scale * high,
+        x=x, row=row, mean=scale * found.mean, n=len(values),
+        low=None if found.low is None else scale * found.low,
+        high=None if found.high is None else scale * found.high,
     )  # fmt: skip

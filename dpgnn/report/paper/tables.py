@@ -14,7 +14,7 @@ from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.paper.map import PaperMap, PaperRule, PaperTable
 from dpgnn.report.tables.table import DASH, Column, Table, columns_of
-from dpgnn.training.evaluation import mean_interval
+from dpgnn.training.evaluation import Interval, mean_interval
 
 ONE_REPEAT = "one repeat"  # why no spread is known, where none is stated either
 
@@ -200,9 +200,9 @@ def _beside(
     ours = _scores(cell, stated)
     made = replace(
         made,
-        **{f"our_{part}": ours[part] for part in ("mean", "std", "low", "high", "n")},
+        our_mean=ours.mean, our_std=ours.std, our_low=ours.low, our_high=ours.high, our_n=ours.n,
         resolution=cell.resolution,
-    )
+    )  # fmt: skip
     difference, verdict = _compared(made, paper, ours)
     made = replace(made, difference=difference, verdict=verdict)
     if verdict == "no spread known":
@@ -219,16 +219,16 @@ def _beside(
     return made
 
 
-def _scores(cell: Cell, stated: PaperTable) -> dict[str, Any]:
+def _scores(cell: Cell, stated: PaperTable) -> Interval:
     metric = stated.metric or cell.metric
     return mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
 
 
-def _compared(row: PaperRow, paper: float, ours: Mapping[str, Any]) -> tuple[float, str]:
+def _compared(row: PaperRow, paper: float, ours: Interval) -> tuple[float, str]:
     """Ours minus the paper's value, and its verdict."""
-    difference = ours["mean"] - paper
+    difference = ours.mean - paper
     allowed = (row.rounding, row.resolution)
-    return difference, verdict_of(difference, ours["std"], row.paper_std, *allowed)
+    return difference, verdict_of(difference, ours.std, row.paper_std, *allowed)
 
 
 def _closing(row: PaperRow, paper: float, others: Sequence[Cell], stated: PaperTable) -> str:
@@ -242,21 +242,21 @@ def _closing(row: PaperRow, paper: float, others: Sequence[Cell], stated: PaperT
     means = {
         name: ours
         for name, ours in scored.items()
-        if abs(ours["mean"] - paper) < abs(row.difference or 0.0)
+        if abs(ours.mean - paper) < abs(row.difference or 0.0)
     }
     if not means:
         return f"no other reading that ran comes nearer (of {len(scored)})"
     closing = [
-        f"{name} ({100 * ours['mean']:.1f})"
+        f"{name} ({100 * ours.mean:.1f})"
         for name, ours in means.items()
         if _compared(row, paper, ours)[1] == "within spread"
     ]
     if closing:
         return f"within spread with {', '.join(closing)}"
-    nearest = min(means, key=lambda name: abs(means[name]["mean"] - paper))
+    nearest = min(means, key=lambda name: abs(means[name].mean - paper))
     return (
         f"no other reading that ran closes it (nearest {nearest}, "
-        f"{100 * means[nearest]['mean']:.1f}, of {len(scored)})"
+        f"{100 * means[nearest].mean:.1f}, of {len(scored)})"
     )
 
 

@@ -52,7 +52,7 @@ class Choice:
         ahead = behind = 0
         for dataset, word in self.against.items():
             if word == "larger than the noise":
-                is_ahead = self.best[dataset].interval["mean"] > self.next[dataset].interval["mean"]
+                is_ahead = self.best[dataset].interval.mean > self.next[dataset].interval.mean
                 ahead, behind = ahead + is_ahead, behind + (not is_ahead)
         return ahead, behind, len(self.against)
 
@@ -136,8 +136,6 @@ def _by_mean_rank(entries: dict[str, dict[str, Cell]]) -> list[str]:
 
     names = list(entries)
     graphs = sorted(set.intersection(*(set(found) for found in entries.values())))
-    scores = np.array(
-        [[entries[name][graph].interval["mean"] for graph in graphs] for name in names]
-    )
+    scores = np.array([[entries[name][graph].interval.mean for graph in graphs] for name in names])
     ranks = rankdata(-scores, axis=0).mean(axis=1)
     return [names[i] for i in np.lexsort((-scores.mean(axis=1), ranks))]

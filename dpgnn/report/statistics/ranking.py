@@ -143,7 +143,7 @@ def rank(cells: Sequence[Cell]) -> Ranking:
     answer = may_rank_together([_claim(cell) for cell in cells])
     if not answer.allowed or answer.notion is None:
         raise RankingRefused(f"{listed} may not stand in one ranking: {answer.reason}")
-    ordered = sorted(cells, key=lambda cell: -cell.interval["mean"])
+    ordered = sorted(cells, key=lambda cell: -cell.interval.mean)
     verdicts, tests = _against_leader(ordered)
     clear = len(ordered) > 1 and all(word == "larger than the noise" for word in verdicts)
     places = [

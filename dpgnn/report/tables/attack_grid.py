@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpgnn.records.attacks import AttackResult
 from dpgnn.report.tables.attack_pivots import (
     LEAKS,
-    Result,
     first_of,
     is_victim,
     matching,
@@ -35,40 +35,39 @@ CANNOT = "n/a"
 SAYS_NOTHING = "·"
 
 
-def blocks(found: Sequence[Result]) -> dict[str, str]:
+def blocks(found: Sequence[AttackResult]) -> dict[str, str]:
     """Name -> Markdown: `grid-DATASET-ATTACK`, of the runs of repeat 0.
 
     Args:
         found: results as `read_attacks` gives them.
     """
-    here = [r for r in found if not is_victim(r) and r["attack"] not in LEAKS]
-    here = [r for r in here if int(r["key"].get("repeat") or 0) == 0]
+    here = [r for r in found if not is_victim(r) and r.attack not in LEAKS]
+    here = [r for r in here if not r.repeat]
     tables = {}
-    for dataset in dict.fromkeys(result["key"]["dataset"] for result in here):
+    for dataset in dict.fromkeys(result.dataset for result in here):
         for name, wanted in TABLES.items():
             attack = wanted[0]["attack"]
-            chosen = [r for r in here if r["key"]["dataset"] == dataset and r["attack"] == attack]
-            if any(result["status"] == "ok" for result in chosen):
+            chosen = [r for r in here if r.dataset == dataset and r.attack == attack]
+            if any(result.status == "ok" for result in chosen):
                 tables[f"grid-{dataset}-{name}"] = _table(chosen, wanted)
     return tables
 
 
-def _table(found: Sequence[Result], wanted: Sequence[Mapping[str, Any]]) -> str:
+def _table(found: Sequence[AttackResult], wanted: Sequence[Mapping[str, Any]]) -> str:
     """Rows of entries, columns of budgets, and below it why there is no answer."""
-    budgets = sorted({str(r["key"]["epsilon"]) for r in found}, key=float)
-    ranked = sorted(found, key=lambda result: ORDER[result["mode"]])
+    budgets = sorted({r.epsilon for r in found}, key=float)
+    ranked = sorted(found, key=lambda result: ORDER[str(result.mode)])
     rows, reasons = [], dict[str, list[str]]()
-    for entry, result in {str(r["key"]["entry"]): r for r in ranked}.items():
+    for entry, result in {r.entry: r for r in ranked}.items():
         cells = []
         for epsilon in budgets:
-            key = {"entry": entry, "epsilon": epsilon}
-            cell = _cell(found, key, wanted)
+            of_cell = matching(found, entry=entry, epsilon=epsilon)
+            cell = _cell(of_cell, wanted)
             if cell == CANNOT:
-                reason = str(matching(found, **key)[0]["reason"])
-                titles = reasons.setdefault(reason, [])
-                titles += [str(result["title"])] * (result["title"] not in titles)
+                titles = reasons.setdefault(of_cell[0].reason, [])
+                titles += [str(result.title)] * (result.title not in titles)
             cells.append(cell)
-        rows.append([str(result["title"]), f"`{entry}`", str(result["mode"]), *cells])
+        rows.append([str(result.title), f"`{entry}`", str(result.mode), *cells])
     heads = [
         "method",
         "entry",
@@ -79,22 +78,20 @@ def _table(found: Sequence[Result], wanted: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([table_of(heads, rows), *([""] * bool(lines)), *lines])
 
 
-def _cell(
-    found: Sequence[Result], key: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]
-) -> str:
-    results = [first_of(found, key, selected) for selected in wanted]
-    made = [result if result and result["status"] == "ok" else None for result in results]
+def _cell(found: Sequence[AttackResult], wanted: Sequence[Mapping[str, Any]]) -> str:
+    results = [first_of(found, found[0], selected) for selected in wanted] if found else []
+    made = [result if result and result.status == "ok" else None for result in results]
     if not any(made):
-        return CANNOT if matching(found, **key) else DASH
+        return CANNOT if found else DASH
     return " / ".join(_number(result) for result in made)
 
 
-def _number(result: Result | None) -> str:
+def _number(result: AttackResult | None) -> str:
     if result is None:
         return DASH
     if not has_scorer(result):
         return SAYS_NOTHING
-    text = f"{result['auc']:.3f}"
-    if result["attack"] == "released-state" and detects(result) is not None:
+    text = f"{result.auc:.3f}"
+    if result.attack == "released-state" and detects(result) is not None:
         text += f" ({lower_bound(result):.2f})"
     return f"**{text}**" if verdict(result) == "exceeds the claim" else text

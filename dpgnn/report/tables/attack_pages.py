@@ -8,13 +8,13 @@ from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import write_text
+from dpgnn.records.attacks import AttackResult
 from dpgnn.report.tables import attack_grid, attack_pivots
-from dpgnn.report.tables.attack_pivots import Result
 
 BLOCK = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def fill(page: str, found: Sequence[Result]) -> str:
+def fill(page: str, found: Sequence[AttackResult]) -> str:
     """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
 
     A page has all blocks of `attack_pivots`, all of `attack_grid`, or both.
@@ -33,6 +33,6 @@ def fill(page: str, found: Sequence[Result]) -> str:
     return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match[2]]}\n\n{match[3]}", page)
 
 
-def fill_page(path: Path, found: Sequence[Result]) -> None:
+def fill_page(path: Path, found: Sequence[AttackResult]) -> None:
     """Write the tables of some attacks into a page."""
     write_text(path, fill(path.read_text(), found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dpgnn.records.attacks import AttackResult
 from dpgnn.report.tables.attack_verdicts import (
     NO_SCORER,
     detects,
@@ -17,7 +18,6 @@ from dpgnn.report.tables.attacks import kind_of
 from dpgnn.report.tables.pivots import markdown
 from dpgnn.report.tables.table import DASH
 
-Result = Mapping[str, Any]
 SETS = ("unbalanced", "low", "high", "balanced", "held-out")
 # column -> which results stand in it
 COLUMNS: Mapping[str, Mapping[str, Any]] = {
@@ -36,51 +36,39 @@ PLAIN, VICTIM = "gcn", "gcn-mia"
 EXAMPLE, SHOWN_BUDGETS = "cora", ("inf", "1", "8")
 
 
-def blocks(found: Sequence[Result]) -> dict[str, str]:
+def blocks(found: Sequence[AttackResult]) -> dict[str, str]:
     """Name -> Markdown table: plain models under both attacks, attacks for one leak, every entry on Cora."""
-    made = [result for result in found if result.get("status") == "ok"]
+    made = [result for result in found if result.status == "ok"]
     tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
-    here = [r for r in made if r["key"]["dataset"] == EXAMPLE and r["attack"] not in LEAKS]
-    tables[EXAMPLE] = _dataset([r for r in here if str(r["key"]["epsilon"]) in SHOWN_BUDGETS])
+    here = [r for r in made if r.dataset == EXAMPLE and r.attack not in LEAKS]
+    tables[EXAMPLE] = _dataset([r for r in here if r.epsilon in SHOWN_BUDGETS])
     return {name: text for name, text in tables.items() if text}
 
 
-def _linkteller(found: Sequence[Result]) -> str:
+def _linkteller(found: Sequence[AttackResult]) -> str:
     rows = []
     for result in matching(
         found, entry=PLAIN, attack="linkteller", pair_set="unbalanced", direction="scale"
     ):
-        key = result["key"]
-        cells = [
-            _auc(first_of(found, key, {"attack": "linkteller", "pair_set": kind})) for kind in SETS
-        ]
-        rows.append([key["dataset"], *cells])
+        asked = [{"attack": "linkteller", "pair_set": kind} for kind in SETS]
+        rows.append([result.dataset, *(_auc(first_of(found, result, one)) for one in asked)])
     return table_of(
         ["graph", *(f"{name} degree" if name in ("low", "high") else name for name in SETS)], rows
     )
 
 
-def _gmia(found: Sequence[Result]) -> str:
+def _gmia(found: Sequence[AttackResult]) -> str:
     rows = []
     for result in matching(filter(is_victim, found), variant="original"):
-        wanted = {"attack": result["attack"], "variant": "same-graph"}
-        same = first_of(found, result["key"], wanted)
+        same = first_of(found, result, {"attack": result.attack, "variant": "same-graph"})
         cells = [_both_numbers(r) for r in (result, same)]
-        accuracy = [f"{result[name]:.3f}" for name in ("train_accuracy", "outside_accuracy")]
-        _, _, change = str(result["title"]).partition(", ")
-        if result["attack"] == "gmia-script":
+        _, _, change = str(result.title).partition(", ")
+        if result.attack == "gmia-script":
             change = "edges as the script numbers them"
-        key = result["key"]
-        rows.append(
-            [
-                key["dataset"],
-                change or "as described",
-                str(key["repeat"]),
-                *cells,
-                _label_auc(result),
-                *accuracy,
-            ]
-        )
+        rows.append([
+            result.dataset, change or "as described", str(result.repeat), *cells, _label_auc(result),
+            f"{result.train_accuracy:.3f}", f"{result.outside_accuracy:.3f}",
+        ])  # fmt: skip
     heads = [
         "graph",
         "network",
@@ -94,26 +82,26 @@ def _gmia(found: Sequence[Result]) -> str:
     return table_of(heads, rows)
 
 
-def _dataset(found: Sequence[Result]) -> str:
+def _dataset(found: Sequence[AttackResult]) -> str:
     order = {"nonprivate": 0, "sound": 1, "published": 2}
     rows = []
-    ranked = sorted(found, key=lambda result: order[result["mode"]])
-    keys = {tuple(result["key"].items()): result for result in ranked}
+    ranked = sorted(found, key=lambda result: order[str(result.mode)])
+    keys = {(*result.place, result.repeat): result for result in ranked}
     used: set[str] = set()
     for result in keys.values():
-        key = result["key"]
         if is_victim(result):
             continue
-        here = {name: first_of(found, key, wanted) for name, wanted in COLUMNS.items()}
+        here = {name: first_of(found, result, wanted) for name, wanted in COLUMNS.items()}
         used |= {name for name, value in here.items() if value is not None}
-        bounds = [b for r in matching(found, **key) if (b := lower_bound(r)) is not None]
-        could = [most for r in matching(found, **key) if (most := detects(r)) is not None]
-        exceeding = [r for r in matching(found, **key) if verdict(r) == "exceeds the claim"]
-        epsilon = "∞" if key["epsilon"] == "inf" else key["epsilon"]
-        repeat = f" (repeat {key['repeat']})" if key["repeat"] else ""
+        of_run = of_run_of(found, result)
+        bounds = [b for r in of_run if (b := lower_bound(r)) is not None]
+        could = [most for r in of_run if (most := detects(r)) is not None]
+        exceeding = [r for r in of_run if verdict(r) == "exceeds the claim"]
+        epsilon = "∞" if result.epsilon == "inf" else result.epsilon
+        repeat = f" (repeat {result.repeat})" if result.repeat else ""
         shown = DASH if not bounds else f"{max(bounds):.2f}"
         rows.append([
-            f"{result['title']}{repeat}", str(result["mode"]), epsilon,
+            f"{result.title}{repeat}", str(result.mode), epsilon,
             *(_auc(value) for value in here.values()),
             shown + (", **exceeds**" if exceeding else ""),
             DASH if not could else f"{max(could):.2f}",
@@ -123,57 +111,59 @@ def _dataset(found: Sequence[Result]) -> str:
     return table_of([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
-def _leaks(found: Sequence[Result]) -> str:
+def _leaks(found: Sequence[AttackResult]) -> str:
     rows = []
     for result in found:
-        if result["attack"] in LEAKS:
-            line = result["line"]
+        if result.attack in LEAKS:
+            assert result.line is not None
             rows.append([
-                result["title"], result["key"]["dataset"], str(result["mode"]), result["key"]["epsilon"],
-                kind_of(result),
-                str(result["num_members"] + result["num_others"]), _auc(result),
-                f"{line['epsilon_lower_bound']:.2f} (level {line['level']:g})",
+                result.label, result.dataset, str(result.mode), result.epsilon, kind_of(result),
+                str(result.num_trials), _auc(result),
+                f"{result.line.epsilon_lower_bound:.2f} (level {result.line.level:g})",
                 f"{detects(result):.2f}", short_verdict(result),
             ])  # fmt: skip
     heads = ["entry", "graph", "mode", "ε", "attack", "runs", "AUC", "ε ≥", "can show", "the claim"]
     return table_of(heads, rows)
 
 
-def _both_numbers(result: Result | None) -> str:
+def _both_numbers(result: AttackResult | None) -> str:
     if result is None or not has_scorer(result):
         return DASH if result is None else NO_SCORER
-    return f"{result['script_auroc']:.3f} ({result['auc']:.3f})"
+    return f"{result.script_auroc:.3f} ({result.auc:.3f})"
 
 
-def _label_auc(result: Result) -> str:
-    return DASH if result.get("label_auc") is None else f"{result['label_auc']:.3f}"
+def _label_auc(result: AttackResult) -> str:
+    return DASH if result.label_auc is None else f"{result.label_auc:.3f}"
 
 
-def is_victim(result: Result) -> bool:
+def is_victim(result: AttackResult) -> bool:
     """Whether it is of the network of G-MIA's paper, or of that with one option changed."""
-    return str(result["key"]["entry"]).startswith(VICTIM)
+    return result.entry.startswith(VICTIM)
 
 
-def matching(found: Iterable[Result], **wanted: Any) -> list[Result]:
-    """Those with these values, of the result or of its run's key."""
-    return [
-        r for r in found if all(r.get(k, r["key"].get(k)) == value for k, value in wanted.items())
-    ]
+def matching(found: Iterable[AttackResult], **wanted: Any) -> list[AttackResult]:
+    """Those with these values of fields."""
+    return [r for r in found if all(getattr(r, name) == value for name, value in wanted.items())]
+
+
+def of_run_of(found: Iterable[AttackResult], run: AttackResult) -> list[AttackResult]:
+    """Those on the run that a result is of."""
+    return [r for r in found if (r.place, r.repeat) == (run.place, run.repeat)]
 
 
 def first_of(
-    found: Sequence[Result], key: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Result | None:
-    """The first that matches; of LinkTeller's that with the run's own noise, where nothing else is said."""
+    found: Sequence[AttackResult], run: AttackResult, wanted: Mapping[str, Any]
+) -> AttackResult | None:
+    """The first match on a result's run; of LinkTeller's that with the run's own noise, if none is named."""
     rest = {} if "noise" in wanted or wanted["attack"] != "linkteller" else {"noise": "frozen"}
-    chosen = matching(found, **{**key, **rest, **wanted})
+    chosen = matching(of_run_of(found, run), **{**rest, **wanted})
     return chosen[0] if chosen else None
 
 
-def _auc(result: Result | None) -> str:
+def _auc(result: AttackResult | None) -> str:
     if result is None:
         return DASH
-    return f"{result['auc']:.3f}" if has_scorer(result) else NO_SCORER
+    return f"{result.auc:.3f}" if has_scorer(result) else NO_SCORER
 
 
 def table_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,54 +7,50 @@ lack it; it follows from the number of trials, the level and delta, which they h
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from dpgnn.attacks import statistics
 from dpgnn.audits import one_run
+from dpgnn.records.attacks import AttackResult
 
-Result = Mapping[str, Any]
 NO_SCORER = "no scorer"
 
 
-def lower_bound(result: Result) -> float | None:
+def lower_bound(result: AttackResult) -> float | None:
     """The epsilon that a result shows at least, where the claim covers what was attacked; else None."""
-    if not is_tested(result):
+    if not is_tested(result) or result.line is None:
         return None
-    if "one_run" in result:
-        return float(result["one_run"]["epsilon_lower_bound"]) / _changes(result)
-    return float(result["line"]["epsilon_lower_bound"])
+    if result.one_run is not None:
+        return result.one_run.epsilon_lower_bound / _changes(result)
+    return result.line.epsilon_lower_bound
 
 
-def detects(result: Result) -> float | None:
+def detects(result: AttackResult) -> float | None:
     """The largest `lower_bound` that so many trials can show, with every guess right."""
-    if not is_tested(result):
+    if not is_tested(result) or result.line is None:
         return None
-    stated = result.get("detects")
-    if stated is None and "one_run" in result:
-        run = result["one_run"]
-        stated = _of_run(
-            run["num_canaries"], run["num_guesses"], run["delta"], round(1 - run["confidence"], 12)
-        )
+    stated, run = result.detects, result.one_run
+    if stated is None and run is not None:
+        level = round(1 - run.confidence, 12)
+        stated = _of_run(run.num_canaries, run.num_guesses, run.delta, level)
     elif stated is None:
+        assert result.num_members is not None
+        assert result.num_others is not None
+        assert result.line.level is not None
         stated = statistics.line_detects(
-            result["num_members"], result["num_others"], level=result["line"]["level"],
-            delta=float(result.get("delta") or 0.0),
-        )  # fmt: skip
-    return float(stated) / _changes(result)
+            result.num_members, result.num_others, level=result.line.level, delta=result.delta
+        )
+    return stated / _changes(result)
 
 
-def is_tested(result: Result) -> bool:
+def is_tested(result: AttackResult) -> bool:
     """Whether a test was made of a claim that covers what was attacked."""
-    if result.get("status") != "ok" or "untested" in result or "line" not in result:
+    if result.status != "ok" or result.untested is not None or result.line is None:
         return False
-    if "one_run" in result:
-        return bool(result.get("claim_covers_answers", result.get("claim_covers_membership")))
-    return True
+    return result.one_run is None or result.covered
 
 
-def can_fail(result: Result) -> bool:
+def can_fail(result: AttackResult) -> bool:
     """Whether the test of a result could have contradicted the claim.
 
     Returns:
@@ -65,75 +61,68 @@ def can_fail(result: Result) -> bool:
     return most is not None and has_scorer(result) and most > claimed_epsilon(result)
 
 
-def claimed_epsilon(result: Result) -> float:
+def claimed_epsilon(result: AttackResult) -> float:
     """Of the claim that was tested; math.inf where none is finite."""
-    claimed = result.get("claimed_epsilon")
-    if claimed is None:
-        claimed = (result.get("claim") or {}).get("epsilon")
-    return math.inf if claimed is None else float(claimed)
+    claimed = result.claimed_epsilon
+    if claimed is None and result.claim is not None:
+        claimed = result.claim.epsilon
+    return math.inf if claimed is None else claimed
 
 
-def line_of(result: Result) -> tuple[float, float] | None:
+def line_of(result: AttackResult) -> tuple[float, float] | None:
     """(epsilon, delta) of the line that no test of a result crosses if the claim is true; None without one.
 
     For a member and a non-member exchanged it is that of two changes, where the claim is for one.
     """
-    if not is_tested(result):
+    if not is_tested(result) or result.line is None:
         return None
-    line, claim = result["line"], result.get("claim") or {}
-    if "epsilon" in line:
-        epsilon, delta = line["epsilon"], line["delta"]
-    elif _changes(result) == 2:
-        epsilon, delta = result["one_run_allowed_epsilon"], result["one_run"]["delta"]
-    else:
-        epsilon, delta = claim.get("epsilon"), claim.get("delta", 0.0)
-    return None if epsilon is None else (float(epsilon), float(delta))
+    if result.line.epsilon is not None:
+        return result.line.epsilon, result.line.delta
+    if _changes(result) == 2 and result.one_run is not None:
+        assert result.one_run_allowed_epsilon is not None
+        return result.one_run_allowed_epsilon, result.one_run.delta
+    if result.claim is None or result.claim.epsilon is None:
+        return None
+    return result.claim.epsilon, result.claim.delta
 
 
-def has_scorer(result: Result) -> bool:
+def has_scorer(result: AttackResult) -> bool:
     """Whether an attack's classifier told anybody apart; without one an AUC of one half says nothing."""
-    if "scorer" in result:
-        return bool(result["scorer"] != "constant")
-    if "variant" not in result or result.get("auc") != 0.5:
+    if result.scorer is not None:
+        return result.scorer != "constant"
+    if result.variant is None or result.auc != 0.5:
         return True
-    return not all(tuple(point) in ((0.0, 0.0), (1.0, 1.0)) for point in result["curve"])
+    return not all(tuple(point) in ((0.0, 0.0), (1.0, 1.0)) for point in result.curve)
 
 
-def verdict(result: Result) -> str:
+def verdict(result: AttackResult) -> str:
     """What a result says of the run's claim."""
-    if result["status"] != "ok":
-        return f"not available: {result['reason']}"
-    if result.get("exceeds_claim"):
+    if result.status != "ok":
+        return f"not available: {result.reason}"
+    if result.exceeds_claim:
         return "exceeds the claim"
-    if not result.get("claim"):
+    if result.claim is None:
         return "no claim"
-    if "untested" in result:
-        return f"not tested: {result['untested']}"
+    if result.untested is not None:
+        return f"not tested: {result.untested}"
     most = detects(result)
     if most is None:
         return "not about the claim"
     if not has_scorer(result):
         return f"cannot say ({NO_SCORER})"
     if not can_fail(result):
-        return f"cannot say ({num_trials(result)} trials show at most {most:.2f})"
+        return f"cannot say ({result.num_trials} trials show at most {most:.2f})"
     return "within the claim"
 
 
-def short_verdict(result: Result) -> str:
+def short_verdict(result: AttackResult) -> str:
     """`verdict` in a word or two."""
     return verdict(result).split(" (")[0].removesuffix(" the claim")
 
 
-def num_trials(result: Result) -> int:
-    """Coins of a test within one run, or runs of both worlds."""
-    if "one_run" in result:
-        return int(result["one_run"]["num_canaries"])
-    return int(result["num_members"]) + int(result["num_others"])
-
-
-def _changes(result: Result) -> int:
+def _changes(result: AttackResult) -> int:
     """How many changes of the claim's relation part a member from a non-member."""
-    claimed, allowed = result.get("claimed_epsilon"), result.get("one_run_allowed_epsilon")
+    claimed, allowed = result.claimed_epsilon, result.one_run_allowed_epsilon
     return 2 if claimed and allowed and allowed > claimed else 1
 
 

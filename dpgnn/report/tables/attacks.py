@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any
 
-from dpgnn.core.checks import require
-from dpgnn.core.storage import DamagedFileError
-from dpgnn.records.archive import read_attack_texts
+from dpgnn.records.attacks import AttackResult
 from dpgnn.records.cells import Cell
 from dpgnn.report.tables.attack_verdicts import (
     NO_SCORER,
@@ -104,108 +99,57 @@ class AttackRow:
     num_others: Annotated[int | None, Column(header="num_others", form="csv")]
 
 
-def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[dict[str, Any]]:
-    """Results of a study's attacks, one mapping per result, with its run's key.
-
-    From files and from `attacks.parquet`, in order of data set, entry, budget and repeat.
-
-    Args:
-        folder: where they lie; none where it is not there.
-        pattern: of the names of the files.
-
-    Raises:
-        ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
-    """
-    found = []
-    for name, text in read_attack_texts(folder).items():
-        if not fnmatchcase(name, pattern):
-            continue
-        path = Path(folder) / name
-        content = _parsed(text, path)
-        is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
-        missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in content["key"]]
-        require(not missing, f"{path}: attack", "name its run by " + ", ".join(AUDIT_KEY), missing)
-        found += list(_flat(content))
-    return sorted(found, key=lambda result: _place(result["key"]))
-
-
-def _parsed(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise DamagedFileError(f"{path} is not JSON ({error}); attack the run again") from None
-
-
-def _place(key: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = [str(key[name]) for name in ("dataset", "setting", "entry")]
-    return (*names, float(key["epsilon"]), key.get("repeat") or 0)
-
-
-def _flat(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    base = {name: content.get(name) for name in ("key", "title", "method", "mode", "claim")}
-    for result in content["results"]:
-        variants = result.get("variants")
-        if variants is None:
-            yield base | dict(result)
-            continue
-        rest = {name: value for name, value in result.items() if name != "variants"}
-        for name, variant in variants.items():
-            yield base | rest | dict(variant) | {"variant": name}
-
-
-def kind_of(result: Mapping[str, Any]) -> str:
+def kind_of(result: AttackResult) -> str:
     """The attack in words: its name, the set or variant."""
-    name = NAMES.get(str(result["attack"]), str(result["attack"]))
-    if "variant" in result:
-        return f"{name}, {'same graph' if result['variant'] == 'same-graph' else 'original'}"
-    if result["attack"] == "linkteller":
-        kind = str(result["pair_set"])
+    name = NAMES.get(result.attack, result.attack)
+    if result.variant is not None:
+        return f"{name}, {'same graph' if result.variant == 'same-graph' else 'original'}"
+    if result.attack == "linkteller":
+        kind = str(result.pair_set)
         return f"{name}, {kind + ' edges' if kind == 'held-out' else kind}"
-    if result["attack"] == "board" and "what" in result:
-        return f"{name}, {result['what']}"
-    if result["attack"] == "hub" and "hub_degree" in result:
-        return f"{name}, {result['hub_degree']} nodes"
+    if result.attack == "board" and result.what is not None:
+        return f"{name}, {result.what}"
+    if result.attack == "hub" and result.hub_degree is not None:
+        return f"{name}, {result.hub_degree} nodes"
     return name
 
 
-def full_kind_of(result: Mapping[str, Any]) -> str:
+def full_kind_of(result: AttackResult) -> str:
     """The attack with how features were moved and whose noise answered, where it asks anew."""
     words = [kind_of(result)]
-    if result.get("direction") == "mix":
+    if result.direction == "mix":
         words.append("moved by another row")
-    if result.get("noise") == "fresh":
+    if result.noise == "fresh":
         words.append("fresh noise")
     return ", ".join(words)
 
 
-def panel_of(result: Mapping[str, Any]) -> str:
+def panel_of(result: AttackResult) -> str:
     """The panel of the figure that shows an attack."""
-    return NAMES["hub"] if result["attack"] == "hub" else kind_of(result)
+    return NAMES["hub"] if result.attack == "hub" else kind_of(result)
 
 
-def as_audits(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def as_audits(found: Sequence[AttackResult]) -> list[dict[str, Any]]:
     """Lower bounds in the form of audits, for the table of claimed, proved and measured epsilon."""
     audits = []
     for result in found:
         bound = lower_bound(result)
         if bound is not None:
-            level = (result.get("line") or {}).get("level")
+            level = None if result.line is None else result.line.level
             audits.append({
-                "key": {**result["key"], "epsilon": str(result["key"]["epsilon"])},
+                "key": {**dict(zip(AUDIT_KEY, result.place)), "repeat": result.repeat},
                 "attack": kind_of(result),
                 "epsilon_lower_bound": bound,
                 "confidence": None if level is None else 1 - level,
-                "num_trials": result["num_members"] + result["num_others"],
+                "num_trials": (result.num_members or 0) + (result.num_others or 0),
             })  # fmt: skip
     return audits
 
 
-def attacks_table(
-    found: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
-) -> Table[AttackRow]:
+def attacks_table(found: Sequence[AttackResult], cells: Sequence[Cell] = ()) -> Table[AttackRow]:
     """One row per attack, variant and run."""
     known = {tuple(getattr(cell, name) for name in AUDIT_KEY): cell for cell in cells}
-    rows = [_row(result, known) for result in found if result.get("status") != "not-applicable"]
+    rows = [_row(result, known) for result in found if result.status != "not-applicable"]
     return Table(
         name="attacks",
         title="Attacks",
@@ -229,27 +173,26 @@ def attacks_table(
     )
 
 
-def _row(result: Mapping[str, Any], known: Mapping[tuple[Any, ...], Cell]) -> AttackRow:
-    key, claim = result["key"], result.get("claim") or {}
-    cell = known.get(tuple(str(key[name]) for name in AUDIT_KEY))
-    scored = "pair_set" in result or "auc" in result
-    rates = [rate for rate in result.get("rates", ()) if rate["asked"] == SHOWN_RATE]
-    rate = rates[-1] if rates else {}
-    copied: dict[str, Any] = {name: result.get(name) for name in COPIED}
-    copied |= {name: rate.get(name) for name in ("tpr", "tpr_low", "tpr_high")}
+def _row(result: AttackResult, known: Mapping[tuple[Any, ...], Cell]) -> AttackRow:
+    claim, cell = result.claim, known.get(result.place)
+    scored = result.pair_set is not None or result.auc is not None
+    rate = next((r for r in reversed(result.rates) if r.asked == SHOWN_RATE), None)
     bound, line = lower_bound(result), line_of(result) or (None, None)
-    scorer = None if "variant" not in result else "trained" if has_scorer(result) else "constant"
+    scorer = None if result.variant is None else "trained" if has_scorer(result) else "constant"
     covered = None
-    if claim and result.get("status") == "ok":
+    if claim and result.status == "ok":
         covered = "no" if bound is None else "yes"
+    copied: dict[str, Any] = {name: getattr(result, name) for name in (*AUDIT_KEY, *COPIED)}
     return AttackRow(
-        **{name: key[name] for name in AUDIT_KEY},
         **copied,
-        label=result.get("title") or key["entry"], repeat=key.get("repeat"),
-        attack=kind_of(result) if scored else NAMES.get(str(result["attack"]), result["attack"]),
+        label=result.label, repeat=result.repeat,
+        attack=kind_of(result) if scored else NAMES.get(result.attack, result.attack),
         attack_words=full_kind_of(result), verdict=verdict(result),
-        unit=claim.get("privacy_unit"), claimed=claim.get("epsilon"),
+        unit=None if claim is None else claim.privacy_unit,
+        claimed=None if claim is None else claim.epsilon,
         proved=None if cell is None else proved_epsilon(cell),
         bound=bound, detects=detects(result), covered=covered,
         line_epsilon=line[0], line_delta=line[1], scorer=scorer,
+        tpr=None if rate is None else rate.tpr, tpr_low=None if rate is None else rate.tpr_low,
+        tpr_high=None if rate is None else rate.tpr_high,
     )  # fmt: skip

@@ -106,7 +106,7 @@ def _row(item: Compared) -> ComparisonRow:
         question=item.question, dataset=item.entry.dataset, setting=item.entry.setting,
         epsilon=item.epsilon, entry=item.entry.entry, label=item.entry.label,
         reference=item.reference.entry, reference_label=item.reference.label,
-        entry_mean=item.entry.interval["mean"], reference_mean=item.reference.interval["mean"],
+        entry_mean=item.entry.interval.mean, reference_mean=item.reference.interval.mean,
         mean=test.mean if test else None, low=test.low if test else None,
         high=test.high if test else None, n=test.n if test else None,
         verdict=item.words, p=item.corrected_p, family=item.family or None, claims=item.claims,

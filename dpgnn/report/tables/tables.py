@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from dpgnn.records.cells import UNCOVERED_WORDS, Cell
 from dpgnn.records.info import StudyInfo
@@ -23,7 +24,7 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table[SummaryRow]:
         SummaryRow(
             dataset=cell.dataset, setting=cell.setting, entry=cell.entry, label=cell.label,
             mode=cell.mode, unit=cell.unit_text, epsilon=cell.epsilon, metric=cell.metric,
-            planned=cell.planned, **cell.interval,
+            planned=cell.planned, **asdict(cell.interval),
         )
         for cell in cells
     ]  # fmt: skip
@@ -118,7 +119,7 @@ def _ranking_row(ranking: Ranking, place: Place) -> RankingRow:
     return RankingRow(
         guarantee=ranking.title, dataset=cell.dataset, setting=cell.setting, epsilon=cell.epsilon,
         position=place.position, entry=cell.entry, label=cell.label, answers=cell.answers,
-        mean=score["mean"], low=score["low"], high=score["high"], n=score["n"],
+        mean=score.mean, low=score.low, high=score.high, n=score.n,
         behind=test.mean if test else None, behind_low=test.low if test else None,
         behind_high=test.high if test else None, n_pairs=test.n if test else None,
         verdict=_place_words(place.verdict, place),

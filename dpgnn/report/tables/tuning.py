@@ -104,7 +104,7 @@ def _row(item: Tuned, test: PairedTest | None, p: float | None) -> TunedRow:
     return TunedRow(
         dataset=cell.dataset, setting=cell.setting, epsilon=cell.epsilon, entry=cell.entry,
         label=cell.label, points=item.points, fixed=_fixed_mean(item),
-        mean=score["mean"], low=score["low"], high=score["high"], n=score["n"],
+        mean=score.mean, low=score.low, high=score.high, n=score.n,
         gain_mean=test.mean if test else None, gain_low=test.low if test else None,
         gain_high=test.high if test else None, n_pairs=test.n if test else None,
         verdict=verdict(test, p) if test else item.no_fixed or "no shared split",
