@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, parts
@@ -69,7 +69,8 @@ class AuditRequest:
         """Hash of what decides the scores, and of the code that makes them."""
         from dpgnn.core.code_hash import code_sha256
 
-        code = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
+        own = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
+        code = methods.get(self.entry.method).with_outside(own, self.entry)
         fields = {
             "entry": dataclasses.asdict(self.entry),
             "budget": dataclasses.asdict(self.budget),
@@ -127,11 +128,14 @@ def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
     if entry.privacy_unit == "edge":
         leaves = 1
     num_leaves = leaves if entry.privacy_unit in NODE_UNITS else min(leaves, 8)
+    sizes: dict[str, Any] = {}
+    if facts is not None and method.fixed_sizes(entry):
+        sizes = {"num_features": facts.num_features, "num_classes": facts.num_classes}
     return AuditGraph(
         privacy_unit=str(entry.privacy_unit),
         relation=str(entry.relation),
         num_leaves=num_leaves,
-        num_classes=3 if facts is None else max(2, min(facts.num_classes, 3)),
+        **{"num_classes": 3 if facts is None else max(2, min(facts.num_classes, 3)), **sizes},
         task="multiclass" if facts is None else facts.task,  # type: ignore[arg-type]
         mentions_stay=entry.privacy_unit == "node-record" and method.list_owner == "source",
         minimum_degree=degrees.minimum,

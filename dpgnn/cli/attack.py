@@ -197,10 +197,14 @@ def _fingerprint(study: Study, key: RunKey, name: str, loaded: Loaded, sizes: Si
     from dpgnn.core.code_hash import code_sha256
     from dpgnn.core.storage import sha256_json
 
+    method = study.entries[key.entry].method
     return sha256_json({
         "run": study.run_params(key), "axes": key.axes, "attack": name,
         "sizes": dataclasses.asdict(sizes), **loaded.recorded,
-        "code": code_sha256(methods.TABLE[study.entries[key.entry].method], "dpgnn.attacks.request"),
+        "code": methods.get(method).with_outside(
+            code_sha256(methods.TABLE[method], "dpgnn.attacks.request"),
+            study.entries[key.entry].for_dataset(key.dataset),
+        ),
     })  # fmt: skip
 
 

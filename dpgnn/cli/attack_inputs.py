@@ -108,7 +108,7 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
     # as `run.execute.run_one` states them, which asks the same before it keeps a finished run
     now = {
         "options": sha256_json(specification.config_of(inputs)),
-        "code": specification.method_code(inputs.entry.method),
+        "code": specification.entry_code(inputs.entry),
         "inputs": specification.recorded_inputs(inputs),
     }
     then = {

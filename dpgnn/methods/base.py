@@ -17,7 +17,7 @@ from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.core.checks import one_of
 from dpgnn.core.randomness import Streams
-from dpgnn.core.storage import Store
+from dpgnn.core.storage import Store, sha256_json
 from dpgnn.methods.entry import (
     MODES,
     Entry,
@@ -204,6 +204,12 @@ class Method:
         fit: (entry, graph, split, prepared, plan, context) -> Fitted.
         predict: (entry, fitted, graph, node_idx) -> Prediction.
         check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
+        check_graph: (entry, graph) -> raises ValueError where the graph's public sizes do not fit the entry,
+            before a run begins.
+        fixed_sizes: entry -> whether it takes its data set's own numbers of features and classes alone, so
+            that graphs of an audit must have them.
+        outside_code: entry -> hash of code outside the package that it runs, "" for none; None where no
+            entry has any.
         example: smallest sensible options; the contract tests run every mode with them.
         restartable: a restart of a release goes on with the first draw of every stage; where it is False and
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
@@ -238,6 +244,9 @@ class Method:
     sampler: Callable[[Entry], SamplerSpec | None] = lambda entry: None
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None
     check: Callable[[Entry, str], None] | None = None
+    check_graph: Callable[[Entry, Graph], None] = lambda entry, graph: None
+    fixed_sizes: Callable[[Entry], bool] = lambda entry: False
+    outside_code: Callable[[Entry], str] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
@@ -257,6 +266,11 @@ class Method:
         if self.uses_edges:
             return graph
         return replace(graph, edge_index=graph.edge_index[:, :0])
+
+    def with_outside(self, code: str, entry: Entry) -> str:
+        """A hash of the package's code joined with that of the code outside it, where the entry runs any."""
+        outside = "" if self.outside_code is None else self.outside_code(entry)
+        return sha256_json([code, outside]) if outside else code
 
     def has(self, entry: Entry) -> bool:
         """Whether the entry's mode, unit and relation go together; see `check_entry`."""

@@ -36,6 +36,8 @@ def fit(
     data: Any,
     *,
     method: str = "dp_gnn",
+    module: Any = None,
+    module_options: Mapping[str, Any] | None = None,
     epsilon: float = 4.0,
     delta: float | None = None,
     unit: str | None = None,
@@ -63,6 +65,10 @@ def fit(
     Args:
         data: a PyG `Data`: x, edge_index, y (-1 where unlabelled), train_mask; val_mask and test_mask if any.
         method: a name of the table of methods, or as people write it (DP-GNN).
+        module: a torch.nn.Module that takes the place of DP-GNN's network, its class, or the class's name
+            `package.module:Class`: forward is (x, edge_index) of a root's tree, row 0 the root, to logits. A
+            module is trained from its own weights, which are public, and not changed: the fit has a copy.
+        module_options: arguments of the class; numbers of features and classes are filled in.
         epsilon: the budget; > 0.
         delta: in (0, 1); None is 1/(10 nodes) for node units.
         unit: what neighbouring graphs differ in; None takes the first that the method has.
@@ -93,7 +99,7 @@ def fit(
         relation=relation, mode=mode, population=population, num_classes=num_classes, classes=classes,
         features=features, directed_graph=directed_graph, seed=seed, name=name,
         performance=Performance(device=device, num_threads=num_threads),
-        options={**(options or {}), **more_options},
+        options={**(options or {}), **more_options, **module_named(module, module_options)},
     )  # fmt: skip
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
@@ -107,6 +113,27 @@ def fit(
     if kept:
         kept[ROWS_FOR] = rows_for(inputs.graph)
     return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names)
+
+
+def module_named(module: Any, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options that state a module: the class's name and arguments, and the hash of one in memory.
+
+    Raises:
+        ValueError: it is no module, or arguments are given beside a module that is made already.
+    """
+    if module is None:
+        require(arguments is None, "module_options", "stand beside `module`", arguments)
+        return {}
+    stated = {} if arguments is None else {"module_options": dict(arguments)}
+    if isinstance(module, str):
+        return {"module": module, **stated}
+    if isinstance(module, type):
+        return {"module": f"{module.__module__}:{module.__qualname__}", **stated}
+    from dpgnn.models.modules import given, name_of
+
+    require(arguments is None, "module_options", "be left out with a module that is made", arguments,
+            "hand over the class, or the module alone")  # fmt: skip
+    return {"module_given": given(module), "module": name_of(module)}
 
 
 def _make(run: Specification, releases: Path) -> Made:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from dpgnn.core.checks import require
 from dpgnn.core.storage import read_json
 from dpgnn.release.bundle import (
     OWN_IDS,
@@ -18,23 +20,46 @@ from dpgnn.release.model import Model
 from dpgnn.release.released import Names
 
 
-def load(folder: str | Path) -> Model:
+def load(folder: str | Path, *, module: Any = None) -> Model:
     """Read a bundle that `save` wrote; needs no graph.
 
     Args:
         folder: the bundle; its checksums are compared, `dpgnn verify` checks more.
+        module: the torch.nn.Module that was handed to `fit`, built anew: its weights are replaced by those of
+            the bundle. Not needed where `fit` was given a class or a name.
 
     Raises:
-        ValueError: a file is missing, or not the one that was made.
+        ValueError: a file is missing, or not the one that was made; the module has other tensors.
     """
     folder = Path(folder)
     stated = read_certificate(folder)
     check_files(folder, stated)
     ids = read_json(folder / OWN_IDS) if (folder / OWN_IDS).exists() else []
     names = {kind: tuple(found) for kind, found in stated["names"].items()}
-    return Model(
+    model = Model(
         record=record_in(stated),
         state=read_tensors(folder / STATE),
         kept=read_tensors(folder / OWN_ROWS) if (folder / OWN_ROWS).exists() else {},
         names=Names(**names, ids=tuple(ids)),
     )
+    if module is not None:
+        _stand_in(model, module)
+    return model
+
+
+def _stand_in(model: Model, module: Any) -> None:
+    """Let a module answer for the one that was fitted in another process."""
+    from dpgnn.models.modules import check_module, name_of, stand_in
+
+    stated = model.record.entry["options"]
+    rule = "be left out: the model was not fitted with a module in memory"
+    require(bool(stated.get("module_given")), "module", rule, type(module).__name__)
+    check_module(module, type(module).__name__)
+    require(
+        name_of(module) == stated["module"], "module", f"be {stated['module']}", name_of(module)
+    )
+    held = {f"module.{name}": tuple(t.shape) for name, t in module.state_dict().items()}
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state.items()}
+    other = sorted({name for name in held | wanted if held.get(name) != wanted.get(name)})
+    require(not other, "module", "have the tensors of the bundle", other, "build it as for the fit")
+    stand_in(stated["module_given"], module)

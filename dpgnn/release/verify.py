@@ -23,7 +23,7 @@ from dpgnn.release.load import load
 from dpgnn.release.model import Model
 from dpgnn.release.signature import is_signed
 from dpgnn.run.plan import stated_claims
-from dpgnn.run.specification import method_code
+from dpgnn.run.specification import entry_code
 
 State = Literal["ok", "wrong", "not checked"]
 # plans agree between platforms to about this
@@ -117,7 +117,7 @@ def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
 
 
 def _code(model: Model) -> Check:
-    if model.record.code_sha256 == method_code(model.entry.method):
+    if model.record.code_sha256 == entry_code(model.entry):
         return Check(what="code", state="ok", note="made by the code that is installed here")
     version = model.record.versions.get("dpgnn", "unknown")
     return Check(what="code", state="not checked", note=f"made by other code (dpgnn {version})")

@@ -136,6 +136,7 @@ def make(
         ValueError, LedgerError: training went wrong.
     """
     inputs, first = run.inputs, first_record(run)
+    run.method.check_graph(inputs.entry, inputs.graph)
     facts = facts_of(inputs.graph, inputs.split, inputs.prepared, inputs.population)
     try:
         plan = propose(run, facts)

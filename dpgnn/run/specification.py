@@ -95,7 +95,7 @@ class Specification:
 def specify(inputs: RunInputs) -> Specification:
     """Resolve a run's delta, streams and hashes, and give its method the graph that it may see."""
     method, config = methods.get(inputs.entry.method), config_of(inputs)
-    code = method_code(inputs.entry.method)
+    code = entry_code(inputs.entry)
     structure = inputs.structure_sha256
     # before the method's view: also of edges that it does not see
     if inputs.randomness == "release" and not structure:
@@ -179,6 +179,11 @@ def config_of(inputs: RunInputs) -> dict[str, Any]:
 def method_code(method: str) -> str:
     """Hash of the code that decides the records of a method of the table."""
     return code_sha256(methods.TABLE[method], *RUN_MODULES)
+
+
+def entry_code(entry: Entry) -> str:
+    """Hash of the code that decides the records of an entry, code of the user's own included."""
+    return methods.get(entry.method).with_outside(method_code(entry.method), entry)
 
 
 def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
+from dpgnn import methods
 from dpgnn.core.storage import sha256_json
 from dpgnn.methods.base import Performance
 from dpgnn.run.specification import RunInputs, config_of, method_code
@@ -23,7 +24,7 @@ class Wanted:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._entry = cache(lambda entry, dataset: study.entries[entry].for_dataset(dataset))
-        self._code = cache(lambda entry: code_of(study, entry))
+        self._code = cache(lambda entry, dataset: code_of(study, entry, dataset))
 
     def inputs(self, key: RunKey, device: str = "cpu") -> RunInputs:
         """What the study states of a run; `study.inputs` adds graph, split, sample and hashes."""
@@ -51,11 +52,25 @@ class Wanted:
 
         Its inputs are not compared: they may have to be made first.
         """
-        return record.get("code_sha256") == self._code(key.entry) and record.get(
+        return record.get("code_sha256") == self._code(key.entry, key.dataset) and record.get(
             "config_sha256"
         ) == sha256_json(config_of(self.inputs(key)))
 
 
-def code_of(study: Study, entry: str) -> str:
-    """Hash of the code that decides an entry's records."""
-    return method_code(study.entries[entry].method)
+def code_of(study: Study, entry: str, dataset: str | None = None) -> str:
+    """Hash of the code that decides an entry's records.
+
+    Args:
+        dataset: its options for this one may name code of the user's own; None takes the entry's first.
+    """
+    return with_own_code(study, entry, method_code(study.entries[entry].method), dataset)
+
+
+def with_own_code(study: Study, entry: str, code: str, dataset: str | None = None) -> str:
+    """A hash of the package's code joined with that of the user's code that an entry runs, if any."""
+    stated = study.entries[entry]
+    if methods.get(stated.method).outside_code is None:
+        return code
+    if dataset is None:
+        dataset = next((key.dataset for key in study.keys if key.entry == entry), "")
+    return methods.get(stated.method).with_outside(code, stated.for_dataset(dataset))

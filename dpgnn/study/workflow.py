@@ -21,7 +21,7 @@ from dpgnn.core.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.run.record import RUN_FILES
 from dpgnn.study.study import RunKey, Study, load_study
-from dpgnn.study.wanted import code_of
+from dpgnn.study.wanted import code_of, with_own_code
 
 REPORT_MODULES = ("dpgnn.cli.report",)
 # what else the report is made from: its templates, and the papers' numbers
@@ -281,17 +281,19 @@ class Workflow:
         """Everything configured that decides a run, as canonical JSON."""
         return self._run_json[dataset, setting, entry]
 
-    def method_code(self, entry: str) -> str:
+    def method_code(self, entry: str, dataset: str | None = None) -> str:
         """Hash of the code that decides an entry's records."""
-        return code_of(self.study, entry)
+        return code_of(self.study, entry, dataset)
 
     def audit_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's audits."""
-        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.audit")
+        code = code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.audit")
+        return with_own_code(self.study, entry, code)
 
     def attack_code(self, entry: str) -> str:
         """Hash of the code that decides an entry's attacks."""
-        return code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.attack")
+        code = code_sha256(methods.TABLE[self.study.entries[entry].method], "dpgnn.cli.attack")
+        return with_own_code(self.study, entry, code)
 
     @cached_property
     def presentation_json(self) -> str:
@@ -347,7 +349,7 @@ class Workflow:
             run_json=canonical_json(
                 {e: self.run_json(first.dataset, first.setting, e) for e in entries}
             ),
-            code=canonical_json({e: self.method_code(e) for e in entries}),
+            code=canonical_json({e: self.method_code(e, first.dataset) for e in entries}),
             splits=sorted(splits),
             prepared=sorted(prepared),
             outputs=[

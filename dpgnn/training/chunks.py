@@ -45,7 +45,7 @@ def row_nodes(roots, ptr, row_ptr, node, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _entries(roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, entry_weight):  # type: ignore[no-untyped-def]
+def tree_entries(roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, entry_weight):  # type: ignore[no-untyped-def]
     """Entries of one hop as (target row, source row, weight), by chunk position."""
     total = 0
     for i in range(len(roots)):
@@ -117,7 +117,7 @@ def chunk_layout(
     hop_entries, kept = [], []
     for hop in range(1, trees.num_hops + 1):
         lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
-        found = _entries(roots, ptr[hop - 1], ptr[hop], *lists)
+        found = tree_entries(roots, ptr[hop - 1], ptr[hop], *lists)
         hop_entries.append(tuple(torch.from_numpy(a).to(device) for a in found))
         kept.append(torch.from_numpy(_kept(ptr[hop - 1], ptr[hop])).to(device))
     return ChunkLayout(

@@ -12,11 +12,14 @@ from torch import Tensor
 
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.forward import to_torch
+from dpgnn.models.modules import ModuleNetwork
 from dpgnn.models.network import Linear, Network
 from dpgnn.models.trees import Trees
 from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
 from dpgnn.training.clipping import Clipping, Per, uniform_clipping
+from dpgnn.training.modules.engine import ModuleEngine
+from dpgnn.training.modules.masks import Masks
 from dpgnn.training.rounding import ROWS_OF_A_PRODUCT, SPREAD_SHARE
 
 Path = Literal["auto", "compiled", "autograd", "torch"]
@@ -36,7 +39,8 @@ class Execution:
         chunk_rows: rows of trees handled at once; None chooses from the device and its free memory. Dropout
             draws its masks chunk by chunk, so with it chunks always have `DROPOUT_ROWS` rows.
         path: compiled (CPU loops), autograd (any network on the CPU, compiled norms), torch (torch alone,
-            any device), auto (the first of these that can).
+            any device), auto (the first of these that can). A user's module has ways of its own, of which
+            `modules.choice` takes the first that can.
     """
 
     device: str = "cpu"
@@ -70,6 +74,7 @@ class RootGradients:
         clipping: bounds; None sums plain gradients (no privacy).
         execution: speed settings.
         dropout: applied to the input of every linear layer, see `ghost.layer_rows`; not on the compiled path.
+        masks: of the dropout in a user's module, from a named stream.
 
     Attributes:
         track_loss: keep the loss of the last batch, for the progress of studies; off by default.
@@ -87,13 +92,14 @@ class RootGradients:
         clipping: Clipping | None,
         execution: Execution | None = None,
         dropout: ghost.Dropout | None = None,
+        masks: Masks | None = None,
     ) -> None:
         execution = execution or Execution()
         _check(network, x, trees)
         self.network, self.trees = network, trees
         self.clip(clipping)
         self.execution, self.device = execution, torch.device(execution.device)
-        self.dropout = dropout
+        self.dropout, self.masks = dropout, masks
         self.path = _choose_path(network, execution, with_dropout=dropout is not None)
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
         chosen = execution.chunk_rows if dropout is None else DROPOUT_ROWS
@@ -103,6 +109,12 @@ class RootGradients:
         self._sum_in(dtype)
         self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
         self._y = torch.from_numpy(trees.y).to(self.device)
+        if isinstance(network, ModuleNetwork):
+            self.module = ModuleEngine(
+                network, trees, self._rows, self._y, self.device, dtype, masks
+            )
+            if self.module.choice.draws:
+                self.dropout = lambda rows: rows  # says that gradients depend on masks
         if self.path == "compiled":
             sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
             features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
@@ -130,6 +142,10 @@ class RootGradients:
                         named, chunk, self.parts, self._views, with_loss=self.track_loss,
                         spread_share=self._spread_share,
                     )  # fmt: skip
+            elif self.path == "module":
+                loss = self.module.add_clipped_sum(
+                    named, chunk, self.parts, self._views, self._spread_share
+                )
             else:
                 layout = chunk_layout(self.trees, chunk, self.device)
                 y = self._y[torch.from_numpy(chunk).to(self.device)]
@@ -179,6 +195,13 @@ class RootGradients:
         self.clipping = clipping
         self.parts = None if clipping is None else clipping.parts(self.network)
 
+    def stated(self) -> dict[str, Any]:
+        """What a record says of how the gradients of a user's module are computed; {} for other networks."""
+        if not isinstance(self.network, ModuleNetwork):
+            return {}
+        choice = self.module.choice
+        return {"module": {"name": self.network.name, "way": choice.way, "why": choice.why}}
+
     def part_norms(self, parameters: Tensor, roots: np.ndarray, per: Per) -> np.ndarray:
         """Norms of the per-root gradients before clipping, part by part.
 
@@ -193,6 +216,11 @@ class RootGradients:
         part_of, bounds = uniform_clipping(self.network, per, 1.0).parts(self.network)
         named, found = self.network.views(parameters.detach()), []
         for chunk in chunks_of(self.trees, np.ascontiguousarray(roots, np.int64), NORM_ROWS):
+            if self.path == "module":
+                total = np.zeros((len(bounds), len(chunk)))
+                np.add.at(total, part_of, self.module.squared_norms(named, chunk))
+                found.append(np.sqrt(total))
+                continue
             layout = chunk_layout(self.trees, chunk, self.device)
             y = self._y[torch.from_numpy(chunk).to(self.device)]
             squared = []
@@ -247,6 +275,9 @@ def _check(network: Network, x: Any, trees: Trees) -> None:
 
 
 def _choose_path(network: Network, execution: Execution, *, with_dropout: bool) -> str:
+    if isinstance(network, ModuleNetwork):
+        one_of("path of a module", execution.path, ("auto",))
+        return "module"
     on_cpu = torch.device(execution.device).type == "cpu"
     can = compiled.supports(network) and not with_dropout
     if execution.path == "auto":
@@ -265,6 +296,8 @@ def _default_chunk_rows(path: str, network: Network, device: torch.device) -> in
         return 4096 if path == "compiled" else DROPOUT_ROWS
     free, _ = torch.cuda.mem_get_info(device)
     widths = sum(op.num_in + op.num_out for op in network.linears)
+    # what a module computes of a row is not known beforehand: as many numbers as its tensors have sides
+    widths = widths or sum(sum(shape) for shape in network.shapes.values())
     # float32 values and gradients, their float64 copies for norms, and autograd's own
     return max(1024, int(free * 0.2 / (24 * widths)))
 

@@ -28,6 +28,7 @@ from dpgnn.models.network import Network
 from dpgnn.models.trees import Trees
 from dpgnn.training.clipping import Clipping
 from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.modules.masks import Masks
 
 # a process that does not answer for this long is taken for dead
 SILENCE = timedelta(minutes=30)
@@ -43,13 +44,14 @@ def root_gradients(
     clipping: Clipping | None,
     execution: Execution,
     num_processes: int = 1,
+    masks: Masks | None = None,
 ) -> Iterator[RootGradients]:
     """Clipped sums of this process alone or of several, which end with the block.
 
     Guarantee: as `RootGradients`, for any number of processes.
 
     Args:
-        network, x, trees, clipping, execution: as `RootGradients`.
+        network, x, trees, clipping, execution, masks: as `RootGradients`.
         num_processes: >= 1, this one counted.
 
     Raises:
@@ -57,7 +59,7 @@ def root_gradients(
         RuntimeError: a process ended.
     """
     if num_processes == 1:
-        yield RootGradients(network, x, trees, clipping=clipping, execution=execution)
+        yield RootGradients(network, x, trees, clipping=clipping, execution=execution, masks=masks)
         return
     gradients = SharedRootGradients(
         network, x, trees, clipping=clipping, execution=execution, num_processes=num_processes
@@ -109,6 +111,8 @@ class SharedRootGradients(RootGradients):
         )  # fmt: skip
         self.num_processes, self._workers = 1, ()  # type: tuple[int, tuple[Any, ...]]
         super().__init__(network, x, trees, clipping=clipping, execution=execution)
+        remedy = "each process would draw masks of its own"
+        require(self.dropout is None, "num_processes", "be 1 with dropout", num_processes, remedy)
         self.num_processes = num_processes
         self._parts = torch.zeros(
             num_processes, network.num_parameters + 1, dtype=execution.torch_dtype

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpgnn.models.trees import Trees
     from dpgnn.training.clipping import Clipping
     from dpgnn.training.gradients import RootGradients
+    from dpgnn.training.modules.masks import Masks
     from dpgnn.training.noise import Noise
 
 Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
@@ -64,11 +65,27 @@ def train_private(
     speed = context.performance
     with root_gradients(
         network, x, trees, clipping=None, num_processes=speed.num_processes,
-        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
+        execution=Execution(device=speed.device, chunk_rows=speed.chunk_size), masks=_masks(entry),
     ) as gradients:  # fmt: skip
         weights, history, norms = _train(entry, gradients, context, delta, evaluate)
+        details = gradients.stated()
     shown = threshold_rule(entry) != "percentile" or context.streams.randomness == "study"
-    return weights, history, {"clipping_norms": norms} if shown else {}
+    return weights, history, details | ({"clipping_norms": norms} if shown else {})
+
+
+def _masks(entry: Entry) -> Masks | None:
+    """Masks of the dropout in a user's module; the built-in networks have none."""
+    from dpgnn.training.modules.masks import Masks
+
+    return Masks() if entry.options.module else None
+
+
+def _new_masks(gradients: RootGradients, context: Context) -> Callable[[int], None] | None:
+    """Before each step: masks of their own stream."""
+    masks = gradients.masks
+    if masks is None:
+        return None
+    return lambda step: masks.at(context.streams.seed("dropout", stage=TRAIN, step=step))
 
 
 def _train(
@@ -91,13 +108,14 @@ def _train(
         streams=context.streams, store=context.store,
         progress=context.progress(mechanism.num_steps), stage=TRAIN,
         epsilon_spent=_spent(entry, mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
+        before_step=_new_masks(gradients, context),
     )  # fmt: skip
     return weights, history, dict(clipping.norms)
 
 
 def train_plain(
     entry: Entry, network: Network, x: Any, trees: Trees, context: Context, evaluate: Evaluate
-) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
     """The same network on the same sampled subgraphs without clipping and noise."""
     from dpgnn.samplers.batches import fixed_size_batches
     from dpgnn.training.gradients import Execution, RootGradients
@@ -105,17 +123,21 @@ def train_plain(
 
     config: DPGNNConfig = entry.options
     batch_size = config.training.batch_size(trees.num_roots)
-    execution = Execution(device=context.performance.device)
-    return train(
+    gradients = RootGradients(
+        network, x, trees, clipping=None, masks=_masks(entry),
+        execution=Execution(device=context.performance.device),
+    )  # fmt: skip
+    weights, history = train(
         PlainRun(
             num_steps=config.training.num_steps, selection=config.selection,
             batches=fixed_size_batches(trees.num_roots, batch_size),
         ),
-        network, RootGradients(network, x, trees, clipping=None, execution=execution),
-        network.initial(rng=context.streams.numpy("weights")), config.training.optimizer,
+        network, gradients, network.initial(rng=context.streams.numpy("weights")), config.training.optimizer,
         streams=context.streams, store=context.store,
         progress=context.progress(config.training.num_steps), evaluate=evaluate,
+        before_step=_new_masks(gradients, context),
     )  # fmt: skip
+    return weights, history, gradients.stated()
 
 
 def clipping_of(

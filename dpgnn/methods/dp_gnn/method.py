@@ -29,6 +29,7 @@ from dpgnn.methods.base import (
     nonprivate_plan,
     own_features_only,
 )
+from dpgnn.methods.dp_gnn.module import check_graph, outside_code
 from dpgnn.methods.dp_gnn.options import (
     DPGNNConfig,
     check_entry,
@@ -95,6 +96,7 @@ def fit(
     Guarantee: the released weights are post-processing of the plan's mechanisms (sound mode).
     """
     from dpgnn.methods.dp_gnn.fit import train_plain, train_private
+    from dpgnn.methods.dp_gnn.module import released
     from dpgnn.methods.shared.private_training import scorer
 
     config: DPGNNConfig = entry.options
@@ -110,13 +112,13 @@ def fit(
     evaluate = scorer(answers, graph.y[split.val_idx], graph.task)
     details: dict[str, Any] = {}
     if entry.mode == "nonprivate":
-        weights, history = train_plain(entry, network, inputs, trees, context, evaluate)
+        weights, history, details = train_plain(entry, network, inputs, trees, context, evaluate)
     else:
         weights, history, details = train_private(
             entry, network, inputs, trees, context, delta=plan.claims[0].delta, evaluate=evaluate
         )
     return FittedGNN(
-        state=weights, history=tuple(history), details=details,
+        state=released(network, weights), history=tuple(history), details=details,
         arcs=None if sampled is None else arcs,
     )  # fmt: skip
 
@@ -157,8 +159,12 @@ def _answers(
     """Named parameters -> logits of the asked nodes."""
     import torch
 
+    from dpgnn.methods.dp_gnn.module import module_answers
     from dpgnn.models.forward import full_graph
+    from dpgnn.models.modules import ModuleNetwork
 
+    if isinstance(network, ModuleNetwork):
+        return module_answers(network, ready, arcs, node_idx)
     if network.config.num_hops == 0:
         return full_graph(network, ready, None)
     logits, asked = full_graph(network, ready, arcs), torch.from_numpy(node_idx.copy())
@@ -189,6 +195,8 @@ def _layers(run: FittedRun) -> Layers:
 
 
 def _why_not_layers(entry: Entry) -> str:
+    if entry.options.module:
+        return "the network is a module of the user's"
     if entry.options.conv == "gat":
         return "attention weighs neighbours by their features"
     if entry.options.projection is not None or entry.options.aggregate_once:
@@ -245,6 +253,10 @@ METHOD = Method(
     releases=releases,
     degrees=degrees,
     check=check_entry,
+    check_graph=check_graph,
+    fixed_sizes=lambda entry: bool(entry.options.module),
+    outside_code=outside_code,
+    state={"weights": ("module.*",)},
     example={
         "width": 8, "max_degree": 3, "degree_bound": 40,
         "training": {"num_steps": 10, "expected_batch_size": 10},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpgnn.core import user_code
 from dpgnn.core.checks import at_least, fail, one_of, positive, require
+from dpgnn.core.config import later
 from dpgnn.data.rows import RowNorm
 from dpgnn.methods.shared.planning import DPSGDConfig
 
@@ -27,6 +29,11 @@ Counting = Literal["pld", "rdp", "theorem-1"]
 
 # the authors' code cuts subgraphs here
 REFERENCE_SUBGRAPH_SIZE = 100
+# options of the built-in networks; a module of the user's has its own
+NETWORK_OPTIONS = (
+    "conv", "width", "encoder_layers", "decoder_layers", "activation", "skip", "num_heads", "head_width",
+    "aggregate_once",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +80,10 @@ class DPGNNConfig:
         training: noisy gradient descent; in published mode the batch has exactly expected_batch_size
             roots (all with `full`) and clipping_norm is used with public thresholds only.
         selection: without privacy: best_validation or last; with privacy always the last step.
+        module: `package.module:Class`, a torch.nn.Module of the user's in place of the built-in network; its
+            forward is (x, edge_index) of a root's tree, row 0 the root, to logits. See docs/own_network.md.
+        module_options: arguments of the class; numbers of features and classes are filled in.
+        module_given: hash of a module that `fit` got in memory; never written in a study.
     """
 
     conv: Conv = "gcn"
@@ -102,6 +113,9 @@ class DPGNNConfig:
     counting: Counting = "pld"
     training: DPSGDConfig = DPSGDConfig()
     selection: Literal["best_validation", "last"] = "best_validation"
+    module: str = later("")
+    module_options: Mapping[str, Any] | None = later(None)
+    module_given: str = later("")
 
     def __post_init__(self) -> None:
         at_least("num_hops", self.num_hops, 0)
@@ -125,6 +139,28 @@ class DPGNNConfig:
             fail("skip", "be false where encoder_layers is 0", True, "features and states differ")
         hidden = bool(self.max_list_size is not None) and self.sampler in ("published", "stable")
         require(not hidden, "max_list_size", "be empty for this sampler", self.max_list_size)
+        self._check_module()
+
+    def _check_module(self) -> None:
+        """A module takes the place of the built-in network: options of the other are an error."""
+        if not self.module:
+            for name in ("module_options", "module_given"):
+                require(not getattr(self, name), name, "stand beside `module`", getattr(self, name))
+            return
+        if not self.module_given:
+            user_code.check_name(self.module)
+        for field in fields(self):
+            if field.name in NETWORK_OPTIONS and field.default is not MISSING:
+                value = getattr(self, field.name)
+                rule = "be left out with `module`"
+                remedy = "it is an option of the built-in networks; state the module's own in module_options"
+                require(value == field.default, field.name, rule, value, remedy)
+        require(
+            self.clipping in ("auto", "global"),
+            "clipping",
+            "be global with `module`",
+            self.clipping,
+        )
 
 
 def check_entry(entry: Entry, path: str) -> None:
@@ -139,6 +175,14 @@ def check_entry(entry: Entry, path: str) -> None:
     """
     config: DPGNNConfig = entry.options
     bounded = entry.privacy_unit == "node-bounded"
+    if config.module:
+        rule, remedy = "be sound or nonprivate with `module`", "the paper has no such network"
+        require(entry.mode != "published", f"mode of {path}", rule, entry.mode, remedy)
+        require(
+            bool(config.module_given) or user_code.exists(config.module), f"{path}.module",
+            "name a module that Python finds", config.module,
+            "it looks in the working folder last; `PYTHONPATH` names other folders",
+        )  # fmt: skip
     if entry.mode != "sound":
         where = f"privacy_unit of {path}"
         require(not bounded, where, "be node-record or node-features", entry.privacy_unit)
@@ -267,6 +311,16 @@ def network_of(
     """
     from dpgnn.models.network import Network, NetworkConfig
 
+    if config.module:
+        from dpgnn.models.modules import ModuleConfig, module_network
+
+        asked = ModuleConfig(
+            num_features=config.projection or num_features, num_outputs=num_classes,
+            num_hops=config.num_hops, task=task,
+        )  # fmt: skip
+        return module_network(
+            asked, config.module, config.module_options or {}, config.module_given
+        )
     once = config.aggregate_once
     columns = config.projection or num_features
     return Network(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpgnn.samplers.promise import Change
 
 ASSUMED_PUBLIC = ("number of training nodes", "membership of the split", "node ids", "all options")
+MODULE_PUBLIC = "code, arguments, initial weights and buffers of the module"
 # candidates of a private quantile: gradient norms from 1e-4 to 1e4
 NUM_CANDIDATES = 161
 TRAIN = "train"
@@ -260,8 +261,9 @@ def claim_of(
     caveats: tuple[str, ...] = (),
 ) -> Claim:
     """A claim of the entry."""
+    public = (*ASSUMED_PUBLIC, MODULE_PUBLIC) if entry.options.module else ASSUMED_PUBLIC
     return claim_for(
-        entry, budget, spent, assumed_public=ASSUMED_PUBLIC,
+        entry, budget, spent, assumed_public=public,
         degree_bound=entry.options.degree_bound if entry.privacy_unit == "node-bounded" else None,
         caveats=caveats, status=status,
     )  # fmt: skip

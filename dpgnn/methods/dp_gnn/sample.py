@@ -138,7 +138,9 @@ def training_input(
     if config.aggregate_once:
         rows = aggregated(x, sample.arcs_into_roots(), config.num_hops)[sample.roots]
         return rows, lone_roots(np.arange(len(sample)), y[sample.roots])
-    return x, trees_of(sample, y, num_hops=config.num_hops, conv=config.conv)
+    # a module weighs its messages itself: the lists as they are, without self-loops
+    conv = "sage" if config.module else config.conv
+    return x, trees_of(sample, y, num_hops=config.num_hops, conv=conv)
 
 
 def inference_arcs(

@@ -1,0 +1,297 @@
+"""May a user's module be trained by clipped per-root gradients? Refused by name, with what to do.
+
+The claim that one root's gradient is a function of its own tree rests on the module: it must not mix the rows
+of several trees, keep anything from one call to the next, draw from a global generator, or hold data of the
+graph. What can be seen is looked at; what can be run is run on made trees, so no answer depends on data.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+import types
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgnn.core.checks import fail, require
+from dpgnn.models.modules import ModuleNetwork, call
+from dpgnn.models.trees import Trees
+from dpgnn.training.modules.batches import tree_batch
+from dpgnn.training.modules.choice import Choice, choose, moved, probe
+from dpgnn.training.modules.engine import ModuleEngine
+from dpgnn.training.modules.gradients import Rows
+from dpgnn.training.modules.masks import Masks, OneTree
+
+# statistics over rows, by the names of torch and torch_geometric
+MIXING = {
+    "_BatchNorm": "nn.LayerNorm", "BatchNorm": "nn.LayerNorm", "HeteroBatchNorm": "nn.LayerNorm",
+    "_InstanceNorm": "nn.LayerNorm", "InstanceNorm": "nn.LayerNorm", "GraphNorm": "nn.LayerNorm",
+    "GraphSizeNorm": "nn.LayerNorm", "PairNorm": "nn.LayerNorm", "MeanSubtractionNorm": "nn.LayerNorm",
+    "DiffGroupNorm": "nn.LayerNorm", "HeteroLayerNorm": "nn.LayerNorm",
+}  # fmt: skip
+STATE_REMEDY = (
+    "a step must leave the module as it was: compute it anew in each forward (cached=False)"
+)
+RANDOM_REMEDY = "leave it out, or use nn.Dropout, whose masks come from the stream `dropout`"
+
+
+def validate(
+    network: ModuleNetwork, *, num_nodes: int | None = None, num_edges: int | None = None
+) -> Choice:
+    """Refuse a module whose root gradients would not be functions of their own trees.
+
+    Args:
+        network: the module.
+        num_nodes, num_edges: of the graph, so that a tensor with a row for each is found; None: unknown.
+
+    Returns:
+        the way its gradients will be computed.
+
+    Raises:
+        ValueError: names the module, the layer, the rule and the remedy.
+    """
+    refuse_mixing(network.module, network.name)
+    refuse_data(network.module, network.name, {num_nodes, num_edges} - {None})
+    trees, x, _ = probe(network)
+    module = copy.deepcopy(network.module).double().train()
+    refuse_state_and_draws(module, network.name, trees, x)
+    choice = choose(network)
+    if choice.gives_rows:
+        refuse_neighbours(module, network.name, trees, x)
+    refuse_dependence(network, choice)
+    return choice
+
+
+def refuse_mixing(module: nn.Module, name: str) -> None:
+    """Refuse layers whose statistics run over rows.
+
+    Raises:
+        ValueError: names the layer.
+    """
+    for path, part in module.named_modules():
+        kinds = {kind.__name__ for kind in type(part).__mro__}
+        found = sorted(kinds & MIXING.keys())
+        whole = "LayerNorm" in kinds and getattr(part, "mode", "node") == "graph"
+        if found or whole:
+            kind = type(part).__name__ + (" in mode graph" if whole else "")
+            remedy = "LayerNorm(..., mode='node')" if whole else MIXING[found[0]]
+            fail(
+                _where(name, path), "not mix roots", kind,
+                f"its statistics run over the rows of many trees, so one record would move every gradient; "
+                f"use {remedy}, which acts on each row by itself",
+            )  # fmt: skip
+
+
+def refuse_data(module: nn.Module, name: str, sizes: set[Any]) -> None:
+    """Refuse tensors with a row for every node or edge, held by the module or named by its forward.
+
+    Raises:
+        ValueError: names the tensor.
+    """
+    for where, value in _held(module, name):
+        shape = tuple(value.shape)
+        found = sorted(set(shape) & {size for size in sizes if size > 1})
+        if found and not isinstance(value, nn.Parameter):
+            fail(
+                where, "hold nothing of the graph", f"shape {shape}",
+                f"{found[0]} is the number of nodes or edges, and forward may read its root's tree alone",
+            )  # fmt: skip
+
+
+def refuse_state_and_draws(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
+    """Run forward twice: nothing that the module holds may change, and no global generator may move.
+
+    Raises:
+        ValueError: names the tensor or attribute, or the generator.
+    """
+    for root in range(trees.num_roots):
+        batch = tree_batch(trees, np.array([root]))
+        held, generators = _state(module, name), _generators()
+        with torch.no_grad(), OneTree(Masks()):
+            call(module, {}, x[batch.node], batch.edge_index, name)
+        after = _state(module, name)
+        for where in sorted(held.keys() | after.keys()):
+            same = held.get(where) == after.get(where)
+            require(
+                same, where, "not be written in forward", "another value after it", STATE_REMEDY
+            )
+        for generator, state in _generators().items():
+            require(
+                state == generators[generator], f"{name}.forward",
+                "not draw from a global generator", generator, RANDOM_REMEDY,
+            )  # fmt: skip
+
+
+def refuse_neighbours(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
+    """A root's logits must not move when another tree stands beside its own.
+
+    Raises:
+        ValueError: names the first layer whose rows move.
+    """
+    for root in (trees.num_roots - 1, trees.num_roots - 2):
+        alone, beside = (tree_batch(trees, np.array(some)) for some in ([root], [root, 0, 1, 2]))
+        seen = [_outputs(module, name, batch, x) for batch in (alone, beside)]
+        size = len(alone.node)
+        for path, value in seen[0].items():
+            other = seen[1].get(path)
+            if other is None or len(value) != size or len(other) != len(beside.node):
+                continue
+            moved = float((value - other[:size]).abs().max()) if value.numel() else 0.0
+            kind = type(dict(module.named_modules())[path]).__name__
+            require(
+                moved <= 1e-9 * max(1.0, float(value.abs().max())), _where(name, path),
+                "compute a tree's rows from that tree alone", kind,
+                "it reads other rows than a node's and those that send to it; use nn.LayerNorm in place of "
+                "statistics over all rows",
+            )  # fmt: skip
+
+
+def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
+    """Change other roots' trees and labels: the gradient of a root must stay the same to the last bit.
+
+    The other trees keep their numbers of rows and edges, since a matrix product may round by its shape.
+
+    Raises:
+        ValueError: the gradient of some root moves; names the tensor.
+    """
+    trees, x, y = probe(network)
+    named = moved(network)
+    watched = trees.num_roots - 1
+    found = []
+    for turn in range(2):
+        rows, labels = x.clone(), y.clone()
+        first = int(trees.row_ptr[watched])
+        if turn:
+            rows[:first] = 3.0 * rows[:first].flip(0) - 1.0
+            labels[:watched] = labels[:watched].flip(0)
+        source = trees if not turn else _rewired(trees, watched)
+        engine = ModuleEngine(
+            network, source, partial(torch.index_select, rows, 0), labels, torch.device("cpu"),
+            torch.float64, Masks(1), choice.way,
+        )  # fmt: skip
+        gradients, _ = engine.gradients(named, np.arange(trees.num_roots))
+        found.append({name: _of_root(each, watched) for name, each in gradients.items()})
+    for name, value in found[0].items():
+        require(
+            torch.equal(value, found[1][name]), f"{network.name}: the gradient of a root's {name}",
+            "depend on its own tree alone", "one that moves with another root's tree",
+            "look for hooks, caches and statistics that see several trees",
+        )  # fmt: skip
+
+
+def _rewired(trees: Trees, watched: int) -> Trees:
+    """Other edges in the trees before `watched`, as many as before: each list reads its rows in turn."""
+    entries = trees.entry_row.copy()
+    for root in range(watched):
+        first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
+        size, span = int(last - first), slice(trees.entry_ptr[first], trees.entry_ptr[last])
+        if size > 2:
+            # never the row itself: a tree has no self-loops
+            target = np.repeat(np.arange(size), np.diff(trees.entry_ptr[first : last + 1]))
+            moved = 1 + entries[span] % (size - 1)
+            entries[span] = np.where(moved == target, entries[span], moved)
+    return dataclasses.replace(trees, entry_row=entries)
+
+
+def _of_root(each: Rows | Tensor, root: int) -> Tensor:
+    if isinstance(each, Tensor):
+        return each[root].clone()
+    span = slice(int(each.ptr[root]), int(each.ptr[root + 1]))
+    return torch.cat([each.a[span], each.g[span]], dim=1)
+
+
+def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, Tensor]:
+    """Rows that each part of the module returned, in the order in which the parts ended."""
+    seen: dict[str, Tensor] = {}
+    handles = []
+    for path, part in module.named_modules():
+
+        def keep(part: nn.Module, given: Any, out: Any, path: str = path) -> None:
+            if isinstance(out, Tensor) and out.ndim:
+                seen.setdefault(path, out.detach().clone())
+
+        handles.append(part.register_forward_hook(keep))
+    try:
+        with torch.no_grad(), OneTree(None):
+            call(module, {}, x[batch.node], batch.edge_index, name)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
+    """Tensors and arrays: attributes of all parts, and globals and enclosed values of their forwards."""
+    for path, part in module.named_modules():
+        where = _where(name, path)
+        for key, value in vars(part).items():
+            if key == "_modules":
+                continue
+            for inner, tensor in _arrays(value):
+                label = inner if key in ("_buffers", "_parameters") else key
+                yield f"{where}.{label}" if label else where, tensor
+        forward = getattr(type(part), "forward", None)
+        own = type(part).__module__.split(".")[0] not in ("torch", "torch_geometric")
+        if own and isinstance(forward, types.FunctionType):
+            for key in forward.__code__.co_names:
+                for _, tensor in _arrays(forward.__globals__.get(key)):
+                    yield f"{key}, which {where}.forward reads", tensor
+            for key, cell in zip(forward.__code__.co_freevars, forward.__closure__ or ()):
+                for _, tensor in _arrays(cell.cell_contents):
+                    yield f"{key}, which {where}.forward reads", tensor
+
+
+def _arrays(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """Tensors and arrays in a value: it, items of it, attributes of a PyG `Data`."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        yield "", value
+    elif depth and isinstance(value, dict):
+        for key, item in value.items():
+            for _, found in _arrays(item, depth - 1):
+                yield str(key), found
+    elif depth and isinstance(value, (list, tuple)):
+        for item in value:
+            for _, found in _arrays(item, depth - 1):
+                yield "", found
+    elif (
+        depth
+        and type(value).__module__.startswith("torch_geometric.data")
+        and hasattr(value, "to_dict")
+    ):
+        yield from _arrays(value.to_dict(), depth - 1)
+
+
+def _state(module: nn.Module, name: str) -> dict[str, bytes | str]:
+    """Everything that could be kept between calls: tensors by content, numbers and texts as they are."""
+    found: dict[str, bytes | str] = {}
+    for where, value in _held(module, name):
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        found[where] = found.get(where, b"") + b"%d %s" % (array.size, array.tobytes())  # type: ignore[operator]
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            if isinstance(value, (int, float, str, bool)) and key != "training":
+                found[f"{_where(name, path)}.{key} "] = repr(value)
+            elif isinstance(value, (list, dict)) and not key.startswith("_") and len(value) < 10**4:
+                plain = all(isinstance(v, (int, float, str)) for v in list(value))
+                found[f"{_where(name, path)}.{key} "] = repr(value) if plain else str(len(value))
+    return found
+
+
+def _generators() -> dict[str, bytes]:
+    """States of the global generators."""
+    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002 what others may draw from
+    return {
+        "torch's": torch.get_rng_state().numpy().tobytes(),
+        "numpy's": state["state"]["key"].tobytes() + repr(state["state"]["pos"]).encode(),
+        "Python's": repr(random.getstate()).encode(),
+    }
+
+
+def _where(name: str, path: str) -> str:
+    return f"{name}.{path}" if path else name

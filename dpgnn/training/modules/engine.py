@@ -1,0 +1,142 @@
+"""Clipped sums over the trees of some roots by the way that was chosen for a module."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.models.modules import ModuleNetwork
+from dpgnn.models.trees import Trees
+from dpgnn.training.modules.batches import TreeBatch, tree_batch
+from dpgnn.training.modules.choice import Way, choose
+from dpgnn.training.modules.gradients import (
+    Gradients,
+    Parts,
+    add_clipped,
+    formed_by_loop,
+    formed_by_vmap,
+    norms_of,
+    row_gradients,
+)
+from dpgnn.training.modules.masks import Masks
+
+# roots whose gradients are formed at once; chunks of 32 to 64 are vmap's best
+FORMED_AT_ONCE = 32
+
+
+@dataclass(eq=False)
+class ModuleEngine:
+    """Per-root gradients of a module over the trees of some roots.
+
+    Args:
+        network: the module; a copy of its own is trained.
+        trees: made for a convolution without self-loops.
+        rows_of: positions in x -> features, in `dtype` on `device`.
+        y: labels of all roots, on `device`.
+        device, dtype: where and in what the module computes.
+        masks: of dropout, of a named stream; None leaves dropout out.
+        way: None takes the fastest that is right.
+    """
+
+    network: ModuleNetwork
+    trees: Trees
+    rows_of: Callable[[Tensor], Tensor]
+    y: Tensor
+    device: torch.device
+    dtype: torch.dtype
+    masks: Masks | None = None
+    way: Way | None = None
+
+    def __post_init__(self) -> None:
+        self.module = copy.deepcopy(self.network.module).to(self.device, self.dtype).train()
+        self.choice = choose(self.network, self.way)
+
+    def add_clipped_sum(
+        self,
+        named: Mapping[str, Tensor],
+        roots: np.ndarray,
+        parts: Parts | None,
+        sums: Mapping[str, Tensor],
+        spread_share: float = 0.0,
+    ) -> Tensor:
+        """Add the clipped gradients of a chunk's roots to `sums`; arguments as `ghost.add_clipped_sum`.
+
+        Guarantee: each root adds one term of norm at most the clipping's `total_norm`.
+        """
+        loss = torch.zeros((), dtype=self.dtype, device=self.device)
+        for some in self._pieces(roots):
+            gradients, part_loss = self.gradients(named, some)
+            add_clipped(gradients, len(some), parts, sums, self.dtype, spread_share)
+            loss += part_loss
+        return loss
+
+    def squared_norms(self, named: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
+        """float64, shape (num_tensors, num_roots): upper bounds of squared norms; sensitive."""
+        names = tuple(self.network.shapes)
+        found = [
+            norms_of(self.gradients(named, some)[0], names, len(some))[0]
+            for some in self._pieces(roots)
+        ]
+        return np.concatenate(found, axis=1)
+
+    def gradients(self, named: Mapping[str, Tensor], roots: np.ndarray) -> tuple[Gradients, Tensor]:
+        """Each root's gradient, and the summed loss; sensitive.
+
+        Args:
+            named: parameters by name.
+            roots: int64 positions among the roots.
+        """
+        batch = tree_batch(self.trees, roots, self.device)
+        x, y = self.rows_of(batch.node), self.y[torch.from_numpy(roots).to(self.device)]
+        if self.choice.way == "rows":
+            kinds = list(self.choice.kinds)
+            return row_gradients(self.network, self.module, named, batch, x, y, kinds, self.masks)[
+                :2
+            ]
+        return self._formed(named, batch, x, y)
+
+    def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:
+        """Roots whose gradients are made together."""
+        step = max(len(roots), 1) if self.choice.way == "rows" else FORMED_AT_ONCE
+        return [roots[at : at + step] for at in range(0, len(roots), step)]
+
+    def _formed(
+        self, named: Mapping[str, Tensor], batch: TreeBatch, x: Tensor, y: Tensor
+    ) -> tuple[Gradients, Tensor]:
+        each = [one_tree(batch, place) for place in range(batch.num_roots)]
+        groups: dict[bytes, list[int]] = defaultdict(list)
+        for place, (rows, edges) in enumerate(each):
+            shape = b"%d " % (rows.stop - rows.start) + edges.cpu().numpy().tobytes()
+            groups[shape if self.choice.way == "vmap" else b"%d" % place].append(place)
+        found = {
+            name: x.new_empty(batch.num_roots, math.prod(shape))
+            for name, shape in self.network.shapes.items()
+        }
+        loss = torch.zeros((), dtype=self.dtype, device=self.device)
+        for places in groups.values():
+            inputs = torch.stack([x[each[place][0]] for place in places])
+            chosen, edges = torch.tensor(places, device=y.device), each[places[0]][1]
+            given = (self.network, self.module, named, inputs, edges, y[chosen])
+            if self.choice.way == "vmap":
+                gradients, part = formed_by_vmap(*given)
+            else:
+                roots = batch.root_id[chosen].tolist()
+                gradients, part = formed_by_loop(*given, self.masks, roots)
+            loss += part
+            for name, value in gradients.items():
+                found[name][chosen] = value.flatten(1)
+        return dict(found), loss
+
+
+def one_tree(batch: TreeBatch, place: int) -> tuple[slice, Tensor]:
+    """The rows of one root in the batch, and its edges by positions inside its tree."""
+    rows = slice(int(batch.ptr[place]), int(batch.ptr[place + 1]))
+    edges = slice(int(batch.edge_ptr[place]), int(batch.edge_ptr[place + 1]))
+    return rows, batch.edge_index[:, edges] - rows.start

@@ -1,0 +1,110 @@
+"""Dropout masks of a named stream, and what stands in for torch's dropout in a module's forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+DROPOUTS = {F.dropout, torch.dropout}
+
+
+class Masks:
+    """Dropout masks of a named stream: an entry's fate depends on the seed, its root and its place alone.
+
+    What stands beside a root's tree moves none of its masks, so they may be public.
+
+    Args:
+        seed: of the next forward; `at` changes it for each step.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed % 2**63
+
+    def at(self, seed: int) -> None:
+        """Use this seed from now on."""
+        self.seed = seed % 2**63
+
+    def __call__(self, x: Tensor, rate: float, call: int, root: Tensor, place: Tensor) -> Tensor:
+        """x with entries zeroed at this rate, the others divided by 1 - rate.
+
+        Args:
+            x: shape (num_rows, ...).
+            call: which call of dropout in a forward it is.
+            root, place: int64, shape (num_rows,): root and place of each row.
+        """
+        if rate >= 1.0:
+            return x * 0.0
+        width = max(x[0].numel(), 1) if len(x) else 1
+        key = _mixed(_mixed(root + self.seed) + place * 0x9E3779B1 + call * 0x632BE5AB)
+        column = torch.arange(width, device=x.device) * 0x9E3779B97F4A7C1
+        uniform = (_mixed(key[:, None] + column) & (2**53 - 1)).double() * 2.0**-53
+        kept = (uniform >= rate).to(x.dtype) / (1.0 - rate)
+        return x * kept.reshape(x.shape)
+
+
+def _mixed(value: Tensor) -> Tensor:
+    """The finaliser of splitmix64 on 64-bit integers that wrap around.
+
+    Source: Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators".
+    """
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        value = (value ^ ((value >> shift) & (2 ** (64 - shift) - 1))) * factor
+    return value ^ ((value >> 31) & (2**33 - 1))
+
+
+class Dropout:
+    """What stands in for torch's dropout in one forward.
+
+    Args:
+        masks: None leaves dropout out.
+        places: rows -> root and place of each.
+    """
+
+    def __init__(
+        self, masks: Masks | None, places: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ) -> None:
+        self._masks, self._places, self._calls = masks, places, 0
+        self.asked = False
+
+    def __call__(
+        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        """As `torch.nn.functional.dropout`, entry by entry."""
+        self.asked |= training and p > 0.0
+        if self._masks is None or not training or p == 0.0:
+            return input
+        self._calls += 1
+        return self._masks(input, p, self._calls, *self._places(input))
+
+
+class OneTree(TorchFunctionMode):
+    """Dropout of a named stream in a forward over one tree.
+
+    Args:
+        masks: None leaves dropout out.
+        root: the root's position in x.
+    """
+
+    def __init__(self, masks: Masks | None, root: int = 0) -> None:
+        super().__init__()
+
+        def places(rows: Tensor) -> tuple[Tensor, Tensor]:
+            place = torch.arange(len(rows), device=rows.device)
+            return torch.full_like(place, root), place
+
+        self.dropout = Dropout(masks, places)
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """One call of a function of torch."""
+        return (self.dropout if func in DROPOUTS else func)(*args, **(kwargs or {}))

@@ -1,0 +1,126 @@
+"""What may not be trained is refused by name, with what to do."""
+
+from __future__ import annotations
+
+import own_modules
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+
+from dpgnn.models.modules import ModuleConfig, ModuleNetwork
+from dpgnn.training.modules.checks import validate
+
+With = own_modules.With
+
+
+def refusal(module: nn.Module, **named: int) -> str:
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=2)
+    with pytest.raises(ValueError, match="must") as caught:
+        validate(ModuleNetwork(config, module), **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("layer", "says"),
+    [
+        (nn.BatchNorm1d(6), "With.layer must not mix roots, got 'BatchNorm1d'"),
+        (pyg.BatchNorm(6), "With.layer must not mix roots, got 'BatchNorm'"),
+        (pyg.GraphNorm(6), "With.layer must not mix roots, got 'GraphNorm'"),
+        (pyg.InstanceNorm(6), "With.layer must not mix roots, got 'InstanceNorm'"),
+        (pyg.PairNorm(), "With.layer must not mix roots, got 'PairNorm'"),
+        (pyg.LayerNorm(6), "got 'LayerNorm in mode graph'"),
+        (own_modules.Centre(), "With.layer must compute a tree's rows from that tree alone"),
+        (own_modules.TorchNoise(), 'must not draw from a global generator, got "torch\'s"'),
+        (own_modules.NumpyNoise(), 'must not draw from a global generator, got "numpy\'s"'),
+        (own_modules.RunningMean(), "With.layer.mean must not be written in forward"),
+        (own_modules.Counter(), "With.layer.calls"),
+        (own_modules.Holder(77), "With.layer.everyone must hold nothing of the graph"),
+        (own_modules.Reader(), "EVERYONE, which With.layer.forward reads must hold nothing"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_what_mixes_roots_keeps_state_draws_or_holds_data(layer: nn.Module, says: str) -> None:
+    text = refusal(With(layer), num_nodes=77, num_edges=90)
+    assert says in text
+    assert ";" in text, "a remedy"
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.LayerNorm(6), pyg.LayerNorm(6, mode="node"), nn.Dropout(0.3), nn.GELU()]
+)
+def test_layers_that_act_on_each_row_are_taken(layer: nn.Module) -> None:
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=1)
+    assert validate(ModuleNetwork(config, With(layer)), num_nodes=77).way == "rows"
+
+
+def test_a_convolution_that_caches_its_edges_is_refused() -> None:
+    assert "conv._cached_edge_index must not be written" in refusal(With(nn.ReLU(), cached=True))
+
+
+def test_a_module_that_clips_itself_in_a_hook_is_caught_by_its_gradients() -> None:
+    text = refusal(own_modules.ClipsItself(7, 4))
+    assert "must depend on its own tree alone" in text
+    assert "conv" in text
+
+
+class Narrow(nn.Module):
+    """Returns too few columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.SAGEConv(7, 3)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.conv(x, edge_index)
+
+
+class NoLoneRoot(Narrow):
+    """Fails where there is no edge."""
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        assert edge_index.shape[1], "no edges"
+        return self.conv(x, edge_index)
+
+
+class Pair(Narrow):
+    """Returns two things."""
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        return self.conv(x, edge_index), x  # type: ignore[return-value]
+
+
+def infinite(module: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        module.get_parameter("conv.lin_l.bias")[0] = torch.nan
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Narrow(), "what Narrow.forward returns must have shape"),
+        (
+            lambda: own_modules.OneHop(9, 4),
+            "OneHop.forward at encode (Linear) must accept a tree of 1 node",
+        ),
+        (lambda: NoLoneRoot(), "NoLoneRoot.forward must accept a tree of 1 node and 0 edges"),
+        (lambda: Pair(), "what Pair.forward returns must be a tensor of logits"),
+        (lambda: pyg.SimpleConv(), "SimpleConv must have parameters to train"),
+        (lambda: Narrow().to("meta"), "conv.lin_l.weight must be on the CPU, got 'meta'"),
+        (lambda: infinite(own_modules.RootOnly(7, 4)), "conv.lin_l.bias must be finite"),
+        (lambda: pyg.SAGEConv(-1, 4), "must have a shape, got 'a lazy one'"),
+        (lambda: pyg.SAGEConv(7, 4).half(), "must be float32, got 'torch.float16'"),
+    ],
+)
+def test_a_bad_module_is_one_line_that_names_it(make, says: str) -> None:
+    assert says in refusal_of(make)
+
+
+def refusal_of(make) -> str:
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=1)
+    with pytest.raises(ValueError, match="must") as caught:
+        validate(ModuleNetwork(config, make()))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
