@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -36,6 +38,21 @@ class Observed:
     def keep(self, training: Training, mechanism: str) -> None:
         """Remember a training by its mechanism."""
         self.trainings[mechanism] = training
+
+
+@contextlib.contextmanager
+def engines_keep_features() -> Iterator[None]:
+    """Engines made inside keep the features they were given as `given_x`, which `examples_of` reads."""
+    from dpgnn.training.gradients import RootGradients
+
+    build = RootGradients.__init__
+
+    def keeping(this: Any, network: Any, x: Any, trees: Any, **named: Any) -> None:
+        build(this, network, x, trees, **named)
+        this.given_x = x
+
+    with mock.patch.object(RootGradients, "__init__", keeping):
+        yield
 
 
 def engine_of(training: Training) -> Any:

@@ -22,7 +22,13 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.audits.canary import NODE_UNITS
 from dpgnn.audits.capture import Case, skipped_trainings
-from dpgnn.audits.compare_worlds import Observed, compare_release, compare_sums, examples_of
+from dpgnn.audits.compare_worlds import (
+    Observed,
+    compare_release,
+    compare_sums,
+    engines_keep_features,
+    examples_of,
+)
 from dpgnn.audits.worlds import World, make_world, neighbours
 from dpgnn.data.graph import Graph, is_symmetric
 from dpgnn.data.splits import Split
@@ -251,20 +257,12 @@ class _Runner:
     @contextlib.contextmanager
     def _instrumented(self, world: World, graph: Graph, seen: Observed) -> Iterator[Any]:
         """Samplers learn who is absent, engines keep their features."""
-        from dpgnn.training.gradients import RootGradients
-
         with contextlib.ExitStack() as stack:
+            stack.enter_context(engines_keep_features())
             for kind in SAMPLERS:
                 for name in ("lists", "sample"):
                     spy = _present(getattr(kind, name), world.present, seen)
                     stack.enter_context(mock.patch.object(kind, name, spy))
-            build = RootGradients.__init__
-
-            def keeping(this: Any, network: Any, x: Any, trees: Any, **named: Any) -> None:
-                build(this, network, x, trees, **named)
-                this.given_x = x
-
-            stack.enter_context(mock.patch.object(RootGradients, "__init__", keeping))
             yield stack
 
 

@@ -4,38 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from audit_requests import FACTS, request
 
-from dpgnn import methods
-from dpgnn.accountants.composition import curve
-from dpgnn.accountants.events import compose_all, parts
+from dpgnn.accountants.events import parts
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits import entry_audit, release_audit, training_audit
+from dpgnn.audits import entry_audit
 from dpgnn.audits.entry_audit import audit, chunk_scores
-from dpgnn.audits.one_run_audit import audit_in_one_run
-from dpgnn.audits.power import Design, detectable
-from dpgnn.audits.request import AuditRequest, case_of
+from dpgnn.audits.request import case_of
 from dpgnn.audits.statistics import judge
-from dpgnn.core import config as strict
-from dpgnn.methods.base import Entry, Facts
-
-FACTS = Facts(num_nodes=1000, num_train=600, num_features=50, num_classes=7, task="multiclass")
-
-
-def request(method="dp_mlp", unit="node", relation="add-remove", options=None, **changes):
-    chosen = methods.get(method)
-    entry = Entry(
-        name=method, method=method, mode=changes.pop("mode", "sound"), privacy_unit=unit, relation=relation,
-        options=strict.read(chosen.config, options if options is not None else chosen.example),
-    )  # fmt: skip
-    values = {"num_runs": 8, "max_steps": 2, "budget": Budget(epsilon=4.0, delta=1e-4)}
-    return AuditRequest(entry=entry, **(values | changes))
-
-
-def test_a_plan_of_poisson_roots_is_that_of_the_data_set():
-    wanted = request(facts=FACTS)
-    plan = case_of(wanted).plan
-    assert plan.mechanisms[0].details["sampling_probability"] == pytest.approx(10 / 600)
-    assert plan.facts["num_train"] == 600
 
 
 def test_the_canary_reaches_the_whole_sensitivity_of_dp_mlp():
@@ -122,17 +98,6 @@ def test_a_finished_chunk_is_read_and_gives_the_same_scores(tmp_path, monkeypatc
     assert np.array_equal(first, chunk_scores(wanted, "train", True, 0))
 
 
-def test_one_run_with_many_canaries_bounds_epsilon_from_below_and_stays_below_the_truth():
-    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": "full"}}
-    case = case_of(request(options=options))
-    mechanism = case.plan.mechanisms[0]
-    found = training_audit.one_run(
-        case, mechanism, num_canaries=12, num_steps=4, seed=1, delta=1e-4, level=0.05
-    )
-    assert found.num_canaries == 12
-    assert 0 <= found.epsilon_lower_bound <= 4.0
-
-
 def test_what_could_not_be_run_is_neither_passed_nor_failed():
     (finding,) = audit(request("dp_gnn", "node-record", mode="published", facts=FACTS))
     assert finding.outcome == "not-run"
@@ -185,70 +150,6 @@ def test_an_event_that_no_accountant_counts_is_not_run(monkeypatch):
     assert (finding.outcome, finding.reason) == (
         "not-run", "no curve of the claim: the PLD accountant counts no Such",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("randomness", ["study", "release"])
-def test_one_run_audits_stand_in_the_same_table(randomness):
-    options = {"width": 8, "training": {"num_steps": 4, "expected_batch_size": "full"}}
-    wanted = request(options=options, max_steps=4, level=0.05, randomness=randomness)
-    (finding,) = audit_in_one_run(wanted, 12)
-    assert finding.outcome == "passed"
-    assert finding.lower_bound.num_trials == 12
-    assert finding.lower_bound.epsilon_lower_bound <= finding.claimed_of_steps
-    (edges,) = audit_in_one_run(request("edgerand", "edge", randomness=randomness), 12)
-    assert edges.outcome == "not-run"
-
-
-def test_too_few_runs_and_entries_without_privacy_are_refused():
-    with pytest.raises(ValueError, match="num_runs must be >= 8"):
-        request(num_runs=2)
-
-
-@pytest.mark.parametrize(
-    ("method", "unit", "relation", "share"),
-    [
-        ("gap", "node-bounded", "null-one", 0.9),
-        ("dpdgc", "edge", "add-remove", 0.9),
-        ("dpdgc", "node-record", "null-one", 0.9),
-        ("votes", "node-record", "add-remove", 0.7),
-    ],
-)
-def test_the_canary_of_a_release_reaches_most_of_the_sensitivity(method, unit, relation, share):
-    case = case_of(request(method, unit, relation, facts=FACTS))
-    whole = compose_all(*(m.event for m in release_audit.release_mechanisms(case.plan)))
-    aim = release_audit.aim_at_release(case, 1)
-    inside, outside = (
-        np.array([aim.score(10_000 + i + 5_000 * side, inside=not side) for i in range(400)])
-        for side in (0, 1)
-    )
-    assert release_audit.attained_share(inside, outside, curve(whole).mu) >= share
-
-
-def test_one_hop_of_caribou_is_seen_whole_by_a_pair_of_opposite_rows():
-    chosen = methods.get("caribou")
-    options = {**chosen.example, "num_hops": 1}
-    wanted = request(
-        "caribou", "edge", "add-remove", options, budget=Budget(epsilon=16.0, delta=1e-4)
-    )
-    case = case_of(wanted)
-    (mechanism,) = release_audit.release_mechanisms(case.plan)
-    aim = release_audit.aim_at_release(case, 1)
-    inside, outside = (
-        np.array([aim.score(10_000 + i + 5_000 * side, inside=not side) for i in range(400)])
-        for side in (0, 1)
-    )
-    assert release_audit.attained_share(inside, outside, curve(mechanism.event).mu) >= 0.7
-
-
-def test_less_is_detected_where_the_canary_reaches_less():
-    event = case_of(request("gap", "edge", facts=FACTS)).plan.mechanisms[0].event
-    whole, third = (
-        detectable(
-            (Design(event=event, num_scores=200, level=0.001, attained_share=s),), event, 1e-4
-        )
-        for s in (1.0, 0.34)
-    )
-    assert third.noise_factor == pytest.approx(3 * whole.noise_factor, rel=0.35)
 
 
 def test_what_is_accused_is_audited_again_with_new_seeds_and_both_must_accuse(monkeypatch):
