@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import fail, require
-from dpgnn.core.storage import atomic_write, read_json, sha256_file, write_json, write_text
+from dpgnn.core.checksums import read_checksums
+from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, signed_bytes
 from dpgnn.run.method_checks import check_state
@@ -22,6 +24,7 @@ STATE, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certif
 CARDS = ("MODEL_CARD.md", "MODEL_CARD.html")
 # the owner's alone: never part of what is handed on, so the certificate does not list them
 OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
+OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
 
 
 def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
@@ -60,7 +63,14 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
 
         with atomic_write(folder / SIGNATURE) as file:
             file.write(sign(signed_bytes(stated), key))
-    write_json(folder / CERTIFICATE, stated)
+    certificate = json_text(stated)
+    own = [folder / name for name in (OWN_ROWS, OWN_IDS) if (folder / name).exists()]
+    if own:
+        sums = {path.name: sha256_file(path) for path in own}
+        sums[CERTIFICATE] = hashlib.sha256(certificate.encode()).hexdigest()
+        listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+        write_text(folder / OWN_SUMS, listed, owner_only=True)
+    write_text(folder / CERTIFICATE, certificate)
     return folder
 
 
@@ -90,6 +100,32 @@ def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
             fail(
                 str(path), "be as it was made", "other bytes", "ask its maker for the bundle again"
             )
+
+
+def check_own(folder: Path) -> list[str]:
+    """Compare the owner's own files, where they are here, with their checksums.
+
+    Returns:
+        their names.
+
+    Raises:
+        ValueError: a file was changed or has no checksum, or they belong to another certificate.
+    """
+    found = [name for name in (OWN_ROWS, OWN_IDS) if (folder / name).exists()]
+    if found:
+        stated = read_checksums(folder / OWN_SUMS)
+        for name in (CERTIFICATE, *found):
+            same = stated.get(folder / name) == sha256_file(folder / name)
+            rule = f"be the file that {OWN_SUMS} lists"
+            remedy = "take the owner's files of this bundle, or none"
+            require(same, str(folder / name), rule, "other bytes", remedy)
+    return found
+
+
+def strangers(folder: Path) -> list[str]:
+    """Names in a bundle's folder that are none of its files."""
+    own = {STATE, CERTIFICATE, SIGNATURE, *CARDS, OWN_ROWS, OWN_IDS, OWN_SUMS}
+    return sorted(path.name for path in folder.iterdir() if path.name not in own)
 
 
 def check_released(model: Released) -> None:

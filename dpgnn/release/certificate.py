@@ -63,6 +63,14 @@ def check_itself(stated: Any) -> None:
     rule = "be as it was made (sha256)"
     require(stated.get("sha256") == found, "certificate.json", rule, "other content")
     require(stated.get("format") == FORMAT, "format", f"be {FORMAT}", stated.get("format"))
+    for name in ("record", "names", "files"):
+        found = stated.get(name)
+        require(isinstance(found, dict), f"certificate.json: {name}", "be an object", found)
+    for kind in ("classes", "features"):
+        told = stated["names"].get(kind)
+        texts = isinstance(told, list) and all(isinstance(one, str) and one for one in told)
+        require(texts, f"certificate.json: names of {kind}", "be texts", told)
+    require(set(stated["names"]) == {"classes", "features"}, "names", "be of two kinds", stated)
 
 
 def signed_bytes(stated: Mapping[str, Any]) -> bytes:

@@ -38,6 +38,8 @@ def model_of_run(folder: Path, names: Names) -> Model:
         given, wanted = len(getattr(names, kind)), record.facts[number]
         require(given in (0, wanted), f"--{kind}", f"be {wanted} names", given)
     kept = folder / OWN_ROWS
+    if kept.exists():
+        check(kept)
     return Model(
         record=record,
         state=read_tensors(folder / STATE),

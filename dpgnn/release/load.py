@@ -12,6 +12,7 @@ from dpgnn.release.bundle import (
     OWN_ROWS,
     STATE,
     check_files,
+    check_own,
     read_certificate,
     read_tensors,
 )
@@ -34,6 +35,7 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
     folder = Path(folder)
     stated = read_certificate(folder)
     check_files(folder, stated)
+    check_own(folder)
     ids = read_json(folder / OWN_IDS) if (folder / OWN_IDS).exists() else []
     names = {kind: tuple(found) for kind, found in stated["names"].items()}
     model = Model(
