@@ -121,6 +121,17 @@ class Cell:
         """The smallest step of the score: one over the smallest number of test nodes."""
         return 1.0 / min(int(run.record.metrics["test"]["num_nodes"]) for run in self.runs)
 
+    @cached_property
+    def majority(self) -> float | None:
+        """Mean share of the largest class among the test nodes; None where labels are no classes or not
+        counted.
+        """
+        if self.metric != "accuracy":
+            return None
+        counts = [run.record.metrics["test"].get("per_class_count") for run in self.runs]
+        shares = [max(found) / sum(found) for found in counts if found and sum(found)]
+        return sum(shares) / len(shares) if shares else None
+
     def split_of(self, repeat: int) -> Any:
         """The split's sha256 at a repeat; None where it is not recorded."""
         for run in self.runs:

@@ -11,6 +11,8 @@ from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.findings import count
+from dpgnn.report.pages.ladders import STUDY as LADDER
+from dpgnn.report.pages.ladders import ladder_lines
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.tables import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
@@ -21,7 +23,7 @@ from dpgnn.report.tables.table import format_value, markdown_text, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
-MOST = 5  # differences without a spread that are named; the tables have all
+MOST = 5  # undecided differences that are named; the tables have all
 
 
 def index_page(
@@ -89,7 +91,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
         "### What soundness costs or gains at equal epsilon",
         "",
     ]
-    lines += _asked(found, _about_soundness)
+    lines += _soundness(found)
     lines += ['<a id="best"></a>', "", "### Which method is best under which claim", ""]
     main = [results for results in found if results.info.name == "headtohead"] or list(found)
     for results in main:
@@ -111,7 +113,7 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
     lines += [*told, ""] if told else []
     lines += _asked(found, about_edges)
     lines += ['<a id="further"></a>', "", "### What else was asked", ""]
-    lines += _asked(found, lambda *asked: not (_about_soundness(*asked) or about_edges(*asked)))
+    lines += _asked(found, _else)
     lines += [
         '<a id="not-reproduced"></a>',
         "",
@@ -172,6 +174,21 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
     ]  # fmt: skip
 
 
+def _soundness(found: Sequence[StudyResults]) -> list[str]:
+    """The ladder, which changes one thing at a time; where it has no records, what other studies ask as a
+    whole.
+    """
+    rungs = [
+        line for results in found if results.info.name == LADDER for line in ladder_lines(results)
+    ]
+    return rungs or _asked(found, _about_soundness)
+
+
+def _else(results: StudyResults, question: str) -> bool:
+    told = _about_soundness(results, question) or about_edges(results, question)
+    return not (told or results.info.name == LADDER)
+
+
 def _about_soundness(results: StudyResults, question: str) -> bool:
     return any(word in question for word in ("soundness", "exact count"))
 
@@ -213,33 +230,36 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
             parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
             link = f"results/{results.info.name}.md#{table.name}"
             lines += [f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}.", ""]
-            outside = [row for row in table.rows if row.verdict == "outside"]
-            if outside:
-                lines += [*_outside(outside), ""]
-            lines += _untested([row for row in table.rows if row.verdict == "no spread known"])
+            different = [row for row in table.rows if row.verdict == "different"]
+            if different:
+                lines += [*_different(different), ""]
+            lines += _undecided([row for row in table.rows if row.verdict == "undecided"])
     return lines or ["No study with a paper's table has records yet.", ""]
 
 
-def _untested(rows: Sequence[PaperRow]) -> list[str]:
-    """Values that no rule can judge, with the largest differences among them."""
+def _undecided(rows: Sequence[PaperRow]) -> list[str]:
+    """Values that the runs do not decide, with the largest differences among them and what would decide
+    them.
+    """
     if not rows:
         return []
     largest = sorted(rows, key=lambda row: -abs(row.difference or 0.0))[:MOST]
     named = "; ".join(
         f"{row.dataset}, {', '.join(filter(None, (row.method, row.detail)))}"
         f"{', ε = ' + row.epsilon if row.epsilon else ''}: {signed(100 * (row.difference or 0.0))}"
+        f" ({row.needed or ONE_REPEAT})"
         for row in largest
     )
-    verb = "has" if len(rows) == 1 else "have"
+    verb = "is" if len(rows) == 1 else "are"
     few = "the largest differences" if len(rows) > len(largest) else "the differences"
     return [
-        f"{count(len(rows), 'value')} {verb} no known spread ({ONE_REPEAT} of ours, none stated), so no "
-        f"verdict; {few} in points: {named}.",
+        f"{count(len(rows), 'value')} {verb} undecided; {few} in points, with the repeats that would "
+        f"decide them: {named}.",
         "",
     ]
 
 
-def _outside(rows: Sequence[PaperRow]) -> list[str]:
+def _different(rows: Sequence[PaperRow]) -> list[str]:
     body = [
         [
             row.dataset, row.method, row.detail, row.epsilon or "–",

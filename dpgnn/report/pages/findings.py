@@ -110,7 +110,7 @@ def _papers(papers: Sequence[Table[PaperRow]]) -> list[str]:
         words = [row.verdict for row in table.rows]
         parts = [
             f"{words.count(word)} {word}"
-            for word in ("within spread", "outside", "no spread known", "not available")
+            for word in ("same", "different", "undecided", "not available")
             if word in words
         ]
         found.append(f"{table.title}: of {count(len(words), 'value')} {listed(parts)}.")

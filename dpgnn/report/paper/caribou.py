@@ -1,4 +1,5 @@
-"""CARIBOU's tables beside its accuracies: tops, noise against depth (IV), time and memory (VII to X).
+"""CARIBOU's tables beside its means: tops (III, XII), noise against depth (IV), time (VII, VIII) and
+memory (IX, X).
 
 A top is the largest test accuracy over configurations and repeats. Beside it stands the mean test accuracy
 of the configuration that validates best, and the expected largest accuracy of as many fair coins.
@@ -18,16 +19,19 @@ from dpgnn.report.tables.tables import mean_of
 
 # the authors' method -> entries of workflow/studies/caribou.yaml that are its configurations
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "caribou-edp": ("released-e*", "released~*"),
-    "caribou-inf": ("released-inf",),
-    "caribou-ndp": ("released-ndp-e*",),
-    "gap-edp": ("gap-paper",),
-    "gap-inf": ("gap-inf",),
+    "caribou-edp": ("released-e*", "released~*", "released-c9~*", "released-map*"),
+    "caribou-inf": ("released-inf", "released-c9-inf~*"),
+    "caribou-ndp": ("released-ndp-e?", "released-ndp-e??"),
+    "gap-edp": ("gap-paper", "gap-paper~*"),
+    "gap-inf": ("gap-inf", "gap-paper-inf~*"),
     "gap-ndp": ("gap-ndp-paper",),
     "dpdgc-ndp": ("dpdgc-ndp-paper",),
     "sage-ndp": ("pertgraph-ndp-paper",),
     "mlp-dp": ("dp_mlp-paper",),
 }
+# Table XII: node level at another degree bound than Table III's 20, by the authors' scripts
+OTHER_BOUND, OTHER_BOUNDS = "5", {"cora": "10", "pubmed": "10", "facebook-UIllinois20": "10"}
+NODE_LEVEL = ("caribou-ndp", "gap-ndp", "dpdgc-ndp", "sage-ndp", "mlp-dp")
 # the authors' data set -> ours, and the test nodes of the chains (two balanced classes, one label a chain)
 DATASETS = {
     "chain-s": "chains-s", "chain-m": "chains-m", "chain-l": "chains-l", "chain-x": "chains-x",
@@ -54,36 +58,51 @@ class TopRow:
     entry: Annotated[str | None, Column(header="Chosen entry")] = None
 
 
-def tops_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table[TopRow]:
-    """One row for every data set, method and budget with a published top or with runs of ours.
+def tops_table(
+    numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell], *, other_bound: bool = False
+) -> Table[TopRow]:
+    """Table III, or XII with `other_bound`: a row for every data set, method and budget with a published top.
 
     Args:
         numbers: rows of caribou_numbers.csv.
         cells: of the study; their validation scores choose, their test scores are shown.
+        other_bound: node level alone, at the degree bound of Table XII.
     """
     rows = []
     for row in numbers:
-        chosen = row["metric"] == "test_acc_top_single_run" and row["degree"] in ("", "20")
-        if not (chosen and row["source_file"].startswith("SUMMARY") and row["method"] in FAMILIES):
-            continue
         dataset = DATASETS.get(row["dataset"], row["dataset"])
+        bound = OTHER_BOUNDS.get(dataset, OTHER_BOUND)
+        wanted = (bound,) if other_bound else ("", "20")
+        chosen = row["metric"] == "test_acc_top_single_run" and row["degree"] in wanted
+        known = row["method"] in (NODE_LEVEL if other_bound else FAMILIES)
+        if not (chosen and known and row["source_file"].startswith("SUMMARY")):
+            continue
         epsilon = "inf" if row["epsilon"] in ("", "inf") else f"{float(row['epsilon']):.10g}"
         draws = int(row["runs"])
         made = TopRow(
             dataset=dataset, method=row["method"], epsilon=epsilon,
             paper_top=float(row["value"]) / 100, paper_draws=draws, paper_coins=_coins(dataset, draws),
         )  # fmt: skip
-        rows.append(_with_ours(made, cells))
+        patterns = FAMILIES[row["method"]]
+        if other_bound:
+            patterns = tuple(f"{pattern}~max_degree={bound}" for pattern in patterns)
+        rows.append(_with_ours(made, cells, patterns))
     rows.sort(key=lambda row: (row.dataset, row.method, float(row.epsilon)))
+    label = "TXII" if other_bound else "TIII"
+    shown = (
+        "node level, D = 5 (10 on Cora, PubMed, Facebook)"
+        if other_bound
+        else "D = 20 at node level"
+    )
     return Table(
-        name="paper-caribou-tops",
-        title="Top accuracies, honest selection, coin flips",
+        name=f"paper-caribou-{label}",
+        title=f"caribou {label}: top accuracies, honest selection, coin flips ({shown})",
         caption=(
             "Accuracies in percent. Top: the largest test accuracy over configurations and repeats (draws), "
             "as published; ours the same way. Chosen on validation: mean test accuracy over repeats of the "
             "configuration with the best mean validation accuracy. Coins: the expected largest accuracy of "
             "as many runs that flip a fair coin for every test node; a coin per chain reaches 100. A top "
-            "near its coins shows no signal."
+            "near its coins shows no signal. A maximum of test scores is no estimate of anything: no verdict."
         ),
         columns=columns_of(TopRow),
         rows=rows,
@@ -97,13 +116,13 @@ def _coins(dataset: str, draws: int) -> float | None:
     return None if nodes is None else best_of_coin_flips(nodes, draws)
 
 
-def _with_ours(row: TopRow, cells: Sequence[Cell]) -> TopRow:
+def _with_ours(row: TopRow, cells: Sequence[Cell], patterns: Sequence[str]) -> TopRow:
     """The row with our top and our honest mean; as it is where no run of the family is there."""
     family = [
         cell
         for cell in cells
         if (cell.dataset, cell.epsilon) == (row.dataset, row.epsilon)
-        and any(fnmatchcase(cell.entry, pattern) for pattern in FAMILIES[row.method])
+        and any(fnmatchcase(cell.entry, pattern) for pattern in patterns)
     ]
     if not family:
         return row
@@ -123,13 +142,23 @@ DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunCostRow:
-    """Seconds and memory of one method on one data set; None where nobody measured."""
+class RunTimeRow:
+    """Seconds of one method on one data set; None where nobody measured."""
 
     dataset: Annotated[str, Column(header="Data set")]
     method: Annotated[str, Column(header="Method")]
     paper_seconds: Annotated[float | None, Column(header="Authors' seconds", kind="seconds")]
     our_seconds: Annotated[float | None, Column(header="Our seconds", kind="seconds")]
+    runs: Annotated[int, Column(header="Runs", kind="integer")]
+    reason: Annotated[str, Column(header="Without records")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunMemoryRow:
+    """Memory of one method on one data set; None where nobody measured."""
+
+    dataset: Annotated[str, Column(header="Data set")]
+    method: Annotated[str, Column(header="Method")]
     our_memory: Annotated[float | None, Column(header="Our memory (MB)", kind="megabytes")]
     runs: Annotated[int, Column(header="Runs", kind="integer")]
     reason: Annotated[str, Column(header="Without records")]
@@ -149,8 +178,8 @@ def depth_table() -> Table:
             rows.append(row)
     columns = [Column(key=f"c{c:g}", header=f"c = {c:g}", kind="number") for c in CONTRACTIONS]
     return Table(
-        name="paper-caribou-IV",
-        title="caribou IV: noise against depth",
+        name="paper-caribou-TIV",
+        title="caribou TIV: noise against depth",
         caption=(
             f"Standard deviation of the noise over the sensitivity of one hop at delta {DELTA:g}, exact "
             "conversion. Plain composition is what GAP pays. No record is needed."
@@ -165,8 +194,12 @@ def depth_table() -> Table:
     )
 
 
-def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> Table[RunCostRow]:
-    """Tables VII to X: seconds and memory of a run, the authors' seconds beside ours.
+def cost_tables(
+    numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]
+) -> list[Table[RunTimeRow] | Table[RunMemoryRow]]:
+    """Tables VII and VIII, seconds of a run at edge and node level, and IX and X, its memory.
+
+    What has no privacy stands with the edge level.
 
     Args:
         numbers: rows of caribou_numbers.csv.
@@ -178,36 +211,85 @@ def cost_table(numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell]) -> T
             name = DATASETS.get(row["dataset"], row["dataset"])
             stated.setdefault((name, row["method"]), []).append(float(row["value"]))
     own: dict[tuple[str, str, str], list[Cell]] = {}
+    node_level = set[str]()
     for cell in cells:
         family = next((m for m, names in FAMILIES.items() if _is_of(cell.entry, names)), "")
         if family or "~" not in cell.entry:
-            own.setdefault((cell.dataset, family, family or cell.label), []).append(cell)
-    rows = []
+            name = family or cell.label
+            own.setdefault((cell.dataset, family, name), []).append(cell)
+            unit = cell.runs[0].record.entry.get("privacy_unit")
+            node_level |= {name} if unit not in (None, "edge") else set()
+    node_level |= set(NODE_LEVEL)
     keys = [*own, *((d, m, m) for d, m in stated if (d, m, m) not in own and m in FAMILIES)]
-    for dataset, family, name in sorted(keys):
-        here = own.get((dataset, family, name), [])
-        memory = [value for cell in here for value in cell.max_rss_mb]
-        rows.append(
-            RunCostRow(
-                dataset=dataset,
-                method=name,
-                paper_seconds=mean_of(stated.get((dataset, family), [])),
-                our_seconds=mean_of([value for cell in here for value in cell.seconds]),
-                our_memory=max(memory, default=None),
-                runs=sum(len(cell.runs) for cell in here),
-                reason="" if here else "no run in this tier",
-            )
-        )
+    made: list[Table[RunTimeRow] | Table[RunMemoryRow]] = []
+    for quantity, numbered in (("time", ("TVII", "TVIII")), ("memory", ("TIX", "TX"))):
+        for name, level in zip(numbered, ("edge", "node")):
+            chosen = sorted(key for key in keys if (key[2] in node_level) == (level == "node"))
+            if quantity == "time":
+                made.append(_time_table(name, level, chosen, own, stated))
+            else:
+                made.append(_memory_table(name, level, chosen, own))
+    return made
+
+
+Key = tuple[str, str, str]  # data set, the authors' method or "", name
+Own = Mapping[Key, Sequence[Cell]]
+NO_RUN = "no run in this tier"
+
+
+def _time_table(
+    name: str,
+    level: str,
+    keys: Sequence[Key],
+    own: Own,
+    stated: Mapping[tuple[str, str], list[float]],
+) -> Table[RunTimeRow]:
     return Table(
-        name="paper-caribou-VII-X",
-        title="caribou VII to X: time and memory",
+        name=f"paper-caribou-{name}",
+        title=f"caribou {name}: run time, {level} level",
         caption=(
             "Seconds of a run. Authors: their GPU, start of the program included, mean over budgets. Ours: "
-            "one CPU thread, the start of Python left out, mean over runs; memory is the largest resident "
-            "memory of the process. The authors' memory is not available. Sweeps are left out."
+            "one CPU thread, the start of Python left out, mean over runs. Sweeps that no method of the "
+            "authors "
+            "stands for are left out."
         ),
-        columns=columns_of(RunCostRow),
-        rows=rows,
+        columns=columns_of(RunTimeRow),
+        rows=[
+            RunTimeRow(
+                dataset=key[0],
+                method=key[2],
+                paper_seconds=mean_of(stated.get(key[:2], [])),
+                our_seconds=mean_of([s for cell in own.get(key, ()) for s in cell.seconds]),
+                runs=sum(len(cell.runs) for cell in own.get(key, ())),
+                reason="" if key in own else NO_RUN,
+            )
+            for key in keys
+        ],
+        empty="No run has resources recorded.",
+    )
+
+
+def _memory_table(name: str, level: str, keys: Sequence[Key], own: Own) -> Table[RunMemoryRow]:
+    return Table(
+        name=f"paper-caribou-{name}",
+        title=f"caribou {name}: memory, {level} level",
+        caption=(
+            "The largest resident memory of the process of a run; many runs may share a process. The authors "
+            "state the memory of their GPU, which is not available."
+        ),
+        columns=columns_of(RunMemoryRow),
+        rows=[
+            RunMemoryRow(
+                dataset=key[0],
+                method=key[2],
+                our_memory=max(
+                    (m for cell in own.get(key, ()) for m in cell.max_rss_mb), default=None
+                ),
+                runs=sum(len(cell.runs) for cell in own.get(key, ())),
+                reason="" if key in own else NO_RUN,
+            )
+            for key in keys
+        ],
         empty="No run has resources recorded.",
     )
 

@@ -9,7 +9,7 @@ from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.charts import Chart
 from dpgnn.report.figures.drawing import Picture
-from dpgnn.report.paper.caribou import cost_table, depth_table, tops_table
+from dpgnn.report.paper.caribou import cost_tables, depth_table, tops_table
 from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.embedding import embedding_panels
 from dpgnn.report.paper.figures import (
@@ -32,7 +32,12 @@ def further_tables(info: StudyInfo, cells: Sequence[Cell]) -> list[Table]:
     if info.paper != "caribou":
         return []
     numbers = read_numbers("caribou_numbers.csv")
-    return [tops_table(numbers, cells), depth_table(), cost_table(numbers, cells)]
+    return [
+        tops_table(numbers, cells),
+        depth_table(),
+        *cost_tables(numbers, cells),
+        tops_table(numbers, cells, other_bound=True),
+    ]
 
 
 def paper_figures(
@@ -88,6 +93,20 @@ def missing(
         info: the study.
         panels: what is drawn of the figure.
     """
+    counts, words = [0, 0], []
+    for letter, part in figure.lettered:
+        shown, planned, reason = _part_missing(
+            part, cells, info, [panel for panel in panels if panel.part == letter]
+        )
+        counts = [counts[0] + shown, counts[1] + planned]
+        if reason:
+            words.append(f"({letter}) {reason}" if letter else reason)
+    return counts[0], counts[1], "; ".join(words)
+
+
+def _part_missing(
+    figure: PaperFigure, cells: Sequence[Cell], info: StudyInfo, panels: Sequence[Panel]
+) -> tuple[int, int, str]:
     planned = planned_of(figure, info)
     wanted = {key for keys in planned.values() for key in keys}
     recorded = wanted & {key_of(cell) for cell in cells}

@@ -1,4 +1,6 @@
-"""t-SNE of the class scores of a run's released weights: the one figure that reads a graph."""
+"""t-SNE of the hidden units of training nodes in a run's released perceptron: the one figure that reads a
+graph.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.core import config as strict
 from dpgnn.core.paths import Paths
 from dpgnn.report.paper.panels import Line, Panel, PanelPoint, key_of
 
@@ -22,14 +23,15 @@ MAX_NODES = 600
 
 
 def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -> list[Panel]:
-    """One panel per series: its first run's scores on the test nodes, in two dimensions, one line a class.
+    """One panel per series and budget: its first run's hidden units on training nodes in two dimensions, a
+    line a class.
 
-    Nothing is drawn of a run whose weights, graph or split are not on disk, and whose scores no archive
-    kept. Both axes are arbitrary.
+    Nothing is drawn of a run whose weights, graph or split are not on disk, and of which no archive
+    kept them. Both axes are arbitrary.
     """
     panels = []
     for label, cell in shown_cells(figure, cells):
-        found = class_scores(cell.runs[0], paths)
+        found = hidden_units(cell.runs[0], paths)
         if found is not None:
             budget = f", ε = {cell.epsilon}" if cell.is_private else ""
             panel = _panel(f"{label}{budget}", *found)
@@ -40,7 +42,7 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
 
 
 def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, Cell]]:
-    """Label and cell of each panel; the first of a series' cells."""
+    """Label and cell of each panel; the first cell of a series at each budget."""
     from dpgnn.report.paper.figures import matches
 
     found = []
@@ -53,37 +55,39 @@ def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, C
                 and cell.epsilon in ("inf", *figure.epsilons)
                 and matches(series.entries, cell.entry, cell.epsilon)
             ]
-            found += [(series.label, cell) for cell in chosen[:1]]
+            first = {cell.epsilon: cell for cell in reversed(chosen)}
+            found += [(series.label, first[budget]) for budget in sorted(first, key=float)]
     return found
 
 
-def class_scores(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
-    """Class scores and labels of the first test nodes, made again from released weights, else as kept."""
+def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
+    """Hidden units and labels of the first training nodes, made again from released weights, else as kept.
+
+    Of a perceptron with one hidden layer and ReLU, so that they read a node's own features alone; None
+    where there is
+    neither.
+    """
     from safetensors.torch import load_file
 
-    from dpgnn import methods
     from dpgnn.data.files.graph_files import read_graph
-    from dpgnn.data.splits import edges_in_setting, read_split
-    from dpgnn.methods.base import Entry, Fitted
+    from dpgnn.data.rows import normalize_rows
+    from dpgnn.data.splits import read_split
 
-    key, stated = run.record.key, run.record.entry
+    key, options = run.record.key, run.record.entry["options"]
     weights = None if run.folder is None else run.folder / "model.safetensors"
     split_path = paths.split(key["dataset"], key["setting"], key["repeat"])
     graph_path = paths.graph(key["dataset"])
     if weights is None or not (weights.exists() and split_path.exists() and graph_path.exists()):
-        return run.kept.scores
-    method = methods.get(stated["method"])
+        kept = run.kept.scores
+        # as wide as there are classes: class scores, which older archives kept
+        return kept if kept and kept[0].shape[1] != run.record.facts["num_classes"] else None
+    state = {name: tensor.numpy().astype(np.float64) for name, tensor in load_file(weights).items()}
     graph = read_graph(graph_path)
-    split = read_split(split_path, num_nodes=graph.num_nodes)
-    graph = replace(graph, edge_index=edges_in_setting(graph, split))
-    entry = Entry(
-        name=stated["name"], method=stated["method"], mode=stated["mode"],
-        privacy_unit=stated.get("privacy_unit"), relation=stated.get("relation"),
-        options=strict.read(method.config, stated["options"]),
-    )  # fmt: skip
-    idx = split.test_idx[:MAX_NODES]
-    logits = method.predict(entry, Fitted(state=load_file(weights)), graph, idx).logits
-    return logits.numpy().astype(np.float64), graph.y[idx]
+    first = next(name for name, value in state.items() if len(value) == graph.num_features)
+    bias = state.get(first.replace("weight", "bias"), 0.0)
+    idx = read_split(split_path, num_nodes=graph.num_nodes).train_idx[:MAX_NODES]
+    x = normalize_rows(graph.x, options.get("row_norm", "none"))[idx]
+    return np.maximum(x @ state[first] + bias, 0.0), graph.y[idx]
 
 
 def _panel(title: str, scores: np.ndarray, y: np.ndarray) -> Panel:

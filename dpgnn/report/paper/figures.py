@@ -13,18 +13,25 @@ figures/paper-P-NAME.{png,svg} of the study's report and a row of the table pape
         x_title: share of epsilon for neighbour rows
         series:
           - {label: DPAR-EM0, entries: [em0, "em0~rows_share=*"]}
+
+A figure with lettered parts states under `parts` what each has of its own. A figure is found by the
+paper's number
+(F2, F5); what stands for one that cannot be made here, on drawn graphs, ends with -stand-in and says so in
+its title.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from dpgnn.core import config as strict
 from dpgnn.core.config import ConfigError
+from dpgnn.data.datasets import is_stand_in
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.tables.table import Column, Table, columns_of
@@ -43,10 +50,33 @@ class FigureSeries:
     Attributes:
         label: how the legend calls it.
         entries: names or patterns of our entries; NAME@EPSILON takes one budget only.
+        x: the figure's x by the name that this method has for it; "" takes the figure's.
     """
 
     label: str
     entries: tuple[str, ...]
+    x: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigurePart:
+    """One lettered part of a figure: what it has of its own; None takes the figure's.
+
+    Attributes:
+        title: what it asks; stands before the panel's place.
+        places, epsilons, x, row, x_title, row_title, x_log, where, series: see `PaperFigure`.
+    """
+
+    title: str
+    places: tuple[str, ...] | None = None
+    epsilons: tuple[str, ...] | None = None
+    x: str | None = None
+    row: str | None = None
+    x_title: str | None = None
+    row_title: str | None = None
+    x_log: bool | None = None
+    where: Mapping[str, Any] | None = None
+    series: tuple[FigureSeries, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +86,7 @@ class PaperFigure:
     Attributes:
         title: what it asks.
         kind: lines (over x), bars (a series each), heat (over x and row), checkpoints (score over the epsilon
-            spent in training), classes (recall by class frequency), embedding (t-SNE of class scores).
+            spent in training), classes (recall by class frequency), embedding (t-SNE of hidden units).
         places: DATASET.SETTING of each panel; the paper's first, then ours.
         epsilons: a panel for each; empty puts all budgets in one panel.
         x: "epsilon", "options.PATH", or "options.PATH * epsilon".
@@ -66,12 +96,15 @@ class PaperFigure:
         y: quantities, a panel for each: score, steps, seconds, memory.
         where: option path -> the value a cell must have.
         series: the lines.
+        besides: option path -> words: what differs between the points of a line besides x and row, and why.
+        parts: letter -> a part of its own; the figure's fields are what its parts share.
+        stand_in_for: the paper's figure that this one stands for on drawn graphs.
         note: what a reader must know; ends the caption.
     """
 
     title: str
     kind: Kind = "lines"
-    places: tuple[str, ...]
+    places: tuple[str, ...] = ()
     epsilons: tuple[str, ...] = ()
     x: str = "epsilon"
     row: str = ""
@@ -80,13 +113,41 @@ class PaperFigure:
     x_log: bool = False
     y: tuple[str, ...] = ("score",)
     where: Mapping[str, Any] = field(default_factory=dict)
-    series: tuple[FigureSeries, ...]
+    series: tuple[FigureSeries, ...] = ()
+    besides: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, FigurePart] = field(default_factory=dict)
+    stand_in_for: str = ""
     note: str = ""
 
     @property
     def is_sweep(self) -> bool:
         """Whether it varies options, and not the budget alone."""
-        return self.kind in ("lines", "heat") and self.x != "epsilon"
+        return self.kind in ("lines", "heat") and any(
+            {part.x, part.row} - {"epsilon", ""} for _, part in self.lettered
+        )
+
+    @cached_property
+    def lettered(self) -> tuple[tuple[str, PaperFigure], ...]:
+        """(letter, figure) of each part, with what the parts share; itself without a letter where it has
+        none.
+        """
+        if not self.parts:
+            return (("", self),)
+        made = []
+        for letter, part in self.parts.items():
+            stated = {
+                item.name: value
+                for item in fields(part)
+                if (value := getattr(part, item.name)) is not None
+            }
+            made.append((letter, replace(self, parts={}, **stated)))
+        return tuple(made)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of all series, in order, each once."""
+        named = (series.label for _, part in self.lettered for series in part.series)
+        return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +189,54 @@ def check_figure(path: str, figure: PaperFigure) -> None:
     Raises:
         ConfigError: names the key.
     """
-    for place in figure.places:
-        if "." not in place:
-            raise ConfigError(f"{path}.places: {place!r} must be DATASET.SETTING")
     for quantity in figure.y:
         if quantity not in ("score", "steps", "seconds", "memory"):
             raise ConfigError(f"{path}.y: unknown quantity {quantity!r}")
+    for letter, part in figure.lettered:
+        _check_part(f"{path}.parts.{letter}" if letter else path, part)
+    drawn = any(
+        is_stand_in(place.partition(".")[0]) for _, part in figure.lettered for place in part.places
+    )
+    name = path.rpartition(".")[2]
+    said = (
+        name.endswith("stand-in") and "stand-in" in figure.title and "(synthetic)" in figure.title
+    )
+    if (drawn or figure.stand_in_for) and not (said and figure.stand_in_for):
+        raise ConfigError(
+            f"{path}: a figure of drawn graphs must be named NAME-stand-in, state stand_in_for and have "
+            f'"stand-in for FIGURE (synthetic)" in its title, got {figure.title!r}'
+        )
+
+
+def _check_part(path: str, figure: PaperFigure) -> None:
+    for key in ("places", "series"):
+        if not getattr(figure, key):
+            raise ConfigError(f"{path}.{key} must be stated")
+    for place in figure.places:
+        if "." not in place:
+            raise ConfigError(f"{path}.places: {place!r} must be DATASET.SETTING")
     for name in ("x", "row"):
         text = getattr(figure, name).removesuffix(" * epsilon")
         if text and text != "epsilon" and not text.startswith("options."):
             raise ConfigError(f"{path}.{name} must be epsilon or options.PATH, got {text!r}")
     if bool(figure.row) != (figure.kind == "heat"):
         raise ConfigError(f"{path}.row must be given for kind heat and for no other")
+
+
+def varied_words(figure: PaperFigure) -> str:
+    """What differs along the axes and from line to line, as the caption says it."""
+    if figure.kind not in ("lines", "heat"):
+        return ""
+    axes = []
+    for letter, part in figure.lettered:
+        names = [(part.x_title, part.x), *([(part.row_title, part.row)] if part.row else [])]
+        words = " and ".join(title if x == "epsilon" else f"{title} ({x})" for title, x in names)
+        fixed = ", ".join(f"{path} = {value}" for path, value in part.where.items())
+        axes.append(f"{f'({letter}) ' if letter else ''}{words}{f' at {fixed}' if fixed else ''}")
+    besides = "".join(
+        f"; {path} differs as well: {words}" for path, words in figure.besides.items()
+    )
+    return f"Varied: {'; '.join(axes)}{besides}.".replace("options.", "")
 
 
 def check_entries(figures: PaperFigures, info: StudyInfo) -> None:
@@ -150,11 +247,11 @@ def check_entries(figures: PaperFigures, info: StudyInfo) -> None:
     """
     entries = {*info.entry_order, *info.other_entries}
     for name, figure in figures.figures.items():
-        for series in figure.series:
-            for pattern in series.entries:
-                bare = pattern.split("@")[0]
-                if not any(fnmatchcase(entry, bare) for entry in entries):
-                    raise ConfigError(f"figures.{name}: {pattern!r} matches no entry")
+        stated = [item for _, part in figure.lettered for item in part.series]
+        for pattern in (pattern for series in stated for pattern in series.entries):
+            bare = pattern.split("@")[0]
+            if not any(fnmatchcase(entry, bare) for entry in entries):
+                raise ConfigError(f"figures.{name}: {pattern!r} matches no entry")
 
 
 def matches(patterns: Sequence[str], entry: str, epsilon: str) -> bool:
@@ -188,17 +285,18 @@ def value_of(
 
 
 def planned_of(figure: PaperFigure, info: StudyInfo) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Series label -> the cells of the tier that belong to it, whatever their options."""
-    found: dict[str, list[tuple[str, str, str, str]]] = {}
-    for series in figure.series:
-        cells = []
-        for key in info.cell_order:
-            dataset, setting, entry, epsilon = key
-            wanted = f"{dataset}.{setting}" in figure.places
-            budget = not figure.epsilons or epsilon in ("inf", *figure.epsilons)
-            if wanted and budget and matches(series.entries, entry, epsilon):
-                cells.append(key)
-        found[series.label] = cells
+    """Series label -> the cells of the tier that belong to it in any part, whatever their options."""
+    found: dict[str, list[tuple[str, str, str, str]]] = {label: [] for label in figure.labels}
+    for _, part in figure.lettered:
+        for series in part.series:
+            known = found[series.label]
+            for key in info.cell_order:
+                dataset, setting, entry, epsilon = key
+                wanted = f"{dataset}.{setting}" in part.places
+                budget = not part.epsilons or epsilon in ("inf", *part.epsilons)
+                named = wanted and budget and matches(series.entries, entry, epsilon)
+                if named and key not in known:
+                    known.append(key)
     return found
 
 

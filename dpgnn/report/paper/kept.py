@@ -1,4 +1,4 @@
-"""Which runs' histories and class scores an archive keeps: those that a figure of the study's paper draws."""
+"""Which runs' histories and hidden units an archive keeps: those that a figure of the study's paper draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpgnn.records.archive import HISTORY_COLUMNS, SCORE_COLUMNS, Kept, read_kep
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.embedding import class_scores, shown_cells
+from dpgnn.report.paper.embedding import hidden_units, shown_cells
 from dpgnn.report.paper.figures import PaperFigure, load_figures, planned_of
 
 
@@ -52,7 +52,7 @@ def _of(
     return {
         name: Kept(
             history=_thin(histories[name]) if name in histories else {},
-            scores=class_scores(scored[name], paths) if name in scored else None,
+            scores=hidden_units(scored[name], paths) if name in scored else None,
         )
         for name in {*histories, *scored}
     }

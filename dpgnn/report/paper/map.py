@@ -42,9 +42,12 @@ class PaperRule:
         epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
         setting: overrides the table's.
         unavailable: why there is no entry for these rows.
-        note: which ambiguity of the paper may explain a difference; shown when the verdict is "outside".
+        note: which ambiguity of the paper may explain a difference and is tested by no run; shown, as
+        untested, when the
+            verdict is "different".
         alternatives: names or patterns of entries that read the ambiguity another way; when the verdict is
-            "outside", the reason says which of those that ran come within the spread.
+        "different",
+            the reason says of those that differ from ours in one option what it changes.
     """
 
     where: Mapping[str, Any]
@@ -93,6 +96,8 @@ class PaperMap:
         source: file in data/papers.
         stated_as: what the numbers are, "paper" or "authors' logs".
         value, spread: the source's columns with the number and its standard deviation ("" for none).
+        runs: the source's column with the number of runs behind a value; "" where it has none.
+        repeats: the number of runs behind every value, where that is stated; None where it is not.
         absent: our data set -> why it is in no tier that was run; said where a row has no run.
         tables: by name, in the order they are shown.
     """
@@ -102,6 +107,8 @@ class PaperMap:
     stated_as: str = "paper"
     value: str = "mean"
     spread: str = "std"
+    runs: str = ""
+    repeats: int | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, PaperTable]
 

@@ -46,7 +46,9 @@ class Line:
 class Panel:
     """A panel: its title, its axes and its lines; `ticks` name positions of x.
 
-    `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share it.
+    `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share
+    it. `part` is the
+    letter of the figure's part.
     """
 
     title: str
@@ -58,10 +60,23 @@ class Panel:
     row_title: str = ""
     place: str = ""
     where: str = ""
+    part: str = ""
 
 
 def panels_of(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
-    """Panels that have at least one point, places by budgets by quantities."""
+    """Panels that have at least one point, parts by places by budgets by quantities."""
+    return [
+        replace(panel, part=letter, title=_lettered(letter, part, panel.title))
+        for letter, part in figure.lettered
+        for panel in _panels_of_part(part, cells)
+    ]
+
+
+def _lettered(letter: str, part: PaperFigure, title: str) -> str:
+    return f"({letter}) {part.title}: {title}" if letter else title
+
+
+def _panels_of_part(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
     made = []
     for place in figure.places:
         here = [cell for cell in cells if ".".join(cell.place) == place and _fits(figure, cell)]
@@ -145,15 +160,16 @@ def _points(
     are swept, a point is the mean over the repeats that all points of its line have: others would show
     which splits are easy.
     """
-    patterns = next(s.entries for s in figure.series if s.label == label)
+    series = next(s for s in figure.series if s.label == label)
+    patterns, across = series.entries, series.x or figure.x
     found: dict[bool, dict[tuple[float, float | None], Cell]] = {False: {}, True: {}}
     levels: list[tuple[PanelPoint, Key]] = []
     for cell in sorted(cells, key=lambda c: _rank(patterns, c)):
         row = _value(figure.row, cell) if figure.row else None
-        if figure.x.endswith("epsilon") and not cell.is_private:
+        if across.endswith("epsilon") and not cell.is_private:
             levels.append((_measured(cell, quantity, x=0.0), key_of(cell)))
             continue
-        x = _value(figure.x, cell)
+        x = _value(across, cell)
         if isinstance(x, float) and not isinstance(row, str):
             found[not cell.is_private].setdefault((x, row), cell)
     lines = []

@@ -12,7 +12,7 @@ from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.figures import SIDE_BY_SIDE
 from dpgnn.report.figures.style import PALETTE, Look, look_at
-from dpgnn.report.paper.figures import PaperFigure
+from dpgnn.report.paper.figures import PaperFigure, varied_words
 from dpgnn.report.paper.panels import Panel
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def looks_of(figure: PaperFigure) -> dict[str, Look]:
     """Series label -> look, in the order of the figure."""
-    return {series.label: look_at(position) for position, series in enumerate(figure.series)}
+    return {label: look_at(position) for position, label in enumerate(figure.labels)}
 
 
 def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) -> Picture:
@@ -70,9 +70,9 @@ def _canvas(figure: PaperFigure, num_panels: int) -> tuple[Figure, list[Axes]]:
         canvas.suptitle(figure.title, x=0.01, ha="left", fontsize=10)
         axes = [axis for row in rows for axis in row]
     # room for the title and the legend, however few panels there are
-    entries = len(figure.series) if figure.kind in ("lines", "checkpoints", "classes") else 0
+    entries = len(figure.labels) if figure.kind in ("lines", "checkpoints", "classes") else 0
     width = max(canvas.get_figwidth(), 0.075 * len(figure.title), 5.2 if entries > 3 else 0.0)
-    longest = max(len(series.label) for series in figure.series)
+    longest = max(map(len, figure.labels))
     # 13 letters say "(no privacy)"
     legend_rows = -(-entries // drawing.legend_columns(width, longest + 13))
     canvas.set_size_inches(width, canvas.get_figheight() + 0.17 * legend_rows)
@@ -182,7 +182,8 @@ def _caption(figure: PaperFigure) -> str:
     }  # fmt: skip
     shared = "Means are over the repeats that all points of a line have." if figure.is_sweep else ""
     side = "" if figure.kind in ("heat", "embedding") else SIDE_BY_SIDE
-    return " ".join(filter(None, (parts[figure.kind], shared, figure.note, side)))
+    varied = varied_words(figure)
+    return " ".join(filter(None, (parts[figure.kind], varied, shared, figure.note, side)))
 
 
 def _in_words(panel: Panel) -> str:

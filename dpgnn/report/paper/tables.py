@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -13,10 +12,13 @@ from dpgnn.records.cells import Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.paper.map import PaperMap, PaperRule, PaperTable
+from dpgnn.report.statistics.differences import differing_options
+from dpgnn.report.statistics.equivalence import MARGIN, Spread, equivalence
 from dpgnn.report.tables.table import DASH, Column, Table, columns_of
 from dpgnn.training.evaluation import Interval, mean_interval
 
-ONE_REPEAT = "one repeat"  # why no spread is known, where none is stated either
+ONE_REPEAT = "one repeat"  # why nothing is decided
+MOST_TESTS = 3  # runs that a reason names
 
 
 def _paper_text(row: PaperRow) -> str:
@@ -38,9 +40,14 @@ class PaperRow:
     Attributes:
         dataset, method, detail, epsilon: as the paper names them.
         paper_mean, paper_std, our_mean, ..., difference: fractions; ours are None where there is no cell.
-        reason: why there is none, or what may explain a difference.
+        difference_low, difference_high: the 90 % interval of the difference of the two means.
+        verdict: same, different or undecided, see `equivalence`; "not available".
+        needed: how many repeats of ours would decide an undecided one.
+        majority: mean share of the largest class among the test nodes.
+        reason: why there is none, or what may explain a difference and whether a run tests it.
         entry, our_dataset, our_setting, our_epsilon: the cell that the map names.
         candidates: entries that it was chosen among.
+        paper_n: runs behind the paper's mean; None where it is not stated.
         rounding: the most that the paper's value was rounded by.
         resolution: the smallest step of our score.
     """
@@ -57,7 +64,11 @@ class PaperRow:
     our_high: Annotated[float | None, Column(header="high", form="csv")] = None
     our_n: Annotated[int | None, Column(header="n", kind="integer")] = None
     difference: Annotated[float | None, Column(header="Difference", kind="points")] = None
+    difference_low: Annotated[float | None, Column(header="difference_low", form="csv")] = None
+    difference_high: Annotated[float | None, Column(header="difference_high", form="csv")] = None
     verdict: Annotated[str, Column(header="Verdict")] = "not available"
+    needed: Annotated[str, Column(header="Repeats that would decide")] = ""
+    majority: Annotated[float | None, Column(header="Majority class", kind="percent")] = None
     reason: Annotated[str, Column(header="Reason or ambiguity")] = ""
     entry: Annotated[str | None, Column(header="Our entry")] = None
     candidates: Annotated[int | None, Column(header="chosen on validation among", form="csv")] = (
@@ -66,6 +77,7 @@ class PaperRow:
     our_dataset: Annotated[str | None, Column(header="our_dataset", form="csv")] = None
     our_setting: Annotated[str | None, Column(header="our_setting", form="csv")] = None
     our_epsilon: Annotated[str | None, Column(header="our_epsilon", form="csv")] = None
+    paper_n: Annotated[int | None, Column(header="paper_n", form="csv")] = None
     rounding: float
     resolution: float = 0.0
 
@@ -116,28 +128,6 @@ def values_first(table: Table[PaperRow]) -> Table[PaperRow]:
     return replace(table, rows=sorted(table.rows, key=place))
 
 
-def verdict_of(
-    difference: float,
-    ours_std: float | None,
-    paper_std: float | None,
-    rounding: float = 0.0,
-    resolution: float = 0.0,
-) -> str:
-    """Whether ours lies within the spread of the paper's value.
-
-    Within: |difference| <= max(2 sqrt(s_ours^2 + s_paper^2), t) + r with the standard deviations of single
-    runs (a missing one is taken to be as large as the other), t one test node, the smallest step of our
-    score (runs that agree may hide a spread below it), and r the most that the paper's value was rounded by.
-    """
-    known = [std for std in (ours_std, paper_std) if std is not None]
-    if not known:
-        return "no spread known"
-    ours, paper = (known * 2)[:2]
-    spread = max(2 * math.hypot(ours, paper), resolution)
-    within = abs(difference) <= spread + rounding + 1e-12
-    return "within spread" if within else "outside"
-
-
 def _row(
     row: Mapping[str, str],
     stated: PaperTable,
@@ -185,6 +175,7 @@ def _stated(
         epsilon=row.get("epsilon", ""), rounding=rounding,
         paper_mean=_number(row, mapping.value, stated.scale),
         paper_std=_number(row, mapping.spread, stated.scale) if mapping.spread else None,
+        paper_n=int(row[mapping.runs]) if mapping.runs and row[mapping.runs] else mapping.repeats,
     )  # fmt: skip
 
 
@@ -200,22 +191,19 @@ def _beside(
     ours = _scores(cell, stated)
     made = replace(
         made,
-        our_mean=ours.mean, our_std=ours.std, our_low=ours.low, our_high=ours.high, our_n=ours.n,
+        our_mean=ours.mean,
+        our_std=ours.std,
+        our_low=ours.low,
+        our_high=ours.high,
+        our_n=ours.n,
+        majority=cell.majority,
         resolution=cell.resolution,
-    )  # fmt: skip
-    difference, verdict = _compared(made, paper, ours)
-    made = replace(made, difference=difference, verdict=verdict)
-    if verdict == "no spread known":
-        return replace(made, reason="; ".join(filter(None, [ONE_REPEAT, rule.note])))
-    if verdict == "outside":
-        others = [
-            other
-            for other in there
-            if other.entry != made.entry
-            and any(fnmatchcase(other.entry, pattern) for pattern in rule.alternatives)
-        ]
-        closing = _closing(made, paper, others, stated)
-        return replace(made, reason="; ".join(filter(None, [rule.note, closing])))
+    )
+    made = _with_verdict(made, paper, ours)
+    if made.verdict == "different":
+        return replace(made, reason=_explained(made, cell, there, rule, stated))
+    if made.verdict == "undecided" and made.our_n == 1:
+        return replace(made, reason=ONE_REPEAT)
     return made
 
 
@@ -224,40 +212,69 @@ def _scores(cell: Cell, stated: PaperTable) -> Interval:
     return mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
 
 
-def _compared(row: PaperRow, paper: float, ours: Interval) -> tuple[float, str]:
-    """Ours minus the paper's value, and its verdict."""
+def _with_verdict(row: PaperRow, paper: float, ours: Interval) -> PaperRow:
+    """The row with ours minus the paper's value, whether they are the same, and what would decide it."""
     difference = ours.mean - paper
-    allowed = (row.rounding, row.resolution)
-    return difference, verdict_of(difference, ours.std, row.paper_std, *allowed)
-
-
-def _closing(row: PaperRow, paper: float, others: Sequence[Cell], stated: PaperTable) -> str:
-    """Which other readings of the paper come within the spread of its value, of those that ran.
-
-    Only readings nearer to the value than ours count: a wide spread of its own makes none an explanation.
-    """
-    if not others:
-        return ""
-    scored = {other.entry: _scores(other, stated) for other in others}
-    means = {
-        name: ours
-        for name, ours in scored.items()
-        if abs(ours.mean - paper) < abs(row.difference or 0.0)
-    }
-    if not means:
-        return f"no other reading that ran comes nearer (of {len(scored)})"
-    closing = [
-        f"{name} ({100 * ours.mean:.1f})"
-        for name, ours in means.items()
-        if _compared(row, paper, ours)[1] == "within spread"
-    ]
-    if closing:
-        return f"within spread with {', '.join(closing)}"
-    nearest = min(means, key=lambda name: abs(means[name].mean - paper))
-    return (
-        f"no other reading that ran closes it (nearest {nearest}, "
-        f"{100 * means[nearest].mean:.1f}, of {len(scored)})"
+    found = equivalence(
+        difference,
+        Spread(std=ours.std, n=ours.n),
+        Spread(std=row.paper_std, n=row.paper_n),
+        rounding=row.rounding,
+        resolution=row.resolution,
     )
+    needed = "" if found.needed is None else str(found.needed)
+    if found.verdict == "undecided" and found.low is not None and not needed:
+        needed = "none up to 1,000"
+    return replace(
+        row, difference=difference, difference_low=found.low, difference_high=found.high,
+        verdict=found.verdict, needed=needed,
+    )  # fmt: skip
+
+
+def _explained(
+    row: PaperRow, cell: Cell, there: Sequence[Cell], rule: PaperRule, stated: PaperTable
+) -> str:
+    """What may explain a difference: the runs that test it, and what no run tests.
+
+    A run tests a reading where it differs from ours in one option: the option, and what it changes.
+    """
+    parts = []
+    tests = [
+        (other, differing_options(cell, other))
+        for other in there
+        if other.entry != row.entry
+        and any(fnmatchcase(other.entry, pattern) for pattern in rule.alternatives)
+    ]
+    single = [(other, options[0]) for other, options in tests if len(options) == 1]
+    moved = [
+        (_scores(other, stated).mean - (row.our_mean or 0.0), other, option)
+        for other, option in single
+    ]
+    moved.sort(
+        key=lambda item: abs((row.difference or 0.0) + item[0])
+    )  # the nearest to the paper first
+    told = [
+        f"{option} = {_option(other, option)} ({other.entry}): {_points(change)}"
+        for change, other, option in moved[:MOST_TESTS]
+    ]
+    if told:
+        more = f", of {len(moved)} tested" if len(moved) > len(told) else ""
+        parts.append(f"tested, one option changed: {'; '.join(told)}{more}")
+    if rule.note:
+        parts.append(f"untested: {rule.note}")
+    return "; ".join(parts) or "untested: no reason known"
+
+
+def _points(change: float) -> str:
+    sign = "\u2212" if change < 0 else "+"
+    return f"{sign}{abs(100 * change):.1f} points"
+
+
+def _option(cell: Cell, path: str) -> Any:
+    value: Any = cell.runs[0].record.entry.get("options", {})
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | None, int]:
@@ -277,18 +294,20 @@ def _table(
     name: str, stated: PaperTable, mapping: PaperMap, rows: list[PaperRow]
 ) -> Table[PaperRow]:
     counts = {word: sum(row.verdict == word for row in rows) for word in
-              ("within spread", "outside", "no spread known", "not available")}  # fmt: skip
+              ("same", "different", "undecided", "not available")}  # fmt: skip
     listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return Table(
         name=f"paper-{mapping.paper}-{name}",
         title=f"{mapping.paper} {name}: {stated.title}".rstrip(": "),
         caption=(
             f"Values in percent; {mapping.stated_as} beside ours, difference in points (ours minus "
-            f"{mapping.stated_as}). {listed} of {len(rows)} values. Within spread: the difference is at most "
-            "twice the two standard deviations of single runs added in quadrature (a missing one is taken to "
-            "be as large as the other) but no less than one test node of ours, and what the stated value was "
-            "rounded by. No "
-            "spread known: one repeat of ours, and none is stated."
+            f"{mapping.stated_as}). {listed} of {len(rows)} values. Same: the 90 % interval of the "
+            f"difference "
+            f"lies within {100 * MARGIN:g} points (two one-sided t tests on the standard errors of both "
+            f"means); "
+            "different: it lies beyond; undecided: neither, with the number of repeats of ours that "
+            "would decide "
+            f"it. {_behind(mapping)} Majority class: the share of the largest class among the test nodes."
         ),
         columns=[
             replace(column, header=mapping.stated_as.capitalize())
@@ -299,6 +318,18 @@ def _table(
         rows=rows,
         reproduces=stated.reproduces,
     )  # fmt: skip
+
+
+def _behind(mapping: PaperMap) -> str:
+    """What is known of the runs behind the stated values."""
+    if mapping.runs:
+        number = "their number of runs is stated with each"
+    elif mapping.repeats:
+        number = f"they are means of {mapping.repeats} runs"
+    else:
+        number = "how many runs they are means of is not stated, so each is taken for one run"
+    spread = "" if mapping.spread else "; their spread is not stated, and taken to be ours"
+    return f"Of the stated values {number}{spread}."
 
 
 def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyInfo) -> None:

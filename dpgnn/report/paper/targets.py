@@ -11,6 +11,7 @@ import yaml
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.info import PAPERS, StudyInfo
 from dpgnn.report.paper import figures as paper_figures
+from dpgnn.report.paper.captions import load_captions, place_of
 from dpgnn.report.paper.map import PaperTable, load_map, read_numbers
 from dpgnn.report.paper.tables import row_matches
 from dpgnn.report.tables import pivots
@@ -20,9 +21,15 @@ NOTE = (
     "For every number of a paper's table a page gives the paper's value, ours, the difference and a verdict, "
     "or the reason why ours is not there, and the command that makes the cell again where a cell stands for "
     "it; figures have the command of their study. A command here names a tier that has all of the paper's "
-    "own graphs; a page names the tier whose records it shows. Words after the number (T1-fixed, F2-here) "
-    "are ours: the same question with one fixed configuration, in sound mode, or on graphs at hand. Tier L "
-    "is the paper's whole grid, on data sets that have to be fetched."
+    "own graphs; a page names the tier whose records it shows. Each paper's own tables and figures "
+    "stand first, by "
+    "their numbers (F5 has the parts F5a and F5b); names with a word after the number (T1-fixed, "
+    "F2-here) and "
+    "without one are ours: the same question with one fixed configuration, in sound mode, or on graphs "
+    "at hand; "
+    "-stand-in is a drawn graph in the shape of the paper's. Tier L is the paper's whole grid, on data "
+    "sets that have "
+    "to be fetched."
 )
 
 
@@ -40,31 +47,53 @@ def target_lines(
     """
     body = []
     for info in infos:
-        if not info.paper:
-            continue
-        name = PAPERS.get(info.paper, info.paper)
-        for label, title, tier in _with_results(info):
-            anchor = f"paper-{info.paper}-{label}"
-            there = f'id="{anchor}"' in texts.get(info.name, "")
-            link = (
-                f"[{label}](results/{info.name}.md#{anchor})"
-                if there
-                else f"{label} (no records yet)"
-            )
-            body.append([name, link, title, _run(info, tier)])
-        for anchor, title in further.get(info.name, ()):
-            label = anchor.removeprefix(f"paper-{info.paper}-")
-            link = f"[{label}](results/{info.name}.md#{anchor})"
-            title = title.removeprefix(f"{info.paper} ").removeprefix(
-                f"{label.replace('-', ' to ')}: "
-            )
-            body.append([name, link, title, _run(info, info.tier)])
-        for label, stated in _without_results().get(info.paper, {}).items():
-            page = posixpath.relpath(stated["page"], "docs")
-            body.append(
-                [name, f"[{label}]({page})", stated["title"], f"`.venv/bin/{stated['command']}`"]
-            )
+        if info.paper:
+            body += _in_order(info.paper, _rows(info, texts, further))
     return [NOTE, "", *pivots.markdown(["Paper", "Table or figure", "Shows", "Command"], body), ""]
+
+
+def _in_order(paper: str, rows: Mapping[str, list[str]]) -> list[list[str]]:
+    """The paper's own names first, in its order, with the reason where there is no target; then ours."""
+    body, left = [], dict(rows)
+    for name, caption in load_captions()[paper].items():
+        whole = name if name in rows else place_of(name)[0]
+        if caption.reason:
+            body.append(
+                [PAPERS.get(paper, paper), name, caption.shows or "–", f"none: {caption.reason}"]
+            )
+        elif whole in left:
+            body.append(left.pop(whole))
+    return [*body, *left.values()]
+
+
+def _rows(
+    info: StudyInfo,
+    texts: Mapping[str, str],
+    further: Mapping[str, Sequence[tuple[str, str]]],
+) -> dict[str, list[str]]:
+    """Label -> paper, link, title and command of each target of a study's paper."""
+    name, found = PAPERS.get(info.paper, info.paper), dict[str, list[str]]()
+    for label, title, tier in _with_results(info):
+        anchor = f"paper-{info.paper}-{label}"
+        there = f'id="{anchor}"' in texts.get(info.name, "")
+        link = (
+            f"[{label}](results/{info.name}.md#{anchor})" if there else f"{label} (no records yet)"
+        )
+        found[label] = [name, link, title, _run(info, tier)]
+    for anchor, title in further.get(info.name, ()):
+        label = anchor.removeprefix(f"paper-{info.paper}-")
+        link = f"[{label}](results/{info.name}.md#{anchor})"
+        shown = title.removeprefix(f"{info.paper} ").removeprefix(f"{label}: ")
+        found.setdefault(label, [name, link, shown, _run(info, info.tier)])
+    for label, stated in _without_results().get(info.paper, {}).items():
+        page = posixpath.relpath(stated["page"], "docs")
+        found[label] = [
+            name,
+            f"[{label}]({page})",
+            stated["title"],
+            f"`.venv/bin/{stated['command']}`",
+        ]
+    return found
 
 
 def _run(info: StudyInfo, tier: str) -> str:
@@ -84,7 +113,8 @@ def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
     for name, figure in (drawn.figures if drawn else {}).items():
         planned = paper_figures.planned_of(figure, info)
         places = {f"{key[0]}.{key[1]}" for keys in planned.values() for key in keys}
-        wanted = {place for place in figure.places if place.partition(".")[0] not in SMALL}
+        named = [place for _, part in figure.lettered for place in part.places]
+        wanted = {place for place in named if place.partition(".")[0] not in SMALL}
         yield name, figure.title, info.tier if places and places >= wanted else "L"
 
 

@@ -24,7 +24,8 @@ def comparisons_table(found: Sequence[Compared]) -> Table[ComparisonRow]:
             "comparisons of one question on one data set and setting; a pair that several questions ask "
             "about has the largest of its p under each. Ahead, behind: larger than the noise "
             "after the correction (bold). Unclear: the interval leaves out zero, but among so many "
-            "comparisons that is to be expected. A comparison is no ranking: the last column says where the "
+            "comparisons that is to be expected. A "
+            "comparison is no ranking: the last column says where the "
             f"claims of the two sides differ. {ON_REPEATS}"
         ),
         columns=columns_of(ComparisonRow),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from dpgnn.records.cells import UNCOVERED
+from dpgnn.report.statistics.equivalence import MOST_REPEATS, repeats_of_interval
 from dpgnn.report.tables.table import (
     CellRow,
     Column,
@@ -269,6 +270,22 @@ class ComparisonRow:
     n: Pairs
     claims: Annotated[str, Column(header="Claims", show=_claims_differ)]
     bold: tuple[str, ...]
+
+    @property
+    def needed(self) -> str:
+        """How many paired repeats would decide an undecided difference, were its mean and spread to stay."""
+        if (
+            self.bold
+            or self.mean is None
+            or self.low is None
+            or self.high is None
+            or self.n is None
+        ):
+            return ""
+        found = repeats_of_interval(
+            self.mean, self.low, self.high, self.n, corrections=self.family or 1
+        )
+        return f"more than {MOST_REPEATS:,}" if found is None else str(found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ def test_a_study_without_privacy_has_none(runs: list[Run], info: StudyInfo) -> N
     assert closing_lines(cells) == []
 
 
-CAREFUL = "chains-s.public/gap-paper/eps=8"
+CAREFUL = "chains-s.public/dpdgc-ndp-paper/eps=8"
 
 
 def test_ours_stands_beside_the_committed_one(
@@ -71,20 +71,20 @@ def test_a_papers_value_and_an_archive_stand_beside_ours(
     (line,) = cell_lines(caribou, list(kept), tmp_path / "study", tmp_path / "reference")
     name, ours, paper, committed = line.replace(": ", ", ").split(", ")
     assert name == CAREFUL
-    # the authors' log of GAP-EDP on Chain-S
-    assert paper == "paper 55.2 (gap-edp)"
+    # the authors' log of DPDGC-NDP on Chain-S
+    assert paper == "paper 48.1 (dpdgc-ndp)"
     assert ours.removeprefix("ours ") == committed.removeprefix("committed ")
 
 
 def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
-    cells = cells_of_table(caribou, "mean-chains", "chains-s")
+    cells = cells_of_table(caribou, "TXIII-chains", "chains-s")
     assert CAREFUL in cells
     assert {cell.split(".")[0] for cell in cells} == {"chains-s"}
-    assert set(cells) < set(cells_of_table(caribou, "mean-chains"))
-    with pytest.raises(ValueError, match=r"unknown --table 'mean-chain'; .*mean-chains"):
-        cells_of_table(caribou, "mean-chain")
+    assert set(cells) < set(cells_of_table(caribou, "TXIII-chains"))
+    with pytest.raises(ValueError, match=r"unknown --table 'TXIII-chain'; .*TXIII-chains"):
+        cells_of_table(caribou, "TXIII-chain")
     with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
-        cells_of_table(caribou, "mean-chains", "cora")
+        cells_of_table(caribou, "TXIII-chains", "cora")
 
 
 def test_a_study_without_a_paper_has_no_tables(info: StudyInfo) -> None:

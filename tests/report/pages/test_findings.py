@@ -115,12 +115,12 @@ def test_a_papers_tables_are_counted_by_verdict(runs: list[Run], info: StudyInfo
             dataset="alpha", method="m", detail="", epsilon="8", paper_mean=0.5, paper_std=None,
             rounding=0.0, verdict=word,
         )
-        for word in ("outside", "within spread", "within spread")
+        for word in ("different", "same", "same")
     ]  # fmt: skip
     table = Table(name="paper-toy-T1", title="toy T1", caption="", columns=(), rows=rows)
     beside = replace(table, title="toy T1-sound", reproduces=False)
     found = make(runs, info, papers=[table, beside])["The paper's numbers"]
-    assert found == ("toy T1: of 3 values 2 within spread and 1 outside.",)
+    assert found == ("toy T1: of 3 values 2 same and 1 different.",)
 
 
 def test_synthetic_graphs_are_counted_as_run_and_named_in_no_finding(

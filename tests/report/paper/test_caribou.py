@@ -12,7 +12,7 @@ from dpgnn.methods.caribou.depth import best_of_coin_flips
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
-from dpgnn.report.paper.caribou import FAMILIES, cost_table, depth_table, tops_table
+from dpgnn.report.paper.caribou import FAMILIES, cost_tables, depth_table, tops_table
 from dpgnn.report.paper.map import read_numbers
 from dpgnn.report.tables.table import to_csv, to_markdown
 
@@ -63,6 +63,19 @@ def test_a_top_without_runs_of_ours_keeps_the_authors_numbers() -> None:
     assert "coin" in to_markdown(tops_table([NUMBER], []))
 
 
+def test_the_other_degree_bound_has_a_table_of_its_own(runs: list[Run]) -> None:
+    """Table XII: node level at D = 5, which no run at D = 20 stands for."""
+    twenty = NUMBER | {"method": "caribou-ndp", "degree": "20"}
+    five = twenty | {"degree": "5", "value": "81.0"}
+    cells, _ = made(
+        runs, {"released-ndp-e8": (0.6, 0.7), "released-ndp-e8~max_degree=5": (0.7, 0.6)}
+    )
+    (first,) = tops_table([twenty, five, NUMBER], cells[:1]).rows[1:]
+    (second,) = tops_table([twenty, five, NUMBER], cells, other_bound=True).rows
+    assert (first.paper_top, first.entry) == (pytest.approx(0.938), "released-ndp-e8")
+    assert (second.paper_top, second.entry) == (pytest.approx(0.81), "released-ndp-e8~max_degree=5")
+
+
 def test_no_coins_where_classes_are_no_coins() -> None:
     (row,) = tops_table([NUMBER | {"dataset": "cora"}], []).rows
     assert row.paper_coins is None
@@ -84,12 +97,15 @@ def test_seconds_of_ours_stand_beside_the_authors(runs: list[Run]) -> None:
     cells, _ = made(runs, {"released-e8": (0.6, 0.7), "caribou~num_hops=2": (0.6, 0.6)})
     timed = NUMBER | {"metric": "seconds_per_run_incl_startup", "value": "1.8"}
     other = timed | {"method": "gap-edp", "value": "2.2"}
-    ours, absent = cost_table([timed, other], cells).rows
+    edge, node, memory, of_nodes = cost_tables([timed, other], cells)
+    ours, absent = edge.rows
     assert (ours.method, ours.runs) == ("caribou-edp", 3)
     assert ours.paper_seconds == pytest.approx(1.8)
     assert ours.our_seconds == pytest.approx(3.0)  # 2, 3 and 4 seconds
-    assert ours.our_memory == pytest.approx(300)
+    assert [row.our_memory for row in memory.rows] == [pytest.approx(300), None]
+    assert not node.rows
+    assert not of_nodes.rows
     assert absent.method == "gap-edp"
     assert absent.our_seconds is None
     assert absent.reason == "no run in this tier"
-    assert "caribou-edp" in to_csv(cost_table([timed], cells))
+    assert "caribou-edp" in to_csv(cost_tables([timed], cells)[0])

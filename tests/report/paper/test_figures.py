@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from helpers import ROOT, two_community_graph
+from safetensors.torch import load_file
 
 from dpgnn import methods
 from dpgnn.core import config as strict
@@ -23,6 +24,7 @@ from dpgnn.data.files.graph_files import save_graph
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.data.splits import SplitConfig, make_split, write_split
 from dpgnn.methods.base import Entry
+from dpgnn.records.archive import Kept
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
@@ -30,7 +32,7 @@ from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.drawn import missing
 from dpgnn.report.paper.embedding import _panel as _embedded
-from dpgnn.report.paper.embedding import class_scores, embedding_panels
+from dpgnn.report.paper.embedding import embedding_panels, hidden_units
 from dpgnn.report.paper.figures import (
     FigureSeries,
     PaperFigure,
@@ -326,19 +328,22 @@ def test_maps_are_files_of_the_package() -> None:
     assert found == set(PAPERS)
 
 
-def test_scores_made_again_from_released_weights_are_those_of_the_run(tmp_path: Path) -> None:
+def test_hidden_units_are_those_of_the_released_perceptron_on_training_nodes(
+    tmp_path: Path,
+) -> None:
+    """By hand from the weights, and of training nodes alone."""
     graph = two_community_graph(60)
     split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
     paths = Paths(results=tmp_path)
     save_graph(graph, paths.graph("two"))
     write_split(paths.split("two", "random", 0), split, num_nodes=graph.num_nodes)
-    method = methods.get("mlp")
+    method = methods.get("dpar")
     entry = Entry(
-        name="mlp", method="mlp", mode="nonprivate", privacy_unit=None, relation=None,
-        options=strict.read(method.config, {"training": {"num_epochs": 20}}),
+        name="dpar", method="dpar", mode="nonprivate", privacy_unit=None, relation=None,
+        options=strict.read(method.config, {"num_epochs": 2, "width": 5, "subsample_rate": 1.0}),
     )  # fmt: skip
     key = {
-        "study": "toy", "dataset": "two", "setting": "random", "entry": "mlp", "epsilon": "inf",
+        "study": "toy", "dataset": "two", "setting": "random", "entry": "dpar", "epsilon": "inf",
         "repeat": 0,
     }  # fmt: skip
     inputs = RunInputs(
@@ -346,11 +351,20 @@ def test_scores_made_again_from_released_weights_are_those_of_the_run(tmp_path: 
         prepared=None, hashes={},
     )  # fmt: skip
     record = run_one(inputs, tmp_path / "run", work=None)
-    found = class_scores(Run(record=record, folder=tmp_path / "run"), paths)
+    found = hidden_units(Run(record=record, folder=tmp_path / "run"), paths)
     assert found is not None
-    logits, y = found
-    right = float((logits.argmax(axis=1) == y).mean())
-    assert right == pytest.approx(record.metrics["test"]["accuracy"])
+    hidden, y = found
+    state = load_file(tmp_path / "run" / "model.safetensors")
+    (weight,) = (t.numpy() for t in state.values() if t.shape == (graph.num_features, 5))
+    x = np.asarray(graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray())
+    assert hidden == pytest.approx(np.maximum(x[split.train_idx] @ weight, 0), abs=1e-5)
+    assert y.tolist() == graph.y[split.train_idx].tolist()
+    # what an older archive kept were class scores of test nodes: as wide as there are classes
+    for width, shown in ((2, False), (5, True)):
+        kept = Kept(scores=(np.zeros((3, width)), np.zeros(3, np.int64)))
+        assert (
+            hidden_units(Run(record=record, folder=None, kept=kept), paths) is not None
+        ) is shown
 
 
 def test_an_embedding_keeps_the_classes_apart(
