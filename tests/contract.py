@@ -54,6 +54,11 @@ NOT_THERE = {
     *(("dp_gnn", "published", "node-bounded", relation) for relation in CHANGED),
     *(("drw", "published", "node-record", relation) for relation in CHANGED),
     ("dpar", "sound", "node", "add-remove"),
+    *(("progap", "published", "node-record", relation) for relation in CHANGED),
+    *(
+        ("progap", "published", "node-bounded", relation)
+        for relation in ("null-one", "replace-one")
+    ),
 }
 
 

@@ -24,6 +24,7 @@ TABLE: dict[str, str] = {
     "gap": "dpgnn.methods.gap.method",
     "lapgraph": "dpgnn.methods.lapgraph",
     "lpgnet": "dpgnn.methods.lpgnet.method",
+    "progap": "dpgnn.methods.progap.method",
     "pertgraph": "dpgnn.methods.pertgraph.method",
     "dpar": "dpgnn.methods.dpar.method",
     "drw": "dpgnn.methods.drw.method",

@@ -23,6 +23,7 @@ from dpgnn.models.network import (
     Keep,
     Linear,
     Network,
+    RowWise,
 )
 from dpgnn.models.trees import graph_lists
 
@@ -81,6 +82,8 @@ def evaluate(
                 value = values[op.left] + values[op.right]
             case Attend():
                 value = _attend(op, layout, values)
+            case RowWise():
+                value = op.function(*(values[source] for source in op.sources))
         values.append(value)
     return values[-1]
 

@@ -8,6 +8,7 @@ a_t^T g_t over its own rows (inputs a, output gradients g), never a mixture over
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -162,21 +163,42 @@ class Attend:
     num_heads: int
 
 
-Operation: TypeAlias = Linear | Activate | Aggregate | Keep | Add | Attend
+@dataclass(frozen=True, kw_only=True)
+class RowWise:
+    """A fixed function of values of one level, row by row: it has no weights and reads no other row.
+
+    Attributes:
+        sources: values it reads.
+        function: tensors (num_rows, width of the source) -> (num_rows, any width); row i of the result reads
+            row i of each alone.
+    """
+
+    sources: tuple[int, ...]
+    function: Callable[..., Tensor]
+
+
+Operation: TypeAlias = Linear | Activate | Aggregate | Keep | Add | Attend | RowWise
 
 
 class Network:
     """The operations of a configuration, in order; value 0 is the input, value i+1 is operation i's.
+
+    Args:
+        operations: the tape of another network, for the sizes, task and activation of `config`; None builds
+            that of `config`.
 
     Attributes:
         config: what it was built from.
         operations: the tape.
     """
 
-    def __init__(self, config: NetworkConfig) -> None:
+    def __init__(
+        self, config: NetworkConfig, operations: Sequence[Operation] | None = None
+    ) -> None:
         self.config = config
-        self.operations: list[Operation] = []
-        _Builder(self).build()
+        self.operations: list[Operation] = list(operations or ())
+        if operations is None:
+            _Builder(self).build()
 
     @cached_property
     def linears(self) -> tuple[Linear, ...]:
@@ -206,6 +228,8 @@ class Network:
         for op in self.operations:
             if isinstance(op, (Aggregate, Keep, Attend)):
                 levels.append(op.hop)
+            elif isinstance(op, RowWise):
+                levels.append(levels[op.sources[0]])
             else:
                 levels.append(levels[op.left if isinstance(op, Add) else op.source])
         return tuple(levels)

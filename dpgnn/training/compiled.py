@@ -24,6 +24,7 @@ from dpgnn.models.network import (
     Keep,
     Linear,
     Network,
+    RowWise,
 )
 from dpgnn.models.trees import Trees
 from dpgnn.training import _kernels as kernels
@@ -37,7 +38,7 @@ _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
 def supports(network: Network) -> bool:
     """Whether every operation has a compiled form."""
-    return not any(isinstance(op, Attend) for op in network.operations)
+    return not any(isinstance(op, (Attend, RowWise)) for op in network.operations)
 
 
 class CompiledEngine:

@@ -22,6 +22,7 @@ from dpgnn.models.network import (
     Keep,
     Linear,
     Network,
+    RowWise,
 )
 from dpgnn.models.trees import Trees
 from dpgnn.training.clipping import Clipping
@@ -77,6 +78,8 @@ def padded_logits(
                 value = values[op.left] + values[op.right]
             case Attend():
                 value = _attend(op, values, _between(adjacency, sizes, op.hop))
+            case RowWise():
+                value = op.function(*(values[source] for source in op.sources))
         values.append(value)
     return values[-1][..., 0, :]
 

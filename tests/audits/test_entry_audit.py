@@ -22,7 +22,7 @@ def test_the_canary_reaches_the_whole_sensitivity_of_dp_mlp():
 
 
 @pytest.mark.parametrize(
-    "method", ["edgerand", "lapgraph", "lpgnet", "pertgraph", "gap", "caribou", "dpdgc"]
+    "method", ["edgerand", "lapgraph", "lpgnet", "pertgraph", "gap", "progap", "caribou", "dpdgc"]
 )
 @pytest.mark.parametrize("randomness", ["study", "release"])
 def test_releases_of_private_edges_are_audited(method, randomness):

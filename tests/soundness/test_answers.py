@@ -87,7 +87,7 @@ def test_answers_move_only_where_the_statement_allows_it(
 LOOKED_UP = [
     case
     for case in PRIVATE
-    if case.values[0] in ("gap", "dpdgc", "caribou", "lapgraph", "edgerand", "lpgnet")
+    if case.values[0] in ("gap", "dpdgc", "caribou", "lapgraph", "edgerand", "lpgnet", "progap")
 ]
 
 

@@ -288,6 +288,7 @@ PAGES = {
     "caribou": ("caribou",),
     "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
     "lpgnet": ("lpgnet",),
+    "progap": ("progap",),
     "votes": ("votes", "dp_linear"),
 }
 

@@ -1,0 +1,141 @@
+"""ProGAP: noisy sums between stages of training, each stage on one more of them.
+
+Edge level: one Gaussian release between two stages, sensitivity sqrt 2 for an undirected edge. Node level:
+sensitivity sqrt(D), and each stage by DP-SGD. See docs/methods/progap.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.accountants.plan import Plan
+from dpgnn.core.checks import require
+from dpgnn.methods.base import (
+    Asked,
+    Context,
+    Degrees,
+    Entry,
+    Fitted,
+    Method,
+    Prepared,
+    SamplerSpec,
+    Support,
+)
+from dpgnn.methods.progap.options import ProgapConfig
+from dpgnn.methods.progap.plan import plan
+from dpgnn.methods.progap.queries import LEAKS, QUERIES
+from dpgnn.methods.shared import aggregate_bounds
+from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.releases import Release
+
+# what training by DP-SGD does not read
+EDGE_LEVEL_ONLY = ("dropout", "batch_norm", "training")
+
+
+def sampler(entry: Entry) -> SamplerSpec | None:
+    """Degree-bounded edges at node level; nothing at edge level."""
+    return aggregate_bounds.sampler(entry, entry.options.node.degrees)
+
+
+def check(entry: Entry, path: str) -> None:
+    """Refuse options that have no effect at node level, and published runs that the authors do not have.
+
+    Raises:
+        ValueError: names the option, or the unit and relation.
+    """
+    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
+        return
+    default = ProgapConfig()
+    for name in EDGE_LEVEL_ONLY:
+        value = getattr(entry.options, name)
+        require(
+            value == getattr(default, name), f"{path}.options.{name}",
+            "stay at its default at node level, where it has no effect", value,
+            "set node.stage instead",
+        )  # fmt: skip
+    if entry.mode == "published":
+        asked = f"{entry.privacy_unit} / {entry.relation}"
+        require(
+            asked == "node-bounded / add-remove", f"{path}: privacy_unit / relation",
+            "be node-bounded / add-remove or edge / add-remove in published mode", asked,
+            "use mode sound",
+        )  # fmt: skip
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Train the stages, with a noisy sum between two.
+
+    Guarantee: edges (and at node level features and labels) enter through planned mechanisms alone.
+    """
+    from dpgnn.methods.progap import fit as progap_fit
+
+    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
+        return for_this_graph(progap_fit.fit_edge(entry, graph, split, plan, context), graph)
+    assert prepared is not None
+    return progap_fit.fit_node(entry, graph, split, prepared, plan, context)
+
+
+def releases() -> tuple[Release[..., Any], ...]:
+    """The noisy sum between two stages."""
+    from dpgnn.methods.progap.aggregate import noisy_sum
+
+    return (noisy_sum,)
+
+
+def degrees(entry: Entry) -> Degrees:
+    """The slots of node level."""
+    return Degrees(slots=entry.options.node.max_degree)
+
+
+METHOD = Method(
+    name="progap",
+    title="ProGAP",
+    config=ProgapConfig,
+    source="Sajadmanesh and Gatica-Perez (2024), arXiv:2304.08928",
+    modes=("nonprivate", "published", "sound"),
+    supports=(
+        Support(privacy_unit="edge", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="add-remove"),
+        Support(privacy_unit="node-bounded", relation="null-one"),
+        Support(privacy_unit="node-bounded", relation="replace-one"),
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="null-one"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+    ),
+    sampler=sampler,
+    prepare=aggregate_bounds.prepare,
+    check=check,
+    plan=plan,
+    fit=fit,
+    asked=Asked(
+        steps="num_hops",
+        counted="hops",
+        flags={
+            "max-degree": "node.max_degree",
+            "stage-batch-size": "node.stage.batch_size",
+            "stage-epochs": "node.stage.num_epochs",
+        },
+    ),
+    predict=answer,
+    queries=QUERIES,
+    leaks=LEAKS,
+    releases=releases,
+    degrees=degrees,
+    example={
+        "num_hops": 2,
+        "hidden": 8,
+        "node": {"max_degree": 30, "stage": {"batch_size": 10, "num_epochs": 3}},
+    },
+    citation="sajadmanesh2024progap",
+)

@@ -1,0 +1,109 @@
+"""A stage of ProGAP as a network that is trained root by root, for node-level guarantees.
+
+Every operation acts on each node's row by itself: normalisation is over a row's own entries (group
+normalisation with one group, without weights of its own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dpgnn.models.forward import activation, plain_linear
+from dpgnn.models.network import Activate, Linear, Network, NetworkConfig, Operation, RowWise
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.methods.progap.options import ProgapConfig
+
+
+def stage_network(
+    config: ProgapConfig, widths: Sequence[int], graph: Graph, *, frozen: int = 0
+) -> Network:
+    """The network of a stage on its channels side by side.
+
+    Args:
+        config: widths and layers.
+        widths: columns of each channel.
+        graph: classes and task.
+        frozen: so many first channels are embeddings already.
+    """
+    operations: list[Operation] = []
+
+    def put(operation: Operation) -> int:
+        operations.append(operation)
+        return len(operations)
+
+    first, embeddings = 0, []
+    for channel, width in enumerate(widths):
+        here = put(RowWise(sources=(0,), function=partial(_columns, first=first, width=width)))
+        if channel >= frozen:
+            for op in base_layers(config, channel, width, here):
+                place = put(
+                    Linear(
+                        name=op.name, group=op.group, source=here, num_in=op.num_in,
+                        num_out=op.num_out, bias=True,
+                    )
+                )  # fmt: skip
+                here = put(RowWise(sources=(place,), function=activated))
+        embeddings.append(here)
+        first += width
+    here = put(RowWise(sources=tuple(embeddings), function=joined))
+    width = sum(config.hidden for _ in widths)
+    for layer in range(config.head_layers):
+        last = layer == config.head_layers - 1
+        out = graph.num_classes if last else config.hidden
+        name = f"head.{layer}"
+        here = put(
+            Linear(name=name, group="decoder", source=here, num_in=width, num_out=out, bias=True)
+        )
+        if not last:
+            here = put(Activate(source=here))
+        width = out
+    sizes = NetworkConfig(
+        num_features=first, num_outputs=graph.num_classes, width=config.hidden, encoder_layers=0,
+        num_hops=0, decoder_layers=1, activation="selu", task=graph.task,
+    )  # fmt: skip
+    return Network(sizes, operations)
+
+
+def base_layers(
+    config: ProgapConfig, channel: int, width: int, source: int = 0
+) -> tuple[Linear, ...]:
+    """The linear layers of a channel's base module."""
+    return tuple(
+        Linear(
+            name=f"base.{channel}.{layer}", group="encoder", source=source,
+            num_in=width if layer == 0 else config.hidden, num_out=config.hidden, bias=True,
+        )
+        for layer in range(config.base_layers)
+    )  # fmt: skip
+
+
+def embedded(
+    config: ProgapConfig, channel: int, weights: Mapping[str, Tensor], rows: Tensor
+) -> Tensor:
+    """Output of a channel's base module, row by row."""
+    h = rows
+    for op in base_layers(config, channel, rows.shape[1]):
+        h = activated(plain_linear(weights, op, h))
+    return h
+
+
+def activated(h: Tensor) -> Tensor:
+    """SELU, then each row less its mean, over its deviation."""
+    return F.layer_norm(activation("selu", h), (h.shape[-1],))
+
+
+def joined(*parts: Tensor) -> Tensor:
+    """Rows side by side, brought to norm 1."""
+    return F.normalize(torch.cat(parts, dim=-1), dim=-1)
+
+
+def _columns(x: Tensor, *, first: int, width: int) -> Tensor:
+    return x[..., first : first + width]

@@ -1,0 +1,84 @@
+"""ProGAP's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpgnn.core.checks import at_least, one_of, positive, probability, require
+from dpgnn.methods.shared.node_level_options import NodeConfig, Rule, StageConfig
+from dpgnn.training.options import AdamConfig, OptimizerConfig
+
+TEN_EPOCHS = StageConfig(num_epochs=10, optimizer=OptimizerConfig(lr=0.01))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesConfig:
+    """Node-level privacy: degrees, training of the K + 1 stages, and how they share the budget.
+
+    Attributes:
+        max_degree, bounding, drop_last_node: as for GAP (`NodeConfig`).
+        stage: DP-SGD of every stage.
+        rule: how sound mode shares the budget; published mode gives all the same multiplier.
+        shares: weights of all stages together and of the aggregates, under the two ratio rules.
+    """
+
+    max_degree: int = 20
+    bounding: str = "declared"
+    drop_last_node: bool = False
+    stage: StageConfig = TEN_EPOCHS
+    rule: Rule = "shared-multiplier"
+    shares: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        at_least("max_degree", self.max_degree, 1)
+        one_of("bounding", self.bounding, ("declared", "sampled"))
+        one_of("rule", self.rule, ("mu2-ratio", "shared-multiplier", "epsilon-ratio"))
+        for share in self.shares:
+            positive("shares", share)
+
+    @property
+    def degrees(self) -> NodeConfig:
+        """The degree bound as other methods hold it."""
+        return NodeConfig(
+            max_degree=self.max_degree,
+            bounding=self.bounding,  # type: ignore[arg-type]
+            drop_last_node=self.drop_last_node,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgapConfig:
+    """Options of ProGAP; every value is public.
+
+    Attributes:
+        num_hops: K; K + 1 stages are trained.
+        hidden: width of each base module's output.
+        base_layers: linear layers of a base module.
+        head_layers: linear layers of a head.
+        dropout: rate after each base layer; edge level alone.
+        batch_norm: batch normalisation after each activation; edge level alone. (At node level each row is
+            normalised by itself.)
+        layerwise: base modules of earlier stages are kept as they are and give their outputs; False trains
+            them on.
+        training: of each stage, edge level.
+        directed: published mode, edge level: count one stored direction (sensitivity 1), as published, and
+            aggregate over stored edges; False counts the undirected edge (sqrt 2).
+        node: node-level options.
+    """
+
+    num_hops: int = 2
+    hidden: int = 16
+    base_layers: int = 1
+    head_layers: int = 1
+    dropout: float = 0.0
+    batch_norm: bool = True
+    layerwise: bool = False
+    training: AdamConfig = AdamConfig(lr=0.01, weight_decay=0.0, num_epochs=100)
+    directed: bool = True
+    node: StagesConfig = StagesConfig()
+
+    def __post_init__(self) -> None:
+        for name in ("num_hops", "hidden", "base_layers", "head_layers"):
+            at_least(name, getattr(self, name), 1)
+        probability("dropout", self.dropout)
+        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
