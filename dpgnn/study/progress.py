@@ -45,7 +45,8 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         root: the folder of the workflow.
 
     Returns:
-        lines of text; an entry that was never measured counts as the median run of its data set, or of all.
+        lines of text; an entry that was never measured counts as the median run of its data set, a data set
+        that never was as the one nearest in size, scaled.
     """
     times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
     wanted = study.keys if keys is None else keys
@@ -55,8 +56,16 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         seconds = times.total(here)
         total += seconds
         spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
-        guessed = sum(not times.measured(key) for key in here)
-        mark = f" ({guessed} runs guessed from others)" if seconds and guessed else ""
+        ways = Counter(times.source(key) for key in here)
+        parts = [
+            (ways["guessed"], "guessed from other entries"),
+            (
+                ways["scaled"],
+                "scaled by nodes, edges, features and steps from graphs that were timed",
+            ),
+        ]
+        said = ", ".join(f"{number} runs {words}" for number, words in parts if number)
+        mark = f" ({said})" if seconds and said else ""
         lines.append(f"  {dataset}: {len(here)} runs, {spent}{mark}")
     if total:
         hours = total / 3600

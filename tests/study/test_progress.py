@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from helpers import TOY
 
 from dpgnn.core import locks
@@ -51,7 +52,9 @@ def test_an_estimate_takes_each_entrys_own_time(tmp_path: Path) -> None:
     assert "no time measured yet" in progress.estimate(STUDY, root=tmp_path)
     finish(STUDY, 0, tmp_path, 7200.0)
     text = progress.estimate(STUDY, root=tmp_path)
-    assert f"{STUDY.keys[0].dataset}: 3 runs, 6.00 hours (2 runs guessed from others)\n" in text
+    assert (
+        f"{STUDY.keys[0].dataset}: 3 runs, 6.00 hours (2 runs guessed from other entries)\n" in text
+    )
     assert "about 6.00 hours on one core" in text
     finish(STUDY, 1, tmp_path, 3600.0)
     finish(STUDY, 2, tmp_path, 1800.0)
@@ -69,6 +72,41 @@ def test_an_estimate_in_a_fresh_folder_takes_the_committed_records_time(tmp_path
     assert "\n4.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
     archive.write_bytes(archive.read_bytes()[:50])
     assert "about 6.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+
+
+def test_a_graph_that_was_never_timed_is_scaled_by_its_size_and_steps(tmp_path: Path) -> None:
+    """ogbn-products has 320 times the nodes of Photo and 520 times its edges; the private run takes its
+    own steps.
+    """
+    from dpgnn.study.study import resolve
+    from dpgnn.study.timings import Timings, counts_of
+
+    entry = {"method": "dp_gnn", "mode": "nonprivate", "options": {"training": {"num_steps": 100}}}
+    longer = {"extends": "short", "options": {"training": {"num_steps": 300}}}
+    study = resolve({
+        "name": "scaled", "repeats": 1, "epsilons": ["1"],
+        "datasets": {"photo": {"settings": ["r"]}, "ogbn-products": {"settings": ["r"]}},
+        "settings": {"r": {"kind": "random"}}, "entries": {"short": entry, "long": longer},
+    })  # fmt: skip
+    keys = {(key.dataset, key.entry): key for key in study.keys}
+    texts = {keys["photo", "short"].folder: ("{}", json.dumps({"seconds": 10.0}))}
+    write_archive(tmp_path / "docs" / "reference" / "scaled" / "runs.parquet", texts)
+    times = Timings(study, tmp_path)
+    size = {
+        name: found["num_nodes"] * found["num_features"] + 64 * found["num_edges"]
+        for name in ("photo", "ogbn-products")
+        for found in [counts_of(name)]
+    }
+    ratio = size["ogbn-products"] / size["photo"]
+    assert ratio > 100
+    assert times.of(keys["ogbn-products", "short"]) == pytest.approx(10 * ratio)
+    assert times.of(keys["ogbn-products", "long"]) == pytest.approx(30 * ratio)
+    assert times.source(keys["ogbn-products", "long"]) == "scaled"
+    assert times.source(keys["photo", "long"]) == "guessed"
+    text = progress.estimate(study, root=tmp_path)
+    assert "ogbn-products: 2 runs, " in text
+    assert "2 runs scaled by nodes, edges, features and steps from graphs that were timed" in text
+    assert f"{40 * ratio / 3600:.2f} hours" in text
 
 
 def test_status_and_estimate_count_audits_and_attacks(tmp_path: Path) -> None:
