@@ -67,12 +67,7 @@ def allocate(
         ValueError: no noise meets the target, or a parameter is out of range.
         TypeError: an event has another relation.
     """
-    checks.one_of("rule", rule, RULES)
-    names = [share.name for share in shares]
-    checks.require(len(names) > 0, "shares", "hold at least one mechanism", names)
-    checks.require(len(set(names)) == len(names), "share names", "differ", names)
-    for share in shares:
-        checks.positive(f"weight of {share.name}", share.weight)
+    names = _checked_names(shares, rule)
     checks.positive("target_epsilon", target_epsilon)
 
     def spent(multipliers: Sequence[float]) -> Spent:
@@ -81,38 +76,34 @@ def allocate(
 
     if rule == "shared-multiplier":
         shared = calibration.smallest_meeting(
-            lambda z: spent([z] * len(shares)).epsilon,
-            target_epsilon,
-            start=1.0,
-            tolerance=tolerance,
-            name="target_epsilon",
-        )
+            lambda z: spent([z] * len(shares)).epsilon, target_epsilon, start=1.0,
+            tolerance=tolerance, name="target_epsilon",
+        )  # fmt: skip
         return _result(names, [shared] * len(shares), spent([shared] * len(shares)))
 
     alone = [_Alone(share=share, delta=delta, relation=relation) for share in shares]
-
-    def multipliers(level: float) -> list[float]:
-        if rule == "epsilon-ratio":
-            return [one.noise_for(one.share.weight / level) for one in alone]
-        return [
-            one.noise_for(gdp.epsilon(math.sqrt(one.share.weight / level), delta)) for one in alone
-        ]
-
     tried: dict[float, list[float]] = {}
 
     def spent_at(level: float) -> float:
-        tried[level] = multipliers(level)
+        tried[level] = [one.noise_at(rule, level) for one in alone]
         return spent(tried[level]).epsilon
 
     # Larger level, smaller shares, more noise: what is spent falls, as the search needs.
     level = calibration.smallest_meeting(
-        spent_at,
-        target_epsilon,
-        start=sum(share.weight for share in shares) / target_epsilon,
-        tolerance=tolerance,
-        name="target_epsilon",
-    )
+        spent_at, target_epsilon, start=sum(share.weight for share in shares) / target_epsilon,
+        tolerance=tolerance, name="target_epsilon",
+    )  # fmt: skip
     return _result(names, tried[level], spent(tried[level]))
+
+
+def _checked_names(shares: Sequence[Share[R]], rule: Rule) -> list[str]:
+    checks.one_of("rule", rule, RULES)
+    names = [share.name for share in shares]
+    checks.require(len(names) > 0, "shares", "hold at least one mechanism", names)
+    checks.require(len(set(names)) == len(names), "share names", "differ", names)
+    for share in shares:
+        checks.positive(f"weight of {share.name}", share.weight)
+    return names
 
 
 class _Alone(Generic[R]):
@@ -123,6 +114,12 @@ class _Alone(Generic[R]):
         self._delta = delta
         self._relation = relation
         self._start = 1.0
+
+    def noise_at(self, rule: Rule, level: float) -> float:
+        """Noise of the mechanism's share of the budget; the larger the level, the smaller the share."""
+        share = self.share.weight / level
+        epsilon = share if rule == "epsilon-ratio" else gdp.epsilon(math.sqrt(share), self._delta)
+        return self.noise_for(epsilon)
 
     def noise_for(self, epsilon: float) -> float:
         noise = calibration.calibrate_noise(

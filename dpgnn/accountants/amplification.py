@@ -16,8 +16,15 @@ from dpgnn.core import checks
 def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """(epsilon, delta) after a subsample at this rate.
 
+    Guarantee: the module's, for a mechanism that is (epsilon, delta)-DP.
+
+    Args:
+        epsilon: >= 0; math.inf allowed.
+        delta: in [0, 1].
+        rate: q in [0, 1].
+
     Raises:
-        ValueError: epsilon < 0, delta not in [0, 1] or rate not in [0, 1].
+        ValueError: a value is out of range.
     """
     _require(delta, rate)
     checks.require(epsilon >= 0, "epsilon", "be >= 0", epsilon)
@@ -34,8 +41,13 @@ def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 def before(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """The (epsilon, delta) that `amplified` turns into these: log(1 + (exp(epsilon) - 1)/q), delta/q.
 
+    Args:
+        epsilon: >= 0, finite, after the subsample.
+        delta: in [0, 1], after it.
+        rate: q in (0, 1].
+
     Raises:
-        ValueError: rate is 0, or delta / rate is not below 1.
+        ValueError: a value is out of range, or delta / rate is not below 1.
     """
     _require(delta, rate)
     checks.require(rate > 0, "rate", "be > 0", rate)

@@ -160,8 +160,16 @@ def smallest_meeting(
 ) -> float:
     """The smallest x > 0 with spent(x) <= target, up to a relative tolerance, for a falling `spent`.
 
-    A secant in log-log with a bracket that it may not leave; the upper end of the bracket is returned, and
-    spent was evaluated there.
+    A secant in log-log with a bracket that it may not leave.
+
+    Guarantee: spent was evaluated at the value returned, and met the target there.
+
+    Args:
+        spent: what x costs, such as epsilon at a noise.
+        target: > 0.
+        start: a first guess, > 0.
+        tolerance: in (0, 1), relative, on x.
+        name: of the target, for the message.
 
     Raises:
         ValueError: spent stays above the target however large x is; says the smallest value seen.

@@ -94,7 +94,14 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
 
 
 def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> Spent:
-    """`epsilon`, with the name of the accountant that proves it."""
+    """`epsilon`, with the name of the accountant that proves it.
+
+    Args:
+        event, delta, relation, accountant: as for `epsilon`.
+
+    Raises:
+        ValueError, TypeError: as for `epsilon`.
+    """
     value = epsilon(event, delta=delta, relation=relation, accountant=accountant)
     return Spent(epsilon=value, accountant=accountant)
 

@@ -269,6 +269,10 @@ class Composed(Event[R]):
 def compose(event: Event[R], count: int) -> Composed[R]:
     """`count` adaptive runs of one event; `compose(e, n)` equals n compositions of e.
 
+    Args:
+        event: what is run; a composition counts all its parts.
+        count: how often, >= 0.
+
     Raises:
         ValueError: count is not an integer >= 0.
     """

@@ -49,8 +49,16 @@ def delta(epsilon: float, mu: float) -> float:
 def epsilon(mu: float, delta_target: float) -> float:
     """The smallest epsilon >= 0 with delta(epsilon, mu) <= delta_target, rounded up.
 
+    Guarantee: a mu-GDP mechanism is (result, delta_target)-DP.
+
+    Args:
+        mu: >= 0; math.inf gives math.inf.
+        delta_target: in (0, 1).
+
     Raises:
-        ValueError: delta_target is not in (0, 1).
+        ValueError: mu is negative, or delta_target is not in (0, 1).
+
+    Source: Dong, Roth and Su (2022), arXiv:1905.02383.
     """
     from scipy.optimize import brentq
 
@@ -72,8 +80,16 @@ def epsilon(mu: float, delta_target: float) -> float:
 def mu(epsilon_target: float, delta_target: float) -> float:
     """The largest mu with delta(epsilon_target, mu) <= delta_target, rounded down.
 
+    Guarantee: a result-GDP mechanism is (epsilon_target, delta_target)-DP.
+
+    Args:
+        epsilon_target: >= 0, finite.
+        delta_target: in (0, 1).
+
     Raises:
         ValueError: epsilon_target is negative or not finite, or delta_target is not in (0, 1).
+
+    Source: Dong, Roth and Su (2022), arXiv:1905.02383.
     """
     from scipy.optimize import brentq
 

@@ -99,7 +99,12 @@ def notion(claim: Claim) -> Notion:
 def notion_implies(stronger: Notion, weaker: Notion) -> bool:
     """Whether every pair of `weaker`-neighbours is a pair of `stronger`-neighbours.
 
-    A degree bound may shrink on the way (fewer graphs), never grow.
+    Guarantee: then a claim under `stronger` holds under `weaker` at the same epsilon and delta; each step
+    has its proof in `IMPLICATIONS`.
+
+    Args:
+        stronger, weaker: unit, relation and degree bound. The bound may shrink on the way (fewer graphs),
+            never grow.
     """
     if (stronger.privacy_unit, stronger.relation) not in _reaching(weaker):
         return False

@@ -47,7 +47,12 @@ def changes_nodes(privacy_unit: str | None, relation: str | None) -> bool:
 
 
 def reads_population(mode: str, privacy_unit: str | None, relation: str | None) -> bool:
-    """Whether a plan is made from a declared population; published plans count as their papers do."""
+    """Whether a plan is made from a declared population; published plans count as their papers do.
+
+    Args:
+        mode: of the entry: sound, published or nonprivate.
+        privacy_unit, relation: of its claim; None without privacy.
+    """
     return mode == "sound" and changes_nodes(privacy_unit, relation)
 
 

@@ -49,7 +49,21 @@ def dpgnn_epsilon(
     orders: Floats = rdp.REFERENCE_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon that DP-GNN states after `num_steps`; the code uses `improved`, the text `mironov`."""
+    """epsilon that DP-GNN states after `num_steps`; as published, which is more or less than what is true.
+
+    Args:
+        event: one step: batch of fixed size, `changed_roots` of them changed.
+        num_steps: T >= 0.
+        delta: in (0, 1).
+        orders: of the Renyi divergences, those of the authors' code.
+        conversion: "improved" in the code, "mironov" in the text.
+
+    Raises:
+        ValueError: num_steps is negative or delta not in (0, 1).
+        TypeError: the batch is not of fixed size.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1.
+    """
     checks.at_least("num_steps", num_steps, 0)
     divergence = num_steps * dpgnn_theorem1_rdp(event, orders)
     return rdp.to_epsilon(orders, divergence, delta, conversion=conversion)[0]

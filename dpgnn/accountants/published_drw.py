@@ -54,7 +54,16 @@ def wang_rdp(
     checks.one_of("variant", variant, ("basic", "forward-difference"))
     rate = event.batch_size / event.population
     lam = event.noise_stddev / (2 * event.clipping_norm)
-    last = math.ceil(float(np.max(orders)))
+    moments = _moments(math.ceil(float(np.max(orders))), lam, rate, variant)
+    unsampled = orders / (2 * lam * lam)
+    if rate == 1:
+        return unsampled
+    values = np.array([_interpolated(moments, float(a)) / (a - 1) for a in orders])
+    return np.minimum(values, unsampled) if capped else values
+
+
+def _moments(last: int, lam: float, rate: float, variant: Variant) -> dict[int, float]:
+    """Order a in 1..last -> (a - 1) times the divergence of that order."""
     log_terms = _log_moments(last, lam, variant)
     moments = {1: 0.0}
     for a in range(2, last + 1):
@@ -62,11 +71,7 @@ def wang_rdp(
         choose = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
         summands = j * math.log(rate) + choose + log_terms[j]
         moments[a] = float(np.logaddexp(0.0, logsumexp(summands)))
-    unsampled = orders / (2 * lam * lam)
-    if rate == 1:
-        return unsampled
-    values = np.array([_interpolated(moments, float(a)) / (a - 1) for a in orders])
-    return np.minimum(values, unsampled) if capped else values
+    return moments
 
 
 def smallest_population(num_nodes: int, walk_length: int, restarts: int = 1) -> int:

@@ -113,7 +113,7 @@ def at_nodes(nodes: np.ndarray, value: np.ndarray, num_nodes: int) -> Difference
 
 
 def wanted_rows(operator: sp.csr_array, keep: np.ndarray, num_spreads: int) -> list[np.ndarray]:
-    """Which rows must be known after each sparse product of a model, so that `keep` is known at the end.
+    """The rows needed after each sparse product of a model to compute the rows `keep` of its output.
 
     Args:
         operator: CSR, shape (num_nodes, num_nodes): row v says what v reads.

@@ -158,16 +158,10 @@ def claim_tests(
         as JSON; `detects` is the largest bound that so many pairs can show, in the units of
         `one_run_allowed_epsilon`; where they are too few for a test, `untested` says so.
     """
-    if not claims or claims[0].privacy_unit not in WHOLE_NODE:
-        note = "no privacy" if not claims else "membership changes more than the claim is about"
+    note = _why_not_covered(claims, largest_degree)
+    if note:
         return {"claim_covers_membership": False, "note": note}
     claim = claims[0]
-    if claim.degree_bound is not None and largest_degree > claim.degree_bound:
-        note = (
-            f"the full graph has a degree of {largest_degree} where the claim is about graphs of at most "
-            f"{claim.degree_bound}; a member exchanged for another may leave them"
-        )
-        return {"claim_covers_membership": False, "note": note}
     found: dict[str, Any] = {"claim_covers_membership": True, "exceeds_claim": False}
     twice = claim.relation != "replace-one"
     allowed = (2 if twice else 1) * claim.epsilon
@@ -191,3 +185,18 @@ def claim_tests(
         "detects": statistics.run_detects(run),
         "exceeds_claim": run.epsilon_lower_bound > allowed,
     }
+
+
+def _why_not_covered(claims: tuple[Claim, ...], largest_degree: int) -> str:
+    """Why the first claim says nothing of membership; empty where it does."""
+    if not claims:
+        return "no privacy"
+    if claims[0].privacy_unit not in WHOLE_NODE:
+        return "membership changes more than the claim is about"
+    bound = claims[0].degree_bound
+    if bound is None or largest_degree <= bound:
+        return ""
+    return (
+        f"the full graph has a degree of {largest_degree} where the claim is about graphs of at most "
+        f"{bound}; a member exchanged for another may leave them"
+    )

@@ -192,19 +192,11 @@ def attack(
         }
     except ValueError as error:
         return found | {"status": "not-available", "reason": str(error)}
+    asked = {"rng": rng, "level": level, "scorer_rng": scorer_rng}
+    tried = {v: _tried(sides, graph, v, model or AttackModel(), **asked) for v in VARIANTS}
     return found | {
-        "status": "ok",
-        "num_per_class": chosen.num_per_class,
-        "num_outside": chosen.num_test,
-        **accuracies,
-        "variants": {
-            variant: _tried(
-                sides, graph, variant, model or AttackModel(), rng=rng, level=level,
-                scorer_rng=scorer_rng,
-            )
-            for variant in VARIANTS
-        },
-        "seconds": time.monotonic() - started,
+        "status": "ok", "num_per_class": chosen.num_per_class, "num_outside": chosen.num_test,
+        **accuracies, "variants": tried, "seconds": time.monotonic() - started,
     }  # fmt: skip
 
 

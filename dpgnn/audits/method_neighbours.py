@@ -118,28 +118,20 @@ def examine_method(
                     "refused", f"the fit refuses a neighbour: {refusal} at {offender}"
                 )
             continue
+        where = runner.where(offender, first, second)
         for mechanism in runner.plan.mechanisms:
-            where = runner.where(offender, first, second)
-            if mechanism.clipping_norm is not None:
-                share, found, broken = compare_sums(mechanism, *sides)
-            else:
-                share, found, broken = compare_release(runner.releases, mechanism, *sides, where)
-            if not runner.may_enter(mechanism, offender):
-                broken = ["entered by a record of another population"] if share > TINY else []
+            share, found, broken = runner.compared(mechanism, sides, where, offender)
             if share > worst[mechanism.name][0]:
                 worst[mechanism.name] = (share, f"{found} at {offender}")
             for kind in broken:
                 faults[mechanism.name].setdefault(kind, f"{kind}: {found} at {offender}")
     return tuple(
         MechanismReport(
-            mechanism=mechanism.name,
-            num_neighbours=count,
-            faults=tuple(faults[mechanism.name].values()),
-            worst=worst[mechanism.name][0],
-            found=worst[mechanism.name][1],
+            mechanism=name, num_neighbours=count, faults=tuple(faults[name].values()),
+            worst=worst[name][0], found=worst[name][1],
         )
-        for mechanism in runner.plan.mechanisms
-    )
+        for name in (mechanism.name for mechanism in runner.plan.mechanisms)
+    )  # fmt: skip
 
 
 class _Runner:
@@ -194,6 +186,22 @@ class _Runner:
             world, unit, relation, owner=self.owner or "source", rng=np.random.default_rng(self.seed),
             max_neighbours=max_neighbours, degree_bound=self.plan.claims[0].degree_bound,
         )  # fmt: skip
+
+    def compared(
+        self,
+        mechanism: Mechanism,
+        sides: tuple[Observed, Observed],
+        where: Where,
+        offender: tuple[int, ...],
+    ) -> tuple[float, str, list[str]]:
+        """Share of what is allowed, the worst in words, and what broke, for one pair of neighbours."""
+        if mechanism.clipping_norm is not None:
+            share, found, broken = compare_sums(mechanism, *sides)
+        else:
+            share, found, broken = compare_release(self.releases, mechanism, *sides, where)
+        if not self.may_enter(mechanism, offender):
+            broken = ["entered by a record of another population"] if share > TINY else []
+        return share, found, broken
 
     def may_enter(self, mechanism: Mechanism, offender: tuple[int, ...]) -> bool:
         """Whether a record of these nodes belongs to the mechanism's population."""

@@ -136,53 +136,35 @@ def examine(
         degree_bound = promise.params.get("degree_bound")
     seed = int(rng.integers(2**63))
     pairs = neighbours(
-        world,
-        privacy_unit,
-        relation,
-        owner=promise.owner,
-        rng=rng,
-        max_neighbours=max_neighbours,
-        degree_bound=degree_bound,
-        offenders=offenders,
-    )
-    tally = _Tally()
-    kept: tuple[World, Subgraphs] | None = None
+        world, privacy_unit, relation, owner=promise.owner, rng=rng, max_neighbours=max_neighbours,
+        degree_bound=degree_bound, offenders=offenders,
+    )  # fmt: skip
+    tally, base = _Tally(), _sampled(sampler, world, seed)
     for offender, first, second in pairs:
-        # most pairs share the graph they started from: sample it once
-        samples = []
-        for side in (first, second):
-            if kept is None or kept[0] is not side:
-                sample = _sampled(sampler, side, seed)
-                if side is world:
-                    kept = (side, sample)
-            else:
-                sample = kept[1]
-            samples.append(sample)
+        # most pairs share the graph they started from: it is sampled once
+        samples = [
+            base if side is world else _sampled(sampler, side, seed) for side in (first, second)
+        ]
         changed = changed_roots(samples[0], samples[1], first.values, second.values)
         tally.add(offender, samples, changed)
-        tally.add_shift(
-            offender, samples, changed, (first.values, second.values), gradient, clipping_norm
-        )
+        values = (first.values, second.values)
+        tally.add_shift(offender, samples, changed, values, gradient, clipping_norm)
+    return _report(promise, privacy_unit, relation, tally, clipping_norm)
+
+
+def _report(
+    promise: Promise, privacy_unit: str, relation: str, tally: _Tally, clipping_norm: float
+) -> NeighbourReport:
     declared = promise.changes.get((privacy_unit, relation))
     sensitivity = None
     if declared is not None:
         sensitivity = clipping_norm * (declared.d_plus + declared.d_minus)
     return NeighbourReport(
-        sampler=promise.name,
-        params=dict(promise.params),
-        privacy_unit=privacy_unit,
-        relation=relation,
-        num_neighbours=tally.count,
-        declared=declared,
-        d_plus=tally.d_plus,
-        d_minus=tally.d_minus,
-        d_others=tally.d_others,
-        worst=tally.worst,
-        sensitivity=sensitivity,
-        shift=tally.shift,
-        shift_at=tally.shift_at,
-        leaks=tally.leaks,
-    )
+        sampler=promise.name, params=dict(promise.params), privacy_unit=privacy_unit,
+        relation=relation, num_neighbours=tally.count, declared=declared, d_plus=tally.d_plus,
+        d_minus=tally.d_minus, d_others=tally.d_others, worst=tally.worst, sensitivity=sensitivity,
+        shift=tally.shift, shift_at=tally.shift_at, leaks=tally.leaks,
+    )  # fmt: skip
 
 
 def examine_promises(

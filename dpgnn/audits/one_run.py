@@ -114,7 +114,24 @@ def lower_bound(
     level: float,
     analysis: Analysis = "(epsilon, delta)",
 ) -> float:
-    """The largest epsilon that so many right guesses rule out at this level; 0 when none is."""
+    """The largest epsilon that so many right guesses rule out at this level; 0 when none is.
+
+    Guarantee: a bound above the true epsilon at `delta` has probability <= level, if the coins are fair and
+    independent and the numbers of canaries and guesses were chosen beforehand.
+
+    Args:
+        num_canaries: coins.
+        num_guesses: of them, those that were guessed.
+        num_correct: of those, the right ones.
+        delta: of the bound.
+        level: in (0, 1).
+        analysis: whose tail is taken, "(epsilon, delta)" or "f-DP".
+
+    Raises:
+        ValueError: level is not in (0, 1), or the counts contradict each other.
+
+    Source: Steinke, Nasr and Jagielski (2023), arXiv:2305.08846; f-DP: Mahloujifar et al. (2024).
+    """
     open_probability("level", level)
 
     def surprising(epsilon: float) -> bool:

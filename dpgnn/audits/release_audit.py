@@ -88,7 +88,7 @@ def _aimed(case: Case, seed: int) -> tuple[float, ReleaseAim]:
 
 
 def shapes(case: Case, seed: int) -> Check | None:
-    """Whether one draw of the release has the same size in both worlds; None where there is no release."""
+    """Whether one draw of the release has the same size in both worlds; None without a release."""
     if not release_mechanisms(case.plan):
         return None
     sizes = [case.release(case.prepared(inside), seed).size for inside in (True, False)]

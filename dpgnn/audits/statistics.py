@@ -166,17 +166,12 @@ def judge(
     allowed = line.highest_rate(high)
     at = _limits(for_bound, fresh, level)
     return Verdict(
-        rejected=low > allowed,
-        p_value=_smallest_level(for_claim, fresh, line),
-        level=level,
-        true_positive_rate_low=low,
-        false_positive_rate_high=high,
-        allowed_rate=allowed,
-        epsilon_lower_bound=_direct(*at, delta),
+        rejected=low > allowed, p_value=_smallest_level(for_claim, fresh, line), level=level,
+        true_positive_rate_low=low, false_positive_rate_high=high, allowed_rate=allowed,
+        epsilon_lower_bound=_direct(*at, delta), delta=delta,
         epsilon_gaussian_shape=_gaussian(*_limits(for_shape, fresh, level), delta),
-        delta=delta,
         num_trials=sum(len(side) for side in scores),
-    )
+    )  # fmt: skip
 
 
 def _cuts(scores: tuple[np.ndarray, np.ndarray]) -> list[Cut]:

@@ -295,13 +295,17 @@ def one_run(
         sums.append(mean.double().numpy() * world.spec.divisor)
 
     watch(world, initial, num_steps, seed, look, stage=mechanism.name)
-    matrix, rate = np.stack(differences), _rate(mechanism)
+    matrix = np.stack(differences)
     # everybody in, less the half that is expected to be out
-    middle = rate * (base - matrix.sum(axis=0) / 2)
-    ridge = 1e-3 * float((matrix**2).sum()) / num_canaries * np.eye(num_canaries)
-    target = matrix @ (np.mean(sums, axis=0) - middle)
-    fitted = np.linalg.solve(matrix @ matrix.T + ridge, target)
+    middle = _rate(mechanism) * (base - matrix.sum(axis=0) / 2)
+    fitted = _ridge(matrix, np.mean(sums, axis=0) - middle)
     return guess(fitted, coins, delta=delta, level=level, line=line)
+
+
+def _ridge(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Coefficients of the rows that come nearest to the target, by ridge regression."""
+    ridge = 1e-3 * float((matrix**2).sum()) / len(matrix) * np.eye(len(matrix))
+    return np.asarray(np.linalg.solve(matrix @ matrix.T + ridge, matrix @ target))
 
 
 def noise_free_sum(world: Training, initial: Tensor) -> np.ndarray:

@@ -34,7 +34,7 @@ _MAX_SUBSETS = 64  # lists tried for one replaced node; all of them when there a
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
-    """A data set: who has a record, and what is in it.
+    """A data set as audits change it: records, arcs, and which nodes are present.
 
     Attributes:
         arcs: int64, shape (2, num_arcs), sorted by (source, target), each once, no self-loops.
@@ -76,7 +76,7 @@ class World:
 
 
 def make_world(arcs: np.ndarray, num_nodes: int, train_idx: np.ndarray | None = None) -> World:
-    """A data set in which every node has a record; train_idx None makes all of them training nodes."""
+    """A data set in which every node has a record; by default all are training nodes."""
     train = np.arange(num_nodes) if train_idx is None else np.sort(train_idx)
     return World(
         arcs=_sorted(arcs, num_nodes),
@@ -84,6 +84,21 @@ def make_world(arcs: np.ndarray, num_nodes: int, train_idx: np.ndarray | None = 
         values=np.zeros(num_nodes, np.int64),
         train_idx=train,
     )
+
+
+def _check(world: World, privacy_unit: str, relation: str, degree_bound: int | None) -> None:
+    one_of("privacy_unit", privacy_unit, UNITS)
+    one_of(f"relation of {privacy_unit}", relation, UNITS[privacy_unit])
+    if privacy_unit in ("edge", "node-bounded", "node"):
+        require(
+            is_symmetric(world.arcs, world.num_nodes),
+            f"arcs for {privacy_unit}", "hold both directions of every edge", "one direction",
+        )  # fmt: skip
+    if privacy_unit == "node-bounded":
+        if degree_bound is None:
+            fail("degree_bound", "be given for node-bounded", None)
+        largest = int(np.bincount(world.arcs[0], minlength=world.num_nodes).max(initial=0))
+        require(largest <= degree_bound, "graph", f"have degrees <= {degree_bound}", largest)
 
 
 def neighbours(
@@ -110,21 +125,10 @@ def neighbours(
     Raises:
         ValueError: the pair of unit and relation is unknown, or the graph breaks the degree bound.
     """
-    one_of("privacy_unit", privacy_unit, UNITS)
-    one_of(f"relation of {privacy_unit}", relation, UNITS[privacy_unit])
-    if privacy_unit in ("edge", "node-bounded", "node"):
-        require(
-            is_symmetric(world.arcs, world.num_nodes),
-            f"arcs for {privacy_unit}", "hold both directions of every edge", "one direction",
-        )  # fmt: skip
+    _check(world, privacy_unit, relation, degree_bound)
     if privacy_unit == "edge":
         yield from _edge_pairs(world, rng, max_neighbours)
         return
-    if privacy_unit == "node-bounded":
-        if degree_bound is None:
-            fail("degree_bound", "be given for node-bounded", None)
-        largest = int(np.bincount(world.arcs[0], minlength=world.num_nodes).max(initial=0))
-        require(largest <= degree_bound, "graph", f"have degrees <= {degree_bound}", largest)
     nodes = np.flatnonzero(world.present) if offenders is None else np.asarray(offenders)
     if max_neighbours is not None and len(nodes) > max_neighbours:
         nodes = rng.choice(nodes, max_neighbours, replace=False)

@@ -42,7 +42,7 @@ class Loaded:
 
 
 def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
-    """What a run reads, and its model unless it is of another configuration, code or input."""
+    """Inputs of a run, and its model if it was fitted with this configuration, code and input."""
     from dpgnn.study.inputs import graph_in, inputs_of
 
     inputs = inputs_of(study, key, paths, draw=lambda *args: _drawn(study, key, *args))

@@ -49,13 +49,9 @@ def main(args: argparse.Namespace) -> int:
     split = read_split(args.split, num_nodes=graph.num_nodes)
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     rng = seeds.child(
-        args.root_seed,
-        "sampler",
-        dataset=args.dataset,
-        setting=args.setting,
-        repeat=args.repeat,
+        args.root_seed, "sampler", dataset=args.dataset, setting=args.setting, repeat=args.repeat,
         sampler=spec.label,
-    )
+    )  # fmt: skip
     prepared = method.prepare(graph, split, spec, rng)
     facts = {"kind": prepared.kind, "sampler": spec, "facts": dict(prepared.facts)}
     files = [args.out.with_suffix(suffix) for suffix in (".diagnostics.json", ".json")]

@@ -80,7 +80,7 @@ def pack_main(args: argparse.Namespace) -> int:
 
 
 def check_archive(path: Path) -> None:
-    """Refuse what was never an archive, before it is called a damaged one.
+    """Refuse a file that is no archive, before it is reported as a damaged one.
 
     Raises:
         ValueError: no such file, or it does not begin as a Parquet file does.

@@ -74,14 +74,9 @@ def main(args: argparse.Namespace) -> int:
     for line in released_budgets(study, keys):
         print(line, file=sys.stderr)
     code = driver.run_snakemake(
-        path,
-        tier=study.tier,
-        device=args.device,
-        targets=[*args.target, *cells],
-        extra=[*(["--force"] if cells else []), *args.snakemake],
-        root=Path(),
-        workflow=workflow,
-    )
+        path, tier=study.tier, device=args.device, targets=[*args.target, *cells],
+        extra=[*(["--force"] if cells else []), *args.snakemake], root=Path(), workflow=workflow,
+    )  # fmt: skip
     for line in progress.empty_runs(keys, study, root=Path()):
         print(line, file=sys.stderr)
     if study.config.randomness == "release" and not code:
@@ -149,13 +144,13 @@ def _closing(study: Study, path: Path) -> list[str]:
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
-    """Remove the kept copies of runs, so that they are made and not taken from there; releases stay."""
+    """Remove kept copies of runs, so that the runs are made again; copies of releases stay."""
     for key in keys:
         shutil.rmtree(root / "work" / FINISHED / study.name / key.folder, ignore_errors=True)
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
-    """What a release's private runs have together: a line for each data set; none in a study."""
+    """Total budget of a release's private runs, a line for each data set; empty in a study."""
     if study.config.randomness != "release":
         return []
     budgets: dict[str, list[float]] = {}

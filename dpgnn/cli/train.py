@@ -75,14 +75,9 @@ def _make(args: argparse.Namespace) -> int:
         try:
             with exclusive(lock, f"{key.folder} is being made already"):
                 record = train(
-                    study,
-                    key,
-                    paths,
-                    work=args.work,
-                    device=args.device,
-                    finished=finished / key.folder,
-                    releases=args.releases,
-                )
+                    study, key, paths, work=args.work, device=args.device,
+                    finished=finished / key.folder, releases=args.releases,
+                )  # fmt: skip
         except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
                 raise

@@ -50,7 +50,7 @@ def gaussian_inverse(p, z):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def halves(bits, p):  # type: ignore[no-untyped-def]
-    """The smaller of U and 1 - U, in the middle of what 64 bits say of it."""
+    """The smaller of U and 1 - U: the middle of the interval that 64 bits fix."""
     for i in range(len(bits)):
         upper = np.int64(bits[i]) >> 63  # -1 for U >= 1/2
         p[i] = (np.float64(np.int64(bits[i]) ^ upper) + 0.5) * 2.0**-64
@@ -58,7 +58,7 @@ def halves(bits, p):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def nearest(scaled, bits, half, z, ratio, limits, out):  # type: ignore[no-untyped-def]
-    """out = round(scaled + ratio Z), Z of the sign of U - 1/2; returns which of them are not sure."""
+    """out = round(scaled + ratio Z), Z of the sign of U - 1/2; returns which of them need more bits."""
     unsure, (smallest, error) = np.zeros(len(out), dtype=np.bool_), limits
     for i in range(len(out)):
         whole = np.rint(scaled[i])

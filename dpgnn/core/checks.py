@@ -15,6 +15,12 @@ T = TypeVar("T")
 def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
     """Raise ValueError(`NAME must RULE, got VALUE; REMEDY`).
 
+    Args:
+        name: what is wrong, as the user wrote it: an option, a flag, a file.
+        rule: what it must be, such as "be > 0".
+        value: what was given; shown in 200 characters or fewer.
+        remedy: what to do about it.
+
     Raises:
         ValueError: always.
     """
@@ -42,6 +48,10 @@ def shown(value: object) -> str:
 def require(condition: bool, name: str, rule: str, value: object, remedy: str = "") -> None:
     """Raise the one message form unless `condition` holds.
 
+    Args:
+        condition: what must hold.
+        name, rule, value, remedy: as in `fail`.
+
     Raises:
         ValueError: the condition is false.
     """
@@ -50,13 +60,31 @@ def require(condition: bool, name: str, rule: str, value: object, remedy: str = 
 
 
 def positive(name: str, value: float, remedy: str = "") -> float:
-    """Return a finite number > 0, or raise ValueError."""
+    """Return a finite number > 0.
+
+    Args:
+        name: of the value, for the message.
+        value: what was given; a bool or a text is refused.
+        remedy: what to do about it.
+
+    Raises:
+        ValueError: it is none, or not > 0.
+    """
     require(_is_number(value) and math.isfinite(value) and value > 0, name, "be > 0", value, remedy)
     return value
 
 
 def non_negative(name: str, value: float, remedy: str = "") -> float:
-    """Return a finite number >= 0, or raise ValueError."""
+    """Return a finite number >= 0.
+
+    Args:
+        name: of the value, for the message.
+        value: what was given; a bool or a text is refused.
+        remedy: what to do about it.
+
+    Raises:
+        ValueError: it is none, or negative.
+    """
     require(
         _is_number(value) and math.isfinite(value) and value >= 0, name, "be >= 0", value, remedy
     )
@@ -64,26 +92,59 @@ def non_negative(name: str, value: float, remedy: str = "") -> float:
 
 
 def at_least(name: str, value: int, minimum: int, remedy: str = "") -> int:
-    """Return an integer >= `minimum`, or raise ValueError (a float is refused, even 3.0)."""
+    """Return an integer >= `minimum`.
+
+    Args:
+        name: of the value, for the message.
+        value: what was given; a float is refused, even 3.0.
+        minimum: the smallest value that is allowed.
+        remedy: what to do about it.
+
+    Raises:
+        ValueError: it is no integer, or too small.
+    """
     require(_is_integer(value), name, "be an integer", value, remedy)
     require(value >= minimum, name, f"be >= {minimum}", value, remedy)
     return int(value)
 
 
 def probability(name: str, value: float, remedy: str = "") -> float:
-    """Return a number in [0, 1], or raise ValueError."""
+    """Return a number in [0, 1].
+
+    Args:
+        name: of the value, for the message.
+        value: what was given; a bool or a text is refused.
+        remedy: what to do about it.
+
+    Raises:
+        ValueError: it is none, or outside.
+    """
     require(_is_number(value) and 0 <= value <= 1, name, "be in [0, 1]", value, remedy)
     return value
 
 
 def open_probability(name: str, value: float, remedy: str = "") -> float:
-    """Return a number in (0, 1), or raise ValueError."""
+    """Return a number in (0, 1).
+
+    Args:
+        name: of the value, for the message.
+        value: what was given; a bool or a text is refused.
+        remedy: what to do about it.
+
+    Raises:
+        ValueError: it is none, or not inside.
+    """
     require(_is_number(value) and 0 < value < 1, name, "be in (0, 1)", value, remedy)
     return value
 
 
 def one_of(kind: str, value: T, known: Iterable[T]) -> T:
     """Return `value` when it is known; otherwise list what exists.
+
+    Args:
+        kind: what it names, such as "method".
+        value: what was given.
+        known: all that exist.
 
     Raises:
         ValueError: `unknown method 'gapp'; known: gap, mlp`.

@@ -56,7 +56,7 @@ def list_of(path: Path) -> Path:
 
 
 def check(path: Path) -> bool:
-    """Compare a file with its list before it is used.
+    """Compare the checksum of a file with the recorded one before the file is read.
 
     Returns:
         whether there was a checksum; files of older versions and of archives have none.

@@ -49,7 +49,7 @@ def code_sha256(*modules: str) -> str:
 
 
 def pins(lock: Path) -> list[str]:
-    """The pinned requirements of a lock file, sorted; [] where there is no such file."""
+    """The pinned requirements of a lock file, sorted; [] if the file does not exist."""
     lines = lock.read_text(encoding="utf-8").splitlines() if lock.exists() else []
     stated = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
     return sorted({line for line in stated if line})

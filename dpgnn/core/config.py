@@ -30,7 +30,7 @@ class ConfigError(ValueError):
 
 
 def later(default: Any) -> Any:
-    """A field that was added when records were committed: `stated` leaves it out at its default."""
+    """A field added after records were committed: `stated` leaves it out at its default."""
     return dataclasses.field(default=default, metadata={LATER: True})
 
 

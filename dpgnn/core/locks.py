@@ -23,7 +23,7 @@ class BusyError(RuntimeError):
 
 @contextmanager
 def exclusive(path: Path, what: str = "another run works in this folder") -> Iterator[int]:
-    """Hold a kernel lock on `path`; it ends with the last process that inherited it, however that dies.
+    """Hold a kernel lock on `path`; released when the last process that inherited it ends, also by a kill.
 
     Args:
         path: the lock's file; made when missing, removed at the end.
@@ -49,7 +49,7 @@ def exclusive(path: Path, what: str = "another run works in this folder") -> Ite
 
 @contextmanager
 def waiting(path: Path) -> Iterator[None]:
-    """Hold a kernel lock on `path` as soon as nobody else does; for work of moments. The file stays.
+    """Wait for a kernel lock on `path`, then hold it; for work that takes moments. The file stays.
 
     Raises:
         OSError: the folder cannot be written, or the file system has no locks.

@@ -61,7 +61,7 @@ def check_writable(folder: Path) -> None:
 
 
 def regular(path: Path, what: str = "") -> Path:
-    """The path, unless it is a named pipe, a device or a folder: reading one may never end.
+    """The path; refuses a named pipe, a device and a folder, reading which may never end.
 
     Args:
         path: of the file.

@@ -34,5 +34,14 @@ def child_seed(root_seed: int, stream: str, **axes: Axis) -> int:
 
 
 def child(root_seed: int, stream: str, **axes: Axis) -> np.random.Generator:
-    """A numpy generator for the stream and axes named (see `child_seed`)."""
+    """A numpy generator for the stream and axes named.
+
+    Args:
+        root_seed: the study's only configured seed.
+        stream: what the numbers are for.
+        axes: what the stream may depend on; see `child_seed`.
+
+    Raises:
+        TypeError: an axis is neither a text nor an integer.
+    """
     return np.random.Generator(np.random.PCG64DXSM(child_seed(root_seed, stream, **axes)))

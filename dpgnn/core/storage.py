@@ -94,7 +94,11 @@ def _write_then_rename(
 
 @contextmanager
 def explain_os_errors(target: Path) -> Iterator[None]:
-    """Say which file could not be written, and what to do about it."""
+    """Say which file could not be written, and what to do about it.
+
+    Raises:
+        UnwritableError: the system refused, for a reason that has a remedy (no space, no right, read-only).
+    """
     try:
         yield
     except OSError as error:
@@ -126,7 +130,16 @@ def make_private(folder: Path, root: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, owner_only: bool = False) -> None:
-    """Write UTF-8 text atomically."""
+    """Write UTF-8 text atomically: readers see the old file or the new one, also after a crash.
+
+    Args:
+        path: of the file; its folder is made.
+        text: of the whole file.
+        owner_only: whether nobody else may read it.
+
+    Raises:
+        UnwritableError: it cannot be written; names the file and a remedy.
+    """
     with atomic_write(path, "w", owner_only=owner_only) as file:
         file.write(text)
 
@@ -137,7 +150,16 @@ def canonical_json(value: Any) -> str:
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write indented JSON with sorted keys atomically; the same value gives the same bytes."""
+    """Write indented JSON with sorted keys atomically; the same value gives the same bytes.
+
+    Args:
+        path: of the file.
+        value: of mappings, lists, texts, numbers and None; infinities become the texts "inf" and "-inf".
+
+    Raises:
+        ValueError: a number is NaN.
+        UnwritableError: as for `write_text`.
+    """
     write_text(path, json_text(value))
 
 
@@ -256,9 +278,11 @@ def values_of(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def column_of(values: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
-    """A column of numbers, null where `missing` (bool, same shape) is true.
+    """A column of numbers; the same as `pyarrow.array`, which imports pandas for it.
 
-    The same as `pyarrow.array`, which imports pandas for it.
+    Args:
+        values: of a numeric dtype, any shape; taken in C order.
+        missing: bool, same shape: entries that are null; None for none.
     """
     import numpy as np
     import pyarrow as pa

@@ -60,7 +60,7 @@ def load(name: str, where: str = "module") -> Any:
 
 
 def code_sha256(name: str) -> str:
-    """Hash of the file of a class and of the files beside or below it that it imports; nothing is run.
+    """Hash of the file of a class and of the files beside or below it that it imports; the code is not run.
 
     Files of installed packages count by themselves only: their versions are pinned elsewhere. A class without
     a file (a notebook's) has the hash of its compiled functions where it is loaded, otherwise "".

@@ -145,7 +145,12 @@ def clean_edges(
 
 
 def is_symmetric(edge_index: np.ndarray, num_nodes: int) -> bool:
-    """Whether each directed edge also stands in the other direction, with the same multiplicity."""
+    """Whether each directed edge also stands in the other direction, with the same multiplicity.
+
+    Args:
+        edge_index: int64, shape (2, num_edges).
+        num_nodes: larger than every id.
+    """
     source, target = edge_index
     forward = np.sort(source * num_nodes + target)
     backward = np.sort(target * num_nodes + source)

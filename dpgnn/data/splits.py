@@ -250,6 +250,10 @@ def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
     Edges of nodes that the setting takes out of the graph are left out in both. What is left is cut down to
     the split's `max_degree`, if it has one.
 
+    Args:
+        graph: the whole graph.
+        split: who is in which part, and whether training sees the others.
+
     Returns:
         int64, shape (2, num_kept); node ids are the graph's.
 

@@ -177,6 +177,9 @@ def graph_lists(
 
     Returns:
         entry_ptr int64 (num_nodes + 1,), entry_row int64, entry_weight float32: CSR by target.
+
+    Raises:
+        ValueError: another `conv`, which lists those that exist.
     """
     one_of("conv", conv, CONVS[:5])
     everyone = np.arange(num_nodes)

@@ -52,7 +52,7 @@ def write_archive(path: str | Path, texts: Texts) -> None:
 
 
 def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[int, int]:
-    """Put the runs below `folder` into the archive, beside those it has; runs not planned leave it.
+    """Add the runs below `folder` to the archive; runs that are not planned are dropped from it.
 
     Args:
         path: the archive; made where there is none.
@@ -163,7 +163,7 @@ def read_kept(folder: str | Path) -> dict[str, Kept]:
 
 
 def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
-    """Write what is kept of each run; a file without a row is left out, and removed where it was."""
+    """Write what is kept of each run; a file that would have no rows is removed."""
     import pyarrow as pa
 
     steps: dict[str, list[Any]] = {name: [] for name in ("run", *HISTORY_COLUMNS)}
@@ -251,7 +251,7 @@ def read_attack_texts(folder: str | Path) -> dict[str, str]:
 
 
 def pack_attacks(folder: str | Path) -> tuple[int, int]:
-    """Put the files of a folder into its archive, beside those it has, and remove them.
+    """Add the files of a folder to its archive, and remove them.
 
     The same texts give the same bytes. Files are removed only after the archive was written.
 

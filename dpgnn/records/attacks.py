@@ -27,7 +27,7 @@ class AttackedClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """The test of a line exp(epsilon) FPR + delta: its level, and the epsilon that it shows at least."""
+    """The test of a line exp(epsilon) FPR + delta: its level and its lower bound on epsilon."""
 
     level: float | None = None
     epsilon_lower_bound: float = 0.0

@@ -141,7 +141,16 @@ class Cell:
 
 
 def build_cells(runs: Sequence[Run], info: StudyInfo, *, released: bool = False) -> list[Cell]:
-    """Cells with at least one scored run, or with `released` one of a release; in the order of the study."""
+    """Group runs by data set, setting, entry and epsilon; in the order of the study.
+
+    Args:
+        runs: of the study, in any order.
+        info: the study; gives the order, and how many repeats are planned.
+        released: take the runs of releases, which have no score, in place of those with one.
+
+    Returns:
+        cells with at least one such run.
+    """
     frame = to_frame(runs)
     by_key: dict[tuple[str, str, str, str], list[tuple[Run, dict[str, Any]]]] = {}
     for run, row in zip(runs, frame.iter_rows(named=True)):

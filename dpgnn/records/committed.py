@@ -48,7 +48,7 @@ class Measured:
 
 
 def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
-    """All cells on real graphs with a score; none where no record is at hand, as in an installed wheel.
+    """All scored cells on real graphs; empty without docs/reference, as in an installed wheel.
 
     Args:
         root: folder of archives.

@@ -91,13 +91,10 @@ class Model(Released):
             shares, classes = shares / shares.sum(1, keepdims=True), logits.argmax(1)
         named = bool(self.names.classes) and classes.ndim == 1
         return Answered(
-            nodes=idx,
-            classes=classes,
+            nodes=idx, classes=classes,
             names=tuple(self.names.classes[c] for c in classes) if named else (),
-            probabilities=shares.astype(np.float32),
-            answers=found.answers,
-            note=found.note,
-        )
+            probabilities=shares.astype(np.float32), answers=found.answers, note=found.note,
+        )  # fmt: skip
 
     def save(self, folder: str | Path, *, key: str | Path | None = None) -> Path:
         """Write the model as a bundle: see docs/releasing.md.

@@ -76,7 +76,7 @@ def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
 
 
 def write_fingerprint(folder: Path, fingerprint: str) -> None:
-    """Say of which run the files in a folder are, which may tell private inputs: all of them are there."""
+    """Record which run the files of a folder belong to, once all are there; may tell inputs apart."""
     write_json(folder / FINGERPRINT, fingerprint)
 
 

@@ -77,7 +77,14 @@ def release_arithmetic(plan: Plan) -> Arithmetic:
 
 
 def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:
-    """The plan's claims with the sizes that are taken as public, and the caveats that follow from facts."""
+    """The plan's claims with the sizes that are taken as public, and the caveats that follow from facts.
+
+    Args:
+        method: says whether the shape of a release shows the number of nodes.
+        plan: its claims come first.
+        facts: public facts the plan was made from, and whether its sizes were declared.
+        delta: of the run; a caveat says where it is too large for the number of nodes.
+    """
     claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
     return with_sizes(claims, declared=facts.declared, shows_nodes=method.shows_nodes)
 

@@ -192,7 +192,7 @@ def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
 
 
 def population_of(population: PublicPopulation | None) -> dict[str, Any]:
-    """A declared population as a configuration holds it; nothing where there is none."""
+    """A declared population as a configuration holds it; {} without one."""
     if population is None:
         return {}
     return {"public_population": dataclasses.asdict(population)}

@@ -21,7 +21,15 @@ from typing import Literal
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, non_negative, one_of, open_probability, positive, require
+from dpgnn.core.checks import (
+    at_least,
+    fail,
+    non_negative,
+    one_of,
+    open_probability,
+    positive,
+    require,
+)
 from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers.adjacency import Adjacency
 from dpgnn.samplers.lists import in_threads
@@ -92,11 +100,8 @@ def approximate_pagerank(
 
     in_threads(solve, ranges, num_workers)
     if len(counts) and counts.min() < 0:
-        node = int(roots[np.argmin(counts)])
-        require(
-            False, "max_iterations", f"be enough for the row of node {node}", max_iterations,
-            "raise max_iterations or gamma",
-        )  # fmt: skip
+        rule = f"be enough for the row of node {roots[np.argmin(counts)]}"
+        fail("max_iterations", rule, max_iterations, "raise max_iterations or gamma")
     parts = [found[low] for low, _ in ranges] or [(np.empty(0, np.int32), np.empty(0))]
     return Rows(
         roots=roots,
@@ -114,6 +119,5 @@ def _checked_roots(graph: Adjacency, roots: np.ndarray, self_loops: bool) -> np.
     require(inside, "roots", "be nodes of the graph", "another id")
     degree = np.diff(graph.pointer)[roots] + int(self_loops)
     if len(degree) and degree.min() == 0:
-        node = int(roots[np.argmin(degree)])
-        require(False, "roots", "have an edge", f"node {node} without", "set self_loops")
+        fail("roots", "have an edge", f"node {roots[np.argmin(degree)]} without", "set self_loops")
     return roots

@@ -70,17 +70,10 @@ class TreeSampler(ABC):
             ValueError: `arcs` or `train_idx` has an id outside 0..num_nodes-1, or an id is repeated.
         """
         lists = self.lists(
-            arcs,
-            num_nodes=num_nodes,
-            train_idx=train_idx,
-            rng=rng,
-            present=present,
+            arcs, num_nodes=num_nodes, train_idx=train_idx, rng=rng, present=present,
             num_workers=num_workers,
-        )
+        )  # fmt: skip
         return trees(
-            lists,
-            present_roots(train_idx, present),
-            num_hops=self.num_hops,
-            max_occurrences=self.promise.max_occurrences,
-            num_workers=num_workers,
-        )
+            lists, present_roots(train_idx, present), num_hops=self.num_hops,
+            max_occurrences=self.promise.max_occurrences, num_workers=num_workers,
+        )  # fmt: skip

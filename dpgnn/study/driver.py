@@ -43,7 +43,14 @@ _claimed = ExitStack()
 
 
 def study_file(name: str, *, root: Path) -> Path:
-    """The YAML file of a study's name; `quick` is config.yaml.
+    """The YAML file of a study's name.
+
+    Args:
+        name: `quick` (config.yaml), a study of workflow/studies, or a file of the user's.
+        root: of the repository.
+
+    Returns:
+        relative to `root`.
 
     Raises:
         ValueError: neither a known study nor a file; lists what exists.

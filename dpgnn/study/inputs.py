@@ -54,19 +54,15 @@ def inputs_of(
     prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
     provenance = meta["provenance"]
     return dataclasses.replace(
-        stated,
-        graph=graph,
-        split=split,
-        prepared=prepared,
+        stated, graph=graph, split=split, prepared=prepared,
         hashes={
             "graph_sha256": meta["content_sha256"],
             "split_sha256": sha256_file(split_path),
             "prepared_sha256": prepared_sha256,
         },
         caveats=(*provenance.get("caveats", ()), *study.config.settings[key.setting].caveats),
-        edge_caveats=tuple(provenance.get("edge_caveats", ())),
-        structure_sha256=structure,
-    )
+        edge_caveats=tuple(provenance.get("edge_caveats", ())), structure_sha256=structure,
+    )  # fmt: skip
 
 
 def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:

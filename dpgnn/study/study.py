@@ -137,6 +137,13 @@ class Study:
 def load_study(path: str | Path, tier: str | None = None) -> Study:
     """Read and resolve a study file.
 
+    Args:
+        path: of the YAML file.
+        tier: S, M or L; None takes the study's own.
+
+    Returns:
+        the study with every run of the tier, each with its resolved options.
+
     Raises:
         ConfigError: anything wrong in it; the message starts with the key's path.
     """

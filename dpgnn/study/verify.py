@@ -104,7 +104,7 @@ def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
 
 
 def is_whole(group: Group) -> bool:
-    """Whether all files of a group are there, none changed."""
+    """Whether all files of a group exist and none has changed."""
     return not any(item.is_bad for item in states(group))
 
 

@@ -114,25 +114,24 @@ def add_clipped_sum(
     factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
     index = {name: i for i, name in enumerate(network.shapes)}
     for (op, a, g), ptr in zip(records, pointers):
-        counts = torch.from_numpy(np.diff(ptr)).to(g.device)
-
-        def spread_out(
-            values: np.ndarray, counts: Tensor = counts, ptr: np.ndarray = ptr
-        ) -> Tensor:
-            moved = torch.from_numpy(values).to(counts.device)
-            return torch.repeat_interleave(moved, counts, output_size=int(ptr[-1]))
-
+        counts, size = torch.from_numpy(np.diff(ptr)).to(g.device), int(ptr[-1])
         if bad.any():
-            rows = spread_out(bad)[:, None]
+            rows = _of_rows(bad, counts, size)[:, None]
             a, g = a.masked_fill(rows, 0.0), g.masked_fill(rows, 0.0)
-        weight = spread_out(factors[index[f"{op.name}.weight"]]).to(g.dtype)
+        weight = _of_rows(factors[index[f"{op.name}.weight"]], counts, size).to(g.dtype)
         if op.bias:
-            bias = spread_out(factors[index[f"{op.name}.bias"]]).to(g.dtype)
+            bias = _of_rows(factors[index[f"{op.name}.bias"]], counts, size).to(g.dtype)
             bias_sum = sums[f"{op.name}.bias"]
             bias_sum.add_(bias.to(bias_sum.dtype) @ g.to(bias_sum.dtype))
         weight_sum = sums[f"{op.name}.weight"]
         weight_sum.addmm_(a.to(weight_sum.dtype).T, (g * weight[:, None]).to(weight_sum.dtype))
     return loss
+
+
+def _of_rows(values: np.ndarray, counts: Tensor, num_rows: int) -> Tensor:
+    """A root's value for each of its rows."""
+    moved = torch.from_numpy(values).to(counts.device)
+    return torch.repeat_interleave(moved, counts, output_size=num_rows)
 
 
 def _all_norms(

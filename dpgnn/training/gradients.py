@@ -151,17 +151,9 @@ class RootGradients:
                 y = self._y[torch.from_numpy(chunk).to(self.device)]
                 x = self._rows(layout.node)
                 loss = ghost.add_clipped_sum(
-                    self.network,
-                    named,
-                    layout,
-                    x,
-                    y,
-                    self.parts,
-                    self._views,
-                    self.dropout,
-                    self._norms,
-                    self._spread_share,
-                )
+                    self.network, named, layout, x, y, self.parts, self._views, self.dropout,
+                    self._norms, self._spread_share,
+                )  # fmt: skip
             if self.track_loss and loss is not None:
                 self._loss += loss
         return self._sum

@@ -51,7 +51,7 @@ def run_steps(
     num_rows: int = 10,
     checkpoint_seconds: float = 5.0,
 ) -> list[Row]:
-    """Take steps 1..num_steps, going on from a checkpoint where there is one.
+    """Take steps 1..num_steps, from the last checkpoint if there is one.
 
     Args:
         take_step: step number -> updates `optimizer`; draws from streams named by the step only.

@@ -141,20 +141,15 @@ def _train(
         model.train()
         optimizer.zero_grad()
         loss = task_loss(*step(masks), task)
-        if not torch.isfinite(loss):
-            raise ValueError(
-                f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
-            )
+        _check_finite(loss, epoch)
         loss.backward()
         _step(optimizer)
         model.eval()
         with torch.no_grad():
             on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
-        # without validation nodes there is nothing to select on: keep the last weights
-        if config.selection == "last" or len(y_val) == 0:
-            score = (float(epoch), 0.0)
-        else:
+        score = (float(epoch), 0.0)  # the last weights, also without validation nodes to select on
+        if config.selection != "last" and len(y_val):
             score = (val, -float(task_loss(on_val, y_val, task)))
         since += 1
         if score > best:
@@ -169,6 +164,12 @@ def _train(
         if config.patience and since >= config.patience:
             break
     return best_state, history
+
+
+def _check_finite(loss: Tensor, epoch: int) -> None:
+    if not torch.isfinite(loss):
+        rule = f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
+        raise ValueError(rule)
 
 
 def _without_compiler() -> None:

@@ -71,7 +71,7 @@ def root_gradients(
 
 
 def share_of(roots: np.ndarray, rank: int, num_processes: int) -> np.ndarray:
-    """The roots of one process: every num_processes-th, so that each root is in exactly one share."""
+    """The roots of one process: every num_processes-th; each root belongs to exactly one process."""
     return roots[rank::num_processes]
 
 

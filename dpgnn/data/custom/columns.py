@@ -104,7 +104,7 @@ def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> lis
 def check_feature_names(
     path: Path, found: Sequence[str], stated: Sequence[str], problems: Problems
 ) -> None:
-    """The columns of features are those that graph.yaml names, if it names any."""
+    """Check that the feature columns are those that graph.yaml names, if it names any."""
     if stated and list(found) != list(stated):
         other = [name for name in found if name not in stated]
         missing = [name for name in stated if name not in found]

@@ -186,17 +186,9 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
         edge_rows = Rows(path=edges_path, frame=edges)
         source, target = columns.ends(edge_rows, place, len(nodes), problems)
     return RawGraph(
-        where=str(nodes_path),
-        where_edges=str(edges_path),
-        num_nodes=len(nodes),
-        x=x,
-        y=y,
-        source=source,
-        target=target,
-        codes=codes,
-        ids=ids,
-        columns=features,
-    )
+        where=str(nodes_path), where_edges=str(edges_path), num_nodes=len(nodes), x=x, y=y,
+        source=source, target=target, codes=codes, ids=ids, columns=features,
+    )  # fmt: skip
 
 
 def node_ids(path: Path) -> tuple[str, ...]:

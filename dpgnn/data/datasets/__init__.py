@@ -93,6 +93,10 @@ def listed(name: str) -> Entry | None:
 def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     """The table's entry for a data set, or OWN for a user's own graph.
 
+    Args:
+        name: of the table, such as `cora` or `facebook-Rutgers89`, or of a folder of the user's.
+        own_folder: where own graphs lie.
+
     Raises:
         ValueError: the name is unknown, and lists what exists; or an own graph has a name of the table.
     """
@@ -134,7 +138,7 @@ def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
 
 
 def check_out(out: Path, source: Path) -> None:
-    """Refuse to write a graph where something else would be lost.
+    """Refuse to write a graph over anything but an earlier copy of it.
 
     Args:
         out: the folder that a graph shall be written to.

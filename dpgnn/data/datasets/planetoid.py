@@ -45,11 +45,9 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     _check_shapes(name, files, raw, len(test_idx))
     first = raw["allx"].shape[0]
     require(
-        test_idx.min() >= first,
-        f"{name}: test.index",
-        f"start at or after node {first}",
+        test_idx.min() >= first, f"{name}: test.index", f"start at or after node {first}",
         int(test_idx.min()),
-    )
+    )  # fmt: skip
     num_nodes = max(int(test_idx.max()) + 1, first)
     num_classes = raw["ally"].shape[1]
     labels = np.zeros((num_nodes, num_classes), dtype=np.int64)

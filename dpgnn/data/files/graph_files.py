@@ -101,7 +101,7 @@ def put_in_place(new: Path, folder: Path) -> None:
 
 
 def was_cut_short(folder: Path) -> bool:
-    """Whether a process was killed while it put a graph's files in place, so that those there are its own.
+    """Whether a process was killed while it put a graph's files in place.
 
     graph.json then still lies in the hidden folder, where it is written last.
     """

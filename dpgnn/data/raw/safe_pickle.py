@@ -24,7 +24,7 @@ MAX_SIZE = 2**31  # graph files keep column numbers as int32
 
 
 class UnsafePickleError(ValueError):
-    """A raw pickle names something that is not on the list, or is not what it says it is."""
+    """A raw pickle names a class that is not allowed, or is malformed."""
 
 
 def load_pickle(path: Path) -> Any:

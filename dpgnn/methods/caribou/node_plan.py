@@ -49,21 +49,15 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         _check_sound(entry, config)
         size = _sound_sensitivity(entry, config, facts)
         aggregation = Aggregation(
-            build=build,
-            sensitivity=size,
-            proved=size,
-            num_hops=config.num_hops,
-            released=config.release,
-            details=_details(config),
-        )
+            build=build, sensitivity=size, proved=size, num_hops=config.num_hops,
+            released=config.release, details=_details(config),
+        )  # fmt: skip
         return sound_plan(entry, facts, budget, config.node, aggregation, with_encoder=with_encoder)
     aggregation = Aggregation(
-        build=build,
-        sensitivity=_published_sensitivity(config, facts),
-        proved=_proved_sensitivity(entry, config, facts),
-        num_hops=config.num_hops,
+        build=build, sensitivity=_published_sensitivity(config, facts),
+        proved=_proved_sensitivity(entry, config, facts), num_hops=config.num_hops,
         details=_details(config),
-    )
+    )  # fmt: skip
     return published_plan(
         entry, facts, budget, config.node, aggregation, caveats=_caveats(config),
         with_encoder=with_encoder,

@@ -80,13 +80,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     if not config.normalized:
         caveats.append("normalization-not-applied")
     return published_plan(
-        entry,
-        facts,
-        budget,
-        config.node,
-        aggregation,
-        caveats=tuple(caveats),
-        encoder_factor=math.sqrt(config.node.max_degree + 1),
-        encoder_changed=max(rows),
+        entry, facts, budget, config.node, aggregation, caveats=tuple(caveats),
+        encoder_factor=math.sqrt(config.node.max_degree + 1), encoder_changed=max(rows),
         stated_release="weights+predictions",
-    )
+    )  # fmt: skip

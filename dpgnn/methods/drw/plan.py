@@ -66,15 +66,11 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     counted = with_multiplier(step, multiplier)
     done = with_multiplier(event_of_run(entry, facts), multiplier)
     mechanism = Mechanism(
-        name="train",
-        event=compose(done, num_steps),
-        noise_stddev=done.noise_stddev,
-        sensitivity=2 * done.clipping_norm,
-        num_steps=num_steps,
-        clipping_norm=done.clipping_norm,
+        name="train", event=compose(done, num_steps), noise_stddev=done.noise_stddev,
+        sensitivity=2 * done.clipping_norm, num_steps=num_steps, clipping_norm=done.clipping_norm,
         divisor=float(config.subgraphs_in_batch(facts.num_train)),
         details=_details(config, facts, counted, multiplier, accountant),
-    )
+    )  # fmt: skip
     return Plan(
         mechanisms=(mechanism,),
         claims=_claims(entry, budget, counted, done, num_steps, accountant),

@@ -64,7 +64,7 @@ def raw_features(graph: Graph) -> Features:
 
 
 def encoded_features(run: FittedRun, graph: Graph) -> Features:
-    """X0 in float64: the unit rows of the trained encoder, or of the features where there is none."""
+    """X0 in float64: unit rows of the trained encoder, or of the features without an encoder."""
     encode = _encoder(run, graph)
     everyone = np.arange(graph.num_nodes)
     return Features(rows=encode(everyone, raw_features(graph).rows), encode=encode)

@@ -51,13 +51,10 @@ def gaussian_mechanism(
         while gdp.epsilon(gdp.total_mu(build(noise)) or 0.0, budget.delta) > budget.epsilon:
             noise *= 1 + 1e-12
     return Mechanism(
-        name=name,
-        event=build(noise),
-        noise_stddev=noise,
-        sensitivity=sensitivity,
+        name=name, event=build(noise), noise_stddev=noise, sensitivity=sensitivity,
         num_steps=num_hops,
         details={"noise_multiplier": noise / sensitivity, "num_hops": num_hops, **details},
-    )
+    )  # fmt: skip
 
 
 def gdp_claim(

@@ -178,7 +178,7 @@ def published_plan(
 def allocated(
     shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, budget: Budget
 ) -> Allocation:
-    """Multipliers for events given at multiplier 1, or the budget's own for all; kept, so that repeats of
+    """Multipliers for events given at multiplier 1, or the budget's own for all; cached, so that repeats of
     a run cost nothing."""
     from dpgnn.accountants.allocation import Allocation, Share, allocate
     from dpgnn.accountants.composition import spent

@@ -183,7 +183,7 @@ def noisy_density(
 
 @release({"density": moves.densities}, is_read=False)
 def keep_density(density: float, keep: float) -> float:
-    """q with which answered ones are kept so that about as many edges come out as went in.
+    """The rate at which answered ones are kept, so that the expected number of edges is unchanged.
 
     Answered ones are d p + (1 - d)(1 - p) of all cells; q is d over that, at most 1.
 

@@ -138,58 +138,38 @@ def poisson_dp_sgd(
 
     def step(noise_stddev: float) -> Event[Any]:
         return PoissonRoots(
-            relation=relation,
-            noise_stddev=noise_stddev,
-            clipping_norm=config.clipping_norm,
-            sampling_probability=rate,
-            d_plus=d_plus,
-            d_minus=d_minus,
-        )
+            relation=relation, noise_stddev=noise_stddev, clipping_norm=config.clipping_norm,
+            sampling_probability=rate, d_plus=d_plus, d_minus=d_minus,
+        )  # fmt: skip
 
     def whole(noise_stddev: float, num_steps: int) -> Event[Any]:
         steps = compose(step(noise_stddev), num_steps)
         return also(steps) if also is not None else steps
 
     given = budget.noise_multiplier or config.noise_multiplier
+    asked: Any = {
+        "target_epsilon": budget.epsilon, "delta": budget.delta, "relation": relation,
+        "accountant": accountant,
+    }  # fmt: skip
     spent: Spent
     if given is None:
-        num_steps = config.num_steps
-        spent = found = calibrate_noise(
-            lambda noise: whole(noise, num_steps),
-            target_epsilon=budget.epsilon,
-            delta=budget.delta,
-            relation=relation,
-            accountant=accountant,
-            start=config.clipping_norm * max(d_plus, 1),
-        )
+        num_steps, start = config.num_steps, config.clipping_norm * max(d_plus, 1)
+        spent = found = calibrate_noise(lambda z: whole(z, num_steps), start=start, **asked)
         noise_stddev = found.value
     else:
         noise_stddev = given * reference_sensitivity
-        spent = allowed = max_steps(
-            step(noise_stddev),
-            target_epsilon=budget.epsilon,
-            delta=budget.delta,
-            relation=relation,
-            accountant=accountant,
-            also=also,
-            limit=config.num_steps,
-        )
+        step_of = step(noise_stddev)
+        spent = allowed = max_steps(step_of, also=also, limit=config.num_steps, **asked)
         num_steps = allowed.value
     mechanism = Mechanism(
-        name=name,
-        event=compose(step(noise_stddev), num_steps),
-        noise_stddev=noise_stddev,
-        sensitivity=config.clipping_norm * (d_plus + d_minus),
-        num_steps=num_steps,
-        clipping_norm=config.clipping_norm,
-        divisor=rate * num_roots,
+        name=name, event=compose(step(noise_stddev), num_steps), noise_stddev=noise_stddev,
+        sensitivity=config.clipping_norm * (d_plus + d_minus), num_steps=num_steps,
+        clipping_norm=config.clipping_norm, divisor=rate * num_roots,
         details={
-            "sampling_probability": rate,
-            "noise_multiplier": noise_stddev / reference_sensitivity,
-            "reference_sensitivity": reference_sensitivity,
-            **(details or {}),
+            "sampling_probability": rate, "noise_multiplier": noise_stddev / reference_sensitivity,
+            "reference_sensitivity": reference_sensitivity, **(details or {}),
         },
-    )
+    )  # fmt: skip
     return Calibrated(mechanism=mechanism, spent=spent)
 
 

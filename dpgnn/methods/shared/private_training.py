@@ -77,19 +77,11 @@ def run_dp_sgd(
         execution=Execution(device=speed.device, chunk_rows=speed.chunk_size),
     ) as gradients:  # fmt: skip
         return train(
-            spec,
-            network,
-            gradients if wrap is None else wrap(gradients),
-            initial,
-            optimizer,
-            streams=context.streams,
-            store=context.store,
+            spec, network, gradients if wrap is None else wrap(gradients), initial, optimizer,
+            streams=context.streams, store=context.store, stage=mechanism_name,
             progress=context.progress(mechanism.num_steps, mechanism_name),
-            stage=mechanism_name,
-            epsilon_spent=epsilon_after(mechanism, delta),
-            evaluate=evaluate,
-            num_rows=HISTORY_ROWS,
-        )
+            epsilon_spent=epsilon_after(mechanism, delta), evaluate=evaluate, num_rows=HISTORY_ROWS,
+        )  # fmt: skip
 
 
 def epsilon_after(mechanism: Mechanism, delta: float) -> Callable[[int], float]:

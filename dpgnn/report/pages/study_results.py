@@ -138,11 +138,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     audits = read_audits(folder / "audits")
     attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
-    papers: list[Table[PaperRow]] = []
-    if info.paper:
-        mapping = load_map(info.paper)
-        made_beside = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
-        papers = [values_first(table) for table in made_beside]
+    papers = _papers(cells, runs, info)
     picture = draw_attacks(attacked, info)
     curves = () if picture is None else ((picture, None),)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
@@ -156,24 +152,16 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         *listed,
         *paper_drawn.further_tables(info, cells),
     ]
+    on_real = on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
+    summary = findings(
+        info, runs, cells, rankings=ranked, refusals=refused, differences=paired, papers=papers,
+        asked=comparisons_table.sentences(on_real),
+    )  # fmt: skip
     return StudyResults(
         info=info,
         runs=tuple(runs),
         cells=tuple(cells),
-        summary=tuple(
-            findings(
-                info,
-                runs,
-                cells,
-                rankings=ranked,
-                refusals=refused,
-                differences=paired,
-                papers=papers,
-                asked=comparisons_table.sentences(
-                    on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
-                ),
-            )
-        ),
+        summary=tuple(summary),
         protection=tuple(protections(claiming)),
         scores=tables.summary_table(cells, info),
         comparisons=comparisons_table.comparisons_table(asked),
@@ -190,6 +178,15 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         papers=tuple(papers),
         figures=(*_figures(cells, ranked, info), *drawn, *curves),
     )
+
+
+def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list[Table[PaperRow]]:
+    """The paper's tables beside ours; none where the study is of no paper."""
+    if not info.paper:
+        return []
+    mapping = load_map(info.paper)
+    made = paper_tables(mapping, read_numbers(mapping.source), cells, runs, info)
+    return [values_first(table) for table in made]
 
 
 def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[Picture, Chart]]:

@@ -155,15 +155,10 @@ def rank(cells: Sequence[Cell]) -> Ranking:
     ]
     first = ordered[0]
     return Ranking(
-        dataset=first.dataset,
-        setting=first.setting,
-        epsilon=first.epsilon,
-        notion=answer.notion,
-        status=_claim(first).status,
-        answers=first.answers,
-        places=tuple(places),
+        dataset=first.dataset, setting=first.setting, epsilon=first.epsilon, notion=answer.notion,
+        status=_claim(first).status, answers=first.answers, places=tuple(places),
         num_comparisons=math.comb(len(ordered), 2),
-    )
+    )  # fmt: skip
 
 
 def refusals(cells: Sequence[Cell]) -> list[Refusal]:

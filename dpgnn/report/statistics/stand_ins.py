@@ -16,5 +16,5 @@ def on_real_graphs(items: Iterable[T], dataset: Callable[[T], str]) -> list[T]:
 
 
 def on_real_graphs_if_any(items: Sequence[T], dataset: Callable[[T], str]) -> list[T]:
-    """Items whose data set was not drawn as a stand-in; all of them where every one was."""
+    """Items whose data set was not drawn as a stand-in; all items if every data set is a stand-in."""
     return on_real_graphs(items, dataset) or list(items)

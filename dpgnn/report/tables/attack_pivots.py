@@ -137,7 +137,7 @@ def _label_auc(result: AttackResult) -> str:
 
 
 def is_victim(result: AttackResult) -> bool:
-    """Whether it is of the network of G-MIA's paper, or of that with one option changed."""
+    """Whether a result attacks the network of G-MIA's paper, or a variant of it."""
     return result.entry.startswith(VICTIM)
 
 

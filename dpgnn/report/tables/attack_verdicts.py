@@ -17,7 +17,7 @@ NO_SCORER = "no scorer"
 
 
 def lower_bound(result: AttackResult) -> float | None:
-    """The epsilon that a result shows at least, where the claim covers what was attacked; else None."""
+    """The lower bound on epsilon, if the claim covers what was attacked; else None."""
     if not is_tested(result) or result.line is None:
         return None
     if result.one_run is not None:
@@ -62,7 +62,7 @@ def can_fail(result: AttackResult) -> bool:
 
 
 def claimed_epsilon(result: AttackResult) -> float:
-    """Of the claim that was tested; math.inf where none is finite."""
+    """Epsilon of the tested claim; math.inf without a finite one."""
     claimed = result.claimed_epsilon
     if claimed is None and result.claim is not None:
         claimed = result.claim.epsilon

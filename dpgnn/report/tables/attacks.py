@@ -115,7 +115,7 @@ def kind_of(result: AttackResult) -> str:
 
 
 def full_kind_of(result: AttackResult) -> str:
-    """The attack with how features were moved and whose noise answered, where it asks anew."""
+    """The attack in words, with how features were moved and whether the noise was fresh."""
     words = [kind_of(result)]
     if result.direction == "mix":
         words.append("moved by another row")
