@@ -86,10 +86,7 @@ def status(study: Study, *, root: Path) -> str:
     A run whose record is of another configuration or code than the study has now is not done; such runs are
     counted separately.
     """
-    logs, wanted = run_logs(study), Wanted(study)
-    states = {
-        key: run_state(study, key, root / logs[key], root=root, wanted=wanted) for key in study.keys
-    }
+    states = run_states(study, root=root)
     counts = Counter(states.values())
     done = [key for key, state in states.items() if state == "done"]
     empty = without_result(done, study, root=root)
@@ -110,20 +107,32 @@ def status(study: Study, *, root: Path) -> str:
         lines.append("a run is going on in this folder")
     elif unmade:
         lines.append("no run is going on in this folder; the same command without --status goes on")
+    logs = run_logs(study)
     for key, state in states.items():
-        if state == "damaged":
-            bad = [item for item in states_of(run_group(study.name, key, root)) if item.is_bad]
-            lines += [f"damaged: {key.folder}: {item.path.name} {item.state}" for item in bad]
-        if state == "released":
-            lines.append(
-                f"refused: {key.folder}: released before, of another configuration or code, kept in "
-                f"{root / RELEASES / study.name / key.folder}; another release adds its epsilon to that one's"
-            )
-        if state == "failed":
-            log = root / logs[key]
-            lines.append(f"failed: {key.folder} ({log}): {_cause(log, key)}")
+        lines += _told_of(study, key, state, root / logs[key], root)
     lines += [f"no result: {line}" for line in _by_cause(empty)]
     return "\n".join([*lines, *_checks(study, root)])
+
+
+def run_states(study: Study, *, root: Path) -> dict[RunKey, str]:
+    """Each run of the study with its state; see `run_state`."""
+    logs, wanted = run_logs(study), Wanted(study)
+    return {
+        key: run_state(study, key, root / logs[key], root=root, wanted=wanted) for key in study.keys
+    }
+
+
+def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> list[str]:
+    """What is said of a run besides its being counted."""
+    if state == "damaged":
+        bad = [item for item in states_of(run_group(study.name, key, root)) if item.is_bad]
+        return [f"damaged: {key.folder}: {item.path.name} {item.state}" for item in bad]
+    if state == "released":
+        return [
+            f"refused: {key.folder}: released before, of another configuration or code, kept in "
+            f"{root / RELEASES / study.name / key.folder}; another release adds its epsilon to that one's"
+        ]
+    return [f"failed: {key.folder} ({log}): {_cause(log, key)}"] if state == "failed" else []
 
 
 def _checks(study: Study, root: Path) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from golden import assert_golden
 from made_runs import write_runs
 
 from dpgnn.cli.report import describe
@@ -25,11 +26,8 @@ def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
     assert by_label["DP-MLP"][:2] == ["60.0", "70.0"]
     assert by_label["GAP"][2:4] == ["one", "edge"]
     assert list(by_label)[:3] == ["MLP", "GCN", "GAP"]
-    sentences = [line for line in lines if line.startswith("- ")]
-    assert sentences[0] == "- Without privacy GCN reaches 90.0 % and MLP 80.0 %."
-    assert "8.0 below that" in sentences[1]
-    assert any("DP-MLP, which reads no edge, reaches 70.0 %" in line for line in sentences)
-    assert len(sentences) == 5
+    assert len([line for line in lines if line.startswith("- ")]) == 5
+    assert_golden("closing.txt", "\n".join(lines) + "\n")
 
 
 def test_a_study_without_privacy_has_none(runs: list[Run], info: StudyInfo) -> None:
