@@ -77,6 +77,8 @@ WITHOUT_COMPARISON = {
     "votes": "--num-nodes 4000 --num-train-nodes 2400 --mean-degree 60 --num-steps 50 --target-epsilon 4",
     "lapgraph": "--num-nodes 2708 --target-epsilon 8",
     "pertgraph": "--num-nodes 2708 --target-epsilon 8",
+    "lpgnet": "--num-nodes 2708 --num-steps 2 --target-epsilon 8",
+    "progap": "--num-nodes 2708 --num-steps 2 --target-epsilon 8",
 }
 
 
