@@ -51,7 +51,6 @@ def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | No
             _lines(axis, results)
             axis.set_title(title, loc="left")
         drawing.legend(canvas, axes)
-        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name="attacks",
         title="Attacks: true against false positives",
@@ -69,8 +68,7 @@ def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | No
             )
             for title, results in groups.items()
         ),
-        png=png,
-        svg=svg,
+        figure=canvas,
     )  # fmt: skip
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +19,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL = (3.3, 2.5)  # inches
+COLUMN, FULL = 3.4, 7.0  # inches: a column and the page of a two-column paper
+PANEL = (FULL / 3, 1.9)  # inches
 RC: dict[str, Any] = {
     "svg.hashsalt": "dpgnn",
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
+    "font.size": 8,
+    "axes.titlesize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e2e2e2",
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
     "legend.frameon": False,
     "figure.facecolor": "white",
 }
@@ -43,20 +53,34 @@ class Picture:
         name: the files' stem.
         title, caption: for people.
         alt: what is seen, for those who cannot see it.
-        png, svg: the files' bytes.
+        figure: laid out and rendered when a file is asked for.
     """
 
     name: str
     title: str
     caption: str
     alt: str
-    png: bytes
-    svg: bytes
+    figure: Figure = field(repr=False, compare=False)
+
+    @cached_property
+    def png(self) -> bytes:
+        """The picture at 200 dots an inch."""
+        return _rendered(self.figure, "png")
+
+    @cached_property
+    def svg(self) -> bytes:
+        """The drawing; words stay text and bring the letters of their font that they use."""
+        return _with_fonts(_rendered(self.figure, "svg"))
+
+    @cached_property
+    def pdf(self) -> bytes:
+        """The drawing with its fonts."""
+        return _rendered(self.figure, "pdf")
 
 
 def write_picture(folder: str | Path, picture: Picture) -> None:
-    """Write NAME.png and NAME.svg."""
-    for suffix, content in ((".png", picture.png), (".svg", picture.svg)):
+    """Write NAME.png, NAME.svg and NAME.pdf."""
+    for suffix, content in ((".png", picture.png), (".svg", picture.svg), (".pdf", picture.pdf)):
         with atomic_write(Path(folder) / f"{picture.name}{suffix}") as file:
             file.write(content)
 
@@ -127,11 +151,49 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
 
-def to_bytes(figure: Figure) -> tuple[bytes, bytes]:
-    """PNG and SVG of a figure; the same figure gives the same bytes."""
-    figure.draw_without_rendering()  # lays out once for both forms
-    figure.set_layout_engine("none")
-    png, svg = BytesIO(), BytesIO()
-    figure.savefig(png, format="png", dpi=160, metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return png.getvalue(), svg.getvalue()
+METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def _rendered(figure: Figure, kind: str) -> bytes:
+    """One form of a figure; the same figure gives the same bytes."""
+    file = BytesIO()
+    with style():
+        if figure.get_layout_engine() is not None:
+            figure.draw_without_rendering()  # lays out once for all forms
+            figure.set_layout_engine("none")
+        figure.savefig(file, format=kind, dpi=200, metadata=METADATA[kind])
+    return file.getvalue()
+
+
+def _with_fonts(svg: bytes) -> bytes:
+    """The drawing with the letters it uses of the figures' font, so that it looks alike everywhere."""
+    text = svg.decode()
+    letters = "".join(sorted({*"".join(re.findall(r">([^<]+)<", text))}))
+    faces = "".join(_face(letters, weight) for weight in ("normal", "bold") if weight in text)
+    return text.replace("<defs>", f"<defs><style>{faces}</style>", 1).encode()
+
+
+@cache
+def _face(letters: str, weight: str) -> str:
+    """A CSS font face of some letters."""
+    from fontTools.subset import Options, Subsetter, load_font, save_font
+    from matplotlib.font_manager import FontProperties, findfont
+
+    path = findfont(FontProperties(family=RC["font.family"], weight=weight))
+    options = Options(flavor="woff", recalc_timestamp=False, notdef_outline=True, hinting=False)
+    options.drop_tables = [*options.drop_tables, "FFTM"]  # FontForge's time stamps
+    font = load_font(path, options)
+    subsetter = Subsetter(options)
+    subsetter.populate(text=unescape(letters))
+    subsetter.subset(font)
+    file = BytesIO()
+    save_font(font, file, options)
+    data = base64.b64encode(file.getvalue()).decode()
+    return (
+        f'@font-face{{font-family:"{RC["font.family"]}";font-weight:{weight};'
+        f"src:url(data:font/woff;base64,{data})}}"
+    )

@@ -40,7 +40,6 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
             if position == first or panel.metric != figure.panels[first].metric:
                 axis.set_ylabel(f"test {panel.metric.replace('_', ' ')} (%)")
         drawing.legend(canvas, axes)
-        png, svg = drawing.to_bytes(canvas)
     names = ", ".join(panel.title for panel in figure.panels)
     return Picture(
         name=figure.name,
@@ -51,8 +50,7 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
             f"ranking stand in one figure: {figure.guarantee}."
         ),
         alt=f"Lines of test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
-        png=png,
-        svg=svg,
+        figure=canvas,
     )
 
 
@@ -72,7 +70,6 @@ def draw_classes(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) ->
         for axis in grid[-1]:
             axis.set_xlabel("class, from rare to frequent\n(share of test nodes)")
         drawing.legend(canvas, [axis for axes in grid for axis in axes])
-        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name="class-accuracy",
         title="Recall by class frequency",
@@ -81,8 +78,7 @@ def draw_classes(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) ->
             f"intervals over repeats. Dashed lines: no privacy. {SIDE_BY_SIDE}"
         ),
         alt="Recall of each class against how frequent the class is, on " + ", ".join(panels) + ".",
-        png=png,
-        svg=svg,
+        figure=canvas,
     )
 
 
@@ -103,7 +99,6 @@ def draw_training(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo
         for axis in grid[-1]:
             axis.set_xlabel("training step")
         drawing.legend(canvas, [axis for axes in grid for axis in axes])
-        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name="training-curves",
         title="Training curves",
@@ -112,8 +107,7 @@ def draw_training(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo
             f"Such curves read private data and are never shown in a release. {SIDE_BY_SIDE}"
         ),
         alt="Training loss and accuracy against the training step, on " + ", ".join(panels) + ".",
-        png=png,
-        svg=svg,
+        figure=canvas,
     )
 
 

@@ -31,8 +31,10 @@ COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73"
 PANELS = 6
 
 
-def choose_page(found: Sequence[StudyResults], made: str) -> tuple[str, Picture] | None:
-    """The page and its chart; None where the study has no records.
+def choose_page(
+    found: Sequence[StudyResults], made: str
+) -> tuple[str, Picture, list[Choice]] | None:
+    """The page, its chart and its choices; None where the study has no records.
 
     Args:
         found: studies with committed records.
@@ -53,7 +55,7 @@ def choose_page(found: Sequence[StudyResults], made: str) -> tuple[str, Picture]
         here = [choice for choice in chosen if choice.notion.privacy_unit == unit]
         lines += [*_unit(here, graphs), ""]
     lines += _further()
-    return "\n".join(lines) + "\n", picture
+    return "\n".join(lines) + "\n", picture, chosen
 
 
 def _graphs(cells: Sequence[Cell], chosen: Sequence[Choice]) -> dict[str, int]:
@@ -140,7 +142,7 @@ def _reads_edges(choice: Choice) -> str:
 def _further() -> list[str]:
     return [
         "DP-GNN, DRW, DPAR and averaged answers read other nodes' data for each answer, which no claim "
-        "covers: [ranked apart](results.md#best). What claims mean: [accounting](accounting.md). "
+        "covers: [ranked apart](results/leaders.md). What claims mean: [accounting](accounting.md). "
         "What a budget costs on your graph: `dpgnn account`.",
     ]
 
@@ -166,7 +168,6 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
             fontsize=8,
         )  # fmt: skip
         figure.supylabel("test accuracy (%)", fontsize=9)
-        png, svg = drawing.to_bytes(figure)
     return Picture(
         name="choose",
         title="The best method of each unit at each budget",
@@ -175,8 +176,7 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
             "intervals over splits. Dashed: MLP without privacy; dotted: the majority class."
         ),
         alt=f"Test accuracy against epsilon on {', '.join(shown)}, a line for each of {', '.join(units)}.",
-        png=png,
-        svg=svg,
+        figure=figure,
     )
 
 

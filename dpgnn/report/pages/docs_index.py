@@ -1,19 +1,21 @@
-"""docs/results.md: what the committed records say across studies, and where each result of a paper stands."""
+"""docs/results.md: ten findings and what the papers claim; and the pages across studies that stand behind it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_lines
+from dpgnn.report.pages.paper_claims import claim_lines
 from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.pages.ten_findings import Headline, lines_of, published_rows
 from dpgnn.report.paper.tables import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
@@ -30,26 +32,80 @@ def index_page(
     found: Sequence[StudyResults],
     infos: Sequence[StudyInfo],
     texts: Mapping[str, str],
-    front: Picture | None = None,
+    made: Sequence[Headline],
 ) -> str:
-    """What we found across studies, and where each table and figure of each paper stands.
+    """Ten findings, then what each paper claims and whether that holds here.
 
     Args:
         found, infos: see `write_docs`.
-        texts: the studies' pages by name, which links must lead into.
-        front: the figure at the top.
+        texts: the pages below docs/results by name, which links must lead into.
+        made: the findings.
     """
     lines = [MADE, "", "# Results", ""]
-    lines += [*_run_lines(found), method_line(infos), ""]
-    if any(results.info.name == STUDY for results in found):
-        lines += ["Which method to take for which unit and ε: [one page](choose.md).", ""]
-    lines += ["## What we found", "", *_findings(found, front)]
     lines += [
-        "## Every table and figure of the papers",
+        "What the committed records say, made from them by one command. Ahead and behind are paired tests at equal "
+        "splits, corrected by Holm's method; everything else is in the noise. [Which method?](choose.md) · "
+        + " · ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
+        + ".",
         "",
-        *target_lines(infos, texts, _further(found)),
+        "## Ten findings" if len(made) == 10 else "## Findings",
+        "",
+        *lines_of(made),
+        "## What the papers claim",
+        "",
+        "Each claim in our words, set beside records of its paper's study: real graphs at hand, mostly not the paper's "
+        "own, and published mode, whatever its guarantee is worth. Yes needs every difference to be decided.",
+        "",
+        *claim_lines(found, texts),
+        "## Studies",
+        "",
+        *_run_lines(found),
+        method_line(infos),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+BEHIND = {
+    "guarantees": "Published guarantees",
+    "comparisons": "Comparisons",
+    "leaders": "Who leads",
+    "reproduction": "Reproduction",
+    "papers": "Tables and figures of the papers",
+}
+
+
+def pages_behind(
+    found: Sequence[StudyResults], infos: Sequence[StudyInfo], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """Name below docs/results -> page: what stands behind docs/results.md, by `BEHIND`."""
+    bodies = {
+        "guarantees": _guarantees(found),
+        "comparisons": _comparisons(found),
+        "leaders": _leaders(found),
+        "reproduction": _not_reproduced(found),
+        "papers": target_lines(infos, texts, _further(found)),
+    }
+    return {
+        name: "\n".join(
+            [
+                MADE,
+                "",
+                f"# {BEHIND[name]}",
+                "",
+                "[All results](../results.md)",
+                "",
+                *map(_below, body),
+            ]
+        ).rstrip()
+        + "\n"
+        for name, body in bodies.items()
+    }
+
+
+def _below(line: str) -> str:
+    """A line of a page of docs, for a page of docs/results."""
+    line = re.sub(r"\]\((?!results/|https?:|#)", "](../", line)
+    return line.replace("](results/", "](")
 
 
 def _further(found: Sequence[StudyResults]) -> dict[str, list[tuple[str, str]]]:
@@ -79,22 +135,21 @@ def _run_lines(found: Sequence[StudyResults]) -> list[str]:
     return [*lines, ""]
 
 
-def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]:
-    lines: list[str] = []
-    if front is not None:
-        lines += [f"![{front.title}](figures/{front.name}.png)", "", f"*{front.caption}*", ""]
-    lines += ['<a id="guarantees"></a>', "", "### Which published guarantees hold", ""]
-    lines += _guarantees(found)
-    lines += [
-        '<a id="soundness"></a>',
-        "",
-        "### What soundness costs or gains at equal epsilon",
-        "",
-    ]
+def _comparisons(found: Sequence[StudyResults]) -> list[str]:
+    lines = ['<a id="soundness"></a>', "", "## What soundness costs or gains at equal epsilon", ""]
     lines += _soundness(found)
-    lines += ['<a id="best"></a>', "", "### Which method is best under which claim", ""]
-    main = [results for results in found if results.info.name == "headtohead"] or list(found)
-    for results in main:
+    lines += ['<a id="controls"></a>', "", "## Do edges help under privacy?", ""]
+    main = _main(found)
+    told = answer([*main, *(results for results in found if results not in main)])
+    lines += [*told, ""] if told else []
+    lines += _asked(found, about_edges)
+    lines += ['<a id="further"></a>', "", "## What else was asked", ""]
+    return lines + _asked(found, _else)
+
+
+def _leaders(found: Sequence[StudyResults]) -> list[str]:
+    lines: list[str] = []
+    for results in _main(found):
         table = results.rankings
         if table.rows:
             link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
@@ -106,21 +161,12 @@ def _findings(found: Sequence[StudyResults], front: Picture | None) -> list[str]
                 *_over_graphs(results),
                 *tuned_lines(results),
             ]
-    if lines[-2] == "### Which method is best under which claim":
-        lines += ["Nowhere do two entries give the same guarantee yet.", ""]
-    lines += ['<a id="controls"></a>', "", "### Do edges help under privacy?", ""]
-    told = answer([*main, *(results for results in found if results not in main)])
-    lines += [*told, ""] if told else []
-    lines += _asked(found, about_edges)
-    lines += ['<a id="further"></a>', "", "### What else was asked", ""]
-    lines += _asked(found, _else)
-    lines += [
-        '<a id="not-reproduced"></a>',
-        "",
-        "### Which published results did not reproduce",
-        "",
-    ]
-    return [*lines, *_not_reproduced(found)]
+    return lines or ["Nowhere do two entries give the same guarantee yet.", ""]
+
+
+def _main(found: Sequence[StudyResults]) -> list[StudyResults]:
+    """The study that sets all methods side by side; without its records all studies."""
+    return [results for results in found if results.info.name == STUDY] or list(found)
 
 
 def _over_graphs(results: StudyResults) -> list[str]:
@@ -135,16 +181,12 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
     stated = []
     for results in found:
         methods = {cell.entry: cell.method for cell in results.cells}
-        for row in results.claims.rows:
-            control = any(CAVEATS[name].control for name in row.caveats)
-            if row.mode == "published" and "~" not in row.entry and not control:
-                voiding = tuple(name for name in row.caveats if CAVEATS[name].voids)
-                method = methods[row.entry]
-                stated.append(
-                    pivots.Guarantee(
-                        study=results.info.name, method=method, voiding=voiding, claim=row
-                    )
-                )
+        for row in published_rows(results):
+            voiding = tuple(name for name in row.caveats if CAVEATS[name].voids)
+            method = methods[row.entry]
+            stated.append(
+                pivots.Guarantee(study=results.info.name, method=method, voiding=voiding, claim=row)
+            )
     if not stated:
         return ["No published entry has a record.", ""]
     rows = [item.claim for item in stated]

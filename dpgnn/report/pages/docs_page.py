@@ -11,12 +11,13 @@ from pathlib import Path
 
 from dpgnn.core.storage import write_text
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.figures.drawing import write_png
+from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.pages.choose import choose_page
-from dpgnn.report.pages.docs_index import MADE, index_page, method_line
+from dpgnn.report.pages.docs_index import MADE, index_page, method_line, pages_behind
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.pages.ten_findings import headlines
 from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import StatusRow
@@ -52,13 +53,18 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         texts[results.info.name] = study_page(results)
     front = front_figure(found)
     if front is not None:
-        write_png(docs / "figures", front)
+        write_picture(docs / "figures", front)
     pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
-    pages[docs / "results.md"] = index_page(found, infos, texts, front=front)
     chosen = choose_page(found, MADE)
     if chosen is not None:
-        pages[docs / "choose.md"], picture = chosen
-        write_png(docs / "figures", picture)
+        pages[docs / "choose.md"], picture, choices = chosen
+        write_picture(docs / "figures", picture)
+    made = headlines(found, None if chosen is None else (choices, picture))
+    for item in made:
+        write_picture(docs / "figures" / item.where, item.picture)
+    behind = pages_behind(found, infos, texts)
+    pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
+    pages[docs / "results.md"] = index_page(found, infos, {**texts, **behind}, made)
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)

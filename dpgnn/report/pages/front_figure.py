@@ -69,7 +69,6 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
         )
         axes[0].set_ylim(len(lines) - 0.4, -0.6)
         figure.supxlabel("test accuracy (%)", fontsize=9)
-        png, svg = drawing.to_bytes(figure)
     best = _best(rows, guarantees)
     return Picture(
         name="front",
@@ -82,8 +81,7 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
             f"{_chosen(datasets, present)}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
-        png=png,
-        svg=svg,
+        figure=figure,
     )
 
 

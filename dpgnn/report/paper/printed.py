@@ -49,14 +49,12 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
                 axis.set_xlabel(panel.x_title)
         if figure.kind not in ("heat", "bars"):
             drawing.legend(canvas, axes)
-        png, svg = drawing.to_bytes(canvas)
     return Picture(
         name=name,
         title=title,
         caption=_caption(figure),
         alt=f"{figure.title}. " + " ".join(_in_words(panel) for panel in panels),
-        png=png,
-        svg=svg,
+        figure=canvas,
     )
 
 

@@ -1,0 +1,164 @@
+"""What each paper claims, whether records here test it, and what they say: a table made from records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import yaml
+
+from dpgnn.core.checks import require
+from dpgnn.data.raw.sources import data_folder
+from dpgnn.records.info import PAPERS
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.statistics.pairs import pairs, tally
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.rows import ClaimRow
+from dpgnn.report.tables.table import markdown_text, signed
+
+FILE = data_folder() / "papers" / "claims.yaml"
+KEYS = {
+    "claim", "section", "entry", "against", "epsilons", "settings", "datasets", "mode", "wanted",
+    "widens", "guarantee", "not_tested", "evidence",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimOutcome:
+    """A claim of a paper and what records say of it.
+
+    Attributes:
+        claim, section: in our words, and where it stands.
+        outcome: yes, no, mixed, in part, undecided, no records, or not tested.
+        found: numbers or the reason, in a few words.
+        evidence: link below docs.
+    """
+
+    claim: str
+    section: str
+    outcome: str
+    found: str
+    evidence: str
+
+
+def claim_lines(found: Sequence[StudyResults], texts: dict[str, str]) -> list[str]:
+    """A table for each paper.
+
+    Args:
+        found: studies with records.
+        texts: pages below docs/results that evidence may lead into, by study.
+    """
+    by_paper = {results.info.paper: results for results in found if results.info.paper}
+    lines: list[str] = []
+    for paper, claims in read_claims().items():
+        results = by_paper.get(paper)
+        rows = [
+            [
+                markdown_text(item.claim), item.section, f"**{item.outcome}**",
+                f"{item.found} [→]({item.evidence})",
+            ]
+            for item in (outcome(claim, results, texts) for claim in claims)
+        ]  # fmt: skip
+        lines += [f"### {PAPERS.get(paper, paper)}", ""]
+        lines += [
+            *pivots.markdown(["Claim, in our words", "Where", "Holds here?", "Found"], rows),
+            "",
+        ]
+    return lines
+
+
+def read_claims() -> dict[str, list[dict[str, Any]]]:
+    """Paper -> its claims.
+
+    Raises:
+        ValueError: a claim has an unknown key, or not exactly one kind of test.
+    """
+    stated: dict[str, list[dict[str, Any]]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    for paper, claims in stated.items():
+        for claim in claims:
+            where = f"{FILE.name}: {paper}: {claim.get('claim')!r}"
+            unknown = sorted(set(claim) - KEYS)
+            require(not unknown, where, f"have keys of {sorted(KEYS)}", unknown)
+            kinds = [kind for kind in ("entry", "guarantee", "not_tested") if kind in claim]
+            require(len(kinds) == 1, where, "have one of entry, guarantee, not_tested", kinds)
+    return stated
+
+
+def outcome(
+    claim: dict[str, Any], results: StudyResults | None, texts: dict[str, str]
+) -> ClaimOutcome:
+    """What the records of the paper's study say of one claim."""
+    name = results.info.name if results else ""
+    evidence = claim.get("evidence") or f"results/{name}.md#comparisons"
+    page, _, anchor = evidence.partition("#")
+    study = page.removeprefix("results/").removesuffix(".md")
+    if study in texts and anchor and f'id="{anchor}"' not in texts[study]:
+        evidence = page
+    said, words = "no records", "not run"
+    if "not_tested" in claim:
+        said, words = "not tested", f"{claim['not_tested']}."
+    elif results is not None and "guarantee" in claim:
+        said, words = _guarantee(results, claim["guarantee"])
+    elif results is not None:
+        said, words = _compared(results, claim)
+    return ClaimOutcome(
+        claim=claim["claim"], section=claim["section"], outcome=said, found=words, evidence=evidence
+    )
+
+
+def _compared(results: StudyResults, claim: dict[str, Any]) -> tuple[str, str]:
+    cells = on_real_graphs_if_any(results.cells, lambda cell: cell.dataset)
+    counted = tally(
+        pairs(
+            cells,
+            _listed(claim["entry"]),
+            _listed(claim["against"]),
+            mode=claim.get("mode", ""),
+            epsilons=claim.get("epsilons", ()),
+            settings=claim.get("settings", ()),
+            datasets=claim.get("datasets", ()),
+            widens=claim.get("widens", False),
+        )
+    )
+    if not counted.total:
+        return "no records", "not run."
+    low, high = counted.repeats
+    graphs = f"{len(counted.graphs)} graph{'s' if len(counted.graphs) > 1 else ''}"
+    return counted.outcome(claim.get("wanted", "ahead")), (
+        f"Ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
+        f"{signed(100 * counted.low)} to {signed(100 * counted.high)} points; {graphs}, "
+        f"n {low if low == high else f'{low}-{high}'}."
+    )
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]:
+    rows = [
+        row
+        for row in results.claims.rows
+        if "~" not in row.entry and any(fnmatchcase(row.entry, pattern) for pattern in entries)
+    ]
+    if not rows:
+        return "no records", "not run."
+    good, larger, none = guarantee_counts(rows)
+    said = "yes" if good == len(rows) else "no" if not good else "in part"
+    parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, "no finite ε known")]
+    told = ", ".join(f"{number} {words}" for number, words in parts if number)
+    return said, f"Of {len(rows)} cells {told}."
+
+
+def guarantee_counts(rows: Sequence[ClaimRow]) -> tuple[int, int, int]:
+    """Cells whose stated epsilon is proved for what was run, with a larger finite one, and the others."""
+    good = larger = 0
+    for row in rows:
+        if row.proved is None or row.claimed is None or row.proved == float("inf"):
+            continue
+        holds = row.proved <= row.claimed * (1 + 1e-9)
+        good, larger = good + holds, larger + (not holds)
+    return good, larger, len(rows) - good - larger

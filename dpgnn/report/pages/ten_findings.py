@@ -1,0 +1,322 @@
+"""The ten findings of docs/results.md: a claim, its n, a picture, evidence, and what would overturn it.
+
+No sentence is fixed where a number decides it: what is ahead of what is counted anew from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.data.raw.sources import data_folder
+from dpgnn.records.cells import Cell
+from dpgnn.records.info import PAPERS
+from dpgnn.report.figures import drawing
+from dpgnn.report.figures.difference_figure import draw_differences
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.style import MARKERS, PALETTE
+from dpgnn.report.pages.findings import count, listed
+from dpgnn.report.pages.paper_claims import guarantee_counts
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.statistics.choices import Choice
+from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
+from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables.rows import ClaimRow
+from dpgnn.report.tables.table import epsilon_text, signed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAIN = "headtohead"
+FOLDER = "findings"  # of docs/figures
+KINDS = ("proved as stated", "a larger ε proved", "no finite ε known")
+KIND_COLORS = ("#0072B2", "#E69F00", "#9a9a9a")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """One finding.
+
+    Attributes:
+        title: the question.
+        claim: the answer, in a sentence made from records.
+        more: what limits or explains it.
+        picture: of the numbers behind it; a name without a folder stands in docs/figures.
+        where: the picture's folder below docs/figures.
+        evidence: (words, link below docs).
+        overturn: what would make the claim false.
+    """
+
+    title: str
+    claim: str
+    more: str
+    picture: Picture
+    where: str = FOLDER
+    evidence: tuple[tuple[str, str], ...]
+    overturn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A finding that is a set of paired differences of the main study.
+
+    Attributes:
+        name, title: of the finding.
+        opening: what every claim sentence begins with.
+        panels: (words, entry, against) of each set.
+        more, overturn: see `Headline`.
+        evidence: (words, link).
+    """
+
+    name: str
+    title: str
+    panels: tuple[tuple[str, str, str], ...]
+    more: str
+    overturn: str
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+def questions() -> list[Question]:
+    """The findings that are paired differences, as data/findings.yaml states them."""
+    stated = yaml.safe_load((data_folder() / "findings.yaml").read_text(encoding="utf-8"))
+    return [
+        Question(
+            name=item["name"], title=item["title"], more=item["more"], overturn=item["overturn"],
+            panels=tuple((words, entry, against) for words, entry, against in item["panels"]),
+            evidence=tuple((words, link) for words, link in item["evidence"]),
+        )
+        for item in stated
+    ]  # fmt: skip
+
+
+def headlines(
+    found: Sequence[StudyResults], chosen: tuple[Sequence[Choice], Picture] | None
+) -> list[Headline]:
+    """The findings that there are records for, in order.
+
+    Args:
+        found: studies with records.
+        chosen: the choices of docs/choose.md with its picture; None without the main study.
+    """
+    main = next((results for results in found if results.info.name == MAIN), None)
+    cells = on_real_graphs_if_any(main.cells, lambda cell: cell.dataset) if main else []
+    made = [_guarantees(found), _best(*chosen) if chosen else None]
+    made += [_differences(question, cells) for question in questions()]
+    made += [_reproduced(found)]
+    return [headline for headline in made if headline is not None]
+
+
+def lines_of(made: Sequence[Headline]) -> list[str]:
+    """The findings as Markdown."""
+    lines: list[str] = []
+    for number, item in enumerate(made, 1):
+        links = " · ".join(f"[{words}]({link})" for words, link in item.evidence)
+        folder = f"figures/{item.where}/" if item.where else "figures/"
+        lines += [
+            f"### {number}. {item.title}", "",
+            f"**{item.claim}** {item.more} *Evidence:* {links}. *Would overturn it:* {item.overturn}", "",
+            f"![{item.picture.title}]({folder}{item.picture.name}.png)", "",
+        ]  # fmt: skip
+    return lines
+
+
+def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
+    sets = {
+        words: [pair for pair in pairs(cells, [entry], [against]) if pair.test.p is not None]
+        for words, entry, against in question.panels
+    }
+    picture = draw_differences(question.name, question.title, sets)
+    if picture is None:
+        return None
+    counted = {words: tally(found) for words, found in sets.items() if found}
+    claim = "; ".join(f"{words}: {_counted(found)}" for words, found in counted.items())
+    return Headline(
+        title=question.title,
+        claim=f"{claim}. {_size([pair for found in sets.values() for pair in found])}",
+        more=question.more,
+        picture=picture,
+        evidence=(
+            *question.evidence,
+            ("every difference", f"reference/{MAIN}/tables/comparisons.csv"),
+        ),
+        overturn=question.overturn,
+    )
+
+
+def _counted(found: Tally) -> str:
+    words = f"ahead in {found.ahead}, behind in {found.behind} of {found.total}"
+    return f"{words} ({signed(100 * found.low)} to {signed(100 * found.high)})"
+
+
+def _size(found: Sequence[Pair]) -> str:
+    graphs = dict.fromkeys(pair.entry.dataset for pair in found)
+    budgets = sorted({pair.epsilon for pair in found}, key=float)
+    repeats = sorted({pair.test.n for pair in found})
+    n = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
+    return f"n = {n} splits; {count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}; points."
+
+
+def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
+    by_method: dict[str, list[ClaimRow]] = {}
+    reasons: dict[str, int] = {}
+    for results in found:
+        titles = {cell.entry: cell.method for cell in results.cells}
+        for row in published_rows(results):
+            by_method.setdefault(titles[row.entry], []).append(row)
+            for name in row.caveats:
+                if CAVEATS[name].voids:
+                    reasons[name] = reasons.get(name, 0) + 1
+    rows = [row for group in by_method.values() for row in group]
+    if not rows:
+        return None
+    good, larger, none = guarantee_counts(rows)
+    often = sorted(reasons, key=lambda name: -reasons[name])[:3]
+    named = listed([f"[{name}](soundness.md#{name}) ({reasons[name]})" for name in often])
+    return Headline(
+        title="Which published guarantees hold?",
+        claim=(
+            f"Of {len(rows)} cells run as published, {good} state an ε that we can prove for what was "
+            f"run, {larger} have a larger finite one, and for {none} none is known under the stated "
+            f"relation. n = {len(rows)} cells of {count(len(by_method), 'method')}."
+        ),
+        more=f"Most often because of {named}; each has a demonstration that runs in the tests.",
+        picture=_bars(by_method),
+        evidence=(("cell by cell", "results/guarantees.md"), ("demonstrations", "soundness.md")),
+        overturn="A proof of a finite ε for the code that was run, or a counterexample to one that we call "
+        "proved.",
+    )
+
+
+def published_rows(results: StudyResults) -> list[ClaimRow]:
+    """Cells run as published, without points of sweeps and controls without privacy."""
+    return [
+        row
+        for row in results.claims.rows
+        if row.mode == "published"
+        and "~" not in row.entry
+        and not any(CAVEATS[name].control for name in row.caveats)
+    ]
+
+
+def _bars(by_method: dict[str, list[ClaimRow]]) -> Picture:
+    with drawing.style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(drawing.FULL, 0.28 * len(by_method) + 1.0), layout="constrained")
+        axis: Axes = figure.subplots()
+        left = [0.0] * len(by_method)
+        counts = [guarantee_counts(rows) for rows in by_method.values()]
+        for place, (kind, color) in enumerate(zip(KINDS, KIND_COLORS, strict=True)):
+            widths = [found[place] for found in counts]
+            axis.barh(range(len(widths)), widths, left=left, color=color, label=kind, height=0.7)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axis.set_yticks(range(len(by_method)), list(by_method))
+        axis.invert_yaxis()
+        axis.tick_params(axis="y", length=0)
+        axis.grid(visible=False, axis="y")
+        axis.set_xlabel("cells run as published")
+        figure.legend(loc="outside lower center", ncols=3)
+    words = "; ".join(
+        f"{method}: " + ", ".join(f"{n} {kind}" for n, kind in zip(found, KINDS, strict=True))
+        for method, found in zip(by_method, counts, strict=True)
+    )
+    return Picture(
+        name="guarantees", title="What can be proved of cells run as published",
+        caption="Cells run as published, by method.", alt=words, figure=figure,
+    )  # fmt: skip
+
+
+def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
+    if not chosen:
+        return None
+    parts = []
+    for unit in dict.fromkeys(choice.notion.privacy_unit for choice in chosen):
+        here = [choice for choice in chosen if choice.notion.privacy_unit == unit]
+        names = " and ".join(dict.fromkeys(choice.label for choice in here))
+        decided = [choice.decided() for choice in here if choice.next]
+        ahead, both = sum(found[0] for found in decided), sum(found[2] for found in decided)
+        against = f" (ahead of the next in {ahead} of {both})" if both else " (alone)"
+        parts.append(f"{unit}: {names}{against}")
+    repeats = sorted({cell.interval["n"] for choice in chosen for cell in choice.best.values()})
+    graphs = {graph for choice in chosen for graph in choice.best}
+    budgets = dict.fromkeys(epsilon_text(choice.epsilon) for choice in chosen)
+    return Headline(
+        title="Which proved method is best for what must be protected?",
+        claim=(
+            f"By mean rank, {'; '.join(parts)}. n = {repeats[0]} to {repeats[-1]} splits; "
+            f"{count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
+        ),
+        more="Among methods whose answers may be given to someone; one fixed configuration each.",
+        picture=picture,
+        where="",
+        evidence=(("every number", "choose.md"), ("all rankings", "results/leaders.md")),
+        overturn="A proved method with a better mean rank over these graphs; one tuned under a counted choice.",
+    )
+
+
+def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
+    by_paper = {
+        results.info.paper: [
+            row for table in results.papers if table.reproduces for row in table.rows
+        ]
+        for results in found
+        if results.info.paper
+    }
+    rows = [row for group in by_paper.values() for row in group]
+    both = [row for row in rows if row.our_mean is not None and row.paper_mean is not None]
+    if not both:
+        return None
+    verdicts = [row.verdict for row in rows]
+    parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(sorted(verdicts))]
+    distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
+    repeats = sorted({row.our_n for row in both if row.our_n})
+    return Headline(
+        title="Which published numbers come out again?",
+        claim=(
+            f"Of {len(rows)} values in the papers' tables {listed(parts)}; half of the {len(both)} that have "
+            f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats[0]} to "
+            f"{repeats[-1]} runs a value."
+        ),
+        more="Each value stands beside ours, or the reason why there is none, with the command that makes "
+        "it again.",
+        picture=_scatter(by_paper),
+        evidence=(
+            ("every value", "results/reproduction.md"),
+            ("every table and figure", "results/papers.md"),
+        ),
+        overturn="The authors' settings where a paper leaves them open; another split; more repeats of a "
+        "value that is not decided.",
+    )
+
+
+def _scatter(by_paper: dict[str, list[PaperRow]]) -> Picture:
+    with drawing.style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(drawing.COLUMN * 1.2, drawing.COLUMN * 1.1), layout="constrained")
+        axis: Axes = figure.subplots()
+        for place, (paper, rows) in enumerate(by_paper.items()):
+            points = [
+                (100 * row.paper_mean, 100 * row.our_mean)
+                for row in rows
+                if row.our_mean is not None and row.paper_mean is not None
+            ]
+            if points:
+                axis.plot(
+                    *zip(*points), MARKERS[place], color=PALETTE[place], markersize=3, alpha=0.7,
+                    label=f"{PAPERS.get(paper, paper).split(' (')[0]} ({len(points)})",
+                )  # fmt: skip
+        axis.plot([0, 100], [0, 100], color="#444444", lw=0.8)
+        axis.set_xlabel("the paper's value (%)")
+        axis.set_ylabel("ours (%)")
+        axis.legend(loc="upper left")
+    return Picture(
+        name="reproduced", title="The papers' values and ours", figure=figure,
+        caption="Every value of the papers' tables that has one of ours beside it.",
+        alt="Points of the paper's value against ours, along the diagonal where they agree.",
+    )  # fmt: skip

@@ -1,0 +1,185 @@
+"""Two entries at equal splits and budgets over many graphs, and what their differences say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from re import fullmatch
+from typing import Literal
+
+from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.ranking import compare, shared_repeats
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
+
+Outcome = Literal["yes", "no", "mixed", "in part", "undecided", "no records"]
+CLEAR = "larger than the noise"
+MARGIN = 0.02  # a method this much below another, a fraction, is taken not to be behind it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One difference.
+
+    Attributes:
+        entry, reference: the cells; of one data set and setting.
+        test: entry less reference over shared repeats.
+        verdict: after Holm's correction over all pairs that were asked for together.
+    """
+
+    entry: Cell
+    reference: Cell
+    test: PairedTest
+    verdict: Verdict
+
+    @property
+    def epsilon(self) -> str:
+        """The budget of the side that has one."""
+        return self.entry.epsilon if self.entry.is_private else self.reference.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Pairs, counted.
+
+    Attributes:
+        ahead, behind: decided after the correction.
+        total: all pairs.
+        graphs: data sets in their order.
+        repeats: smallest and largest number of shared splits.
+        low, high: the smallest and the largest mean difference, fractions.
+        close: pairs that are ahead, or whose interval lies above -MARGIN.
+    """
+
+    ahead: int
+    behind: int
+    total: int
+    graphs: tuple[str, ...]
+    repeats: tuple[int, int]
+    low: float
+    high: float
+    close: int
+
+    def outcome(self, wanted: str = "ahead") -> Outcome:
+        """What they say of "entry is ahead", or of "entry is not behind"."""
+        if not self.total:
+            return "no records"
+        if wanted == "not-behind":
+            if self.behind:
+                return "no" if self.behind == self.total else "in part"
+            return "yes" if self.close == self.total else "undecided"
+        if self.ahead and self.behind:
+            return "mixed"
+        if self.ahead:
+            return "yes" if self.ahead == self.total else "in part"
+        return "no" if self.behind else "undecided"
+
+
+def pairs(
+    cells: Sequence[Cell],
+    entry: Sequence[str],
+    against: Sequence[str],
+    *,
+    mode: str = "",
+    epsilons: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    widens: bool = False,
+) -> list[Pair]:
+    """Differences between entries that match `entry` and those that match `against`.
+
+    Args:
+        cells: of one study.
+        entry, against: patterns as of fnmatch; where one of each has a *, it must stand for the same text.
+        mode: of private entries that count; "" is all.
+        epsilons, settings, datasets: the ones that count; empty is all.
+        widens: one pair for each place: the difference at its largest epsilon less that at its smallest.
+
+    Returns:
+        pairs with at least one shared split, corrected together.
+    """
+    wanted = [
+        cell
+        for cell in cells
+        if (not settings or cell.setting in settings)
+        and (not datasets or cell.dataset in datasets)
+        and (not mode or not cell.is_private or cell.mode == mode)
+    ]
+    found: list[tuple[Cell, Cell, PairedTest]] = []
+    for ours in wanted:
+        match = _matches(entry, ours.entry)
+        if match is None or (epsilons and ours.is_private and ours.epsilon not in epsilons):
+            continue
+        for theirs in wanted:
+            if theirs is ours or theirs.place != ours.place or not _same_budget(ours, theirs):
+                continue
+            other = _matches(against, theirs.entry)
+            if other is None or not _same_text(match, other):
+                continue
+            if epsilons and theirs.is_private and theirs.epsilon not in epsilons:
+                continue
+            test = compare(ours, theirs)
+            if test is not None:
+                found.append((ours, theirs, test))
+    if widens:
+        found = list(_widened(found))
+    corrected = holm([test.p for _, _, test in found])
+    return [
+        Pair(entry=ours, reference=theirs, test=test, verdict=verdict(test, p))
+        for (ours, theirs, test), p in zip(found, corrected, strict=True)
+    ]
+
+
+def _matches(patterns: Sequence[str], name: str) -> tuple[str, ...] | None:
+    """What each * of the first fitting pattern stands for; plain patterns leave points of sweeps alone."""
+    for pattern in patterns:
+        if "~" in pattern or "~" not in name:
+            match = fullmatch("(.*)".join(map(_expression, pattern.split("*"))), name)
+            if match is not None:
+                return match.groups()
+    return None
+
+
+def _expression(part: str) -> str:
+    return translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+
+
+def _same_text(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
+    return all(one == other for one, other in zip(ours, theirs))
+
+
+def _same_budget(ours: Cell, theirs: Cell) -> bool:
+    return ours.epsilon == theirs.epsilon or not (ours.is_private and theirs.is_private)
+
+
+def _widened(
+    found: Sequence[tuple[Cell, Cell, PairedTest]],
+) -> Iterator[tuple[Cell, Cell, PairedTest]]:
+    by_place: dict[tuple[str, str, str, str], list[tuple[Cell, Cell]]] = {}
+    for ours, theirs, _ in found:
+        by_place.setdefault((*ours.place, ours.entry, theirs.entry), []).append((ours, theirs))
+    for group in by_place.values():
+        ordered = sorted(group, key=lambda item: float(item[0].epsilon))
+        (low, low_reference), (high, high_reference) = ordered[0], ordered[-1]
+        shared = sorted(
+            {*shared_repeats(low, low_reference)} & {*shared_repeats(high, high_reference)}
+        )
+        if high.epsilon == low.epsilon or not shared:
+            continue
+        at_high = [high.scores[i] - high_reference.scores[i] for i in shared]
+        at_low = [low.scores[i] - low_reference.scores[i] for i in shared]
+        yield high, high_reference, paired_test(at_high, at_low, resolution=high.resolution)
+
+
+def tally(found: Sequence[Pair]) -> Tally:
+    """Count pairs."""
+    clear = [pair for pair in found if pair.verdict == CLEAR]
+    means = [pair.test.mean for pair in found] or [0.0]
+    repeats = [pair.test.n for pair in found] or [0]
+    ahead = sum(pair.test.mean > 0 for pair in clear)
+    return Tally(
+        ahead=ahead, behind=len(clear) - ahead, total=len(found),
+        graphs=tuple(dict.fromkeys(pair.entry.dataset for pair in found)),
+        repeats=(min(repeats), max(repeats)), low=min(means), high=max(means),
+        close=sum(pair.test.low is not None and pair.test.low > -MARGIN for pair in found),
+    )  # fmt: skip
