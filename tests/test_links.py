@@ -108,12 +108,14 @@ def test_a_table_is_three_clicks_from_the_readme(repository: Path, paper: str) -
     readme = (repository / "README.md").read_text(encoding="utf-8")
     assert "(docs/results.md)" in readme  # first click
     text = (repository / "docs" / "results.md").read_text(encoding="utf-8")
-    # a command of a tier that has the paper's own graphs
+    assert "(results/papers.md)" in text  # second click
+    text = (repository / "docs" / "results" / "papers.md").read_text(encoding="utf-8")
     assert re.search(rf"`\.venv/bin/dpgnn run {paper} --tier [ML]`", text)
-    targets = re.findall(rf"\]\((results/{paper}\.md#paper-{paper}-[^)]+)\)", text)  # second click
+    targets = re.findall(rf"\]\(({paper}\.md#paper-{paper}-[^)]+)\)", text)  # third click
+    assert targets
     for target in targets:
         name, _, anchor = target.partition("#")
-        page = repository / "docs" / name
+        page = repository / "docs" / "results" / name
         assert anchor in anchors(page)
         # a cell's own command: of tier L where tier M leaves the paper's data set out
         command = rf"\.venv/bin/dpgnn run {paper} --tier [ML] --cell "

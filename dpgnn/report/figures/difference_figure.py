@@ -38,9 +38,9 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
         axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axis, (words, found) in zip(axes, shown.items()):
             _panel(axis, words, found, graphs, budgets)
+            axis.set_xlabel("points")
         axes[0].set_yticks(range(len(graphs)), graphs)
         axes[0].set_ylim(len(graphs) - 0.5, -0.5)
-        figure.supxlabel("difference (percentage points)", fontsize=8)
         handles = [
             Line2D(
                 [],

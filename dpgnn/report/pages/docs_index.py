@@ -1,4 +1,4 @@
-"""docs/results.md: ten findings and what the papers claim; and the pages across studies that stand behind it."""
+"""docs/results.md: ten findings and what the papers claim; and the pages that stand behind it."""
 
 from __future__ import annotations
 
@@ -43,23 +43,20 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
-        "What the committed records say, made from them by one command. Ahead and behind are paired tests at equal "
-        "splits, corrected by Holm's method; everything else is in the noise. [Which method?](choose.md) · "
+        "What the committed records say. Ahead and behind: paired tests at equal splits, corrected by Holm's "
+        "method; the rest is in the noise. [Which method?](choose.md) · "
         + " · ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
         "",
         "## Ten findings" if len(made) == 10 else "## Findings",
         "",
-        *lines_of(made),
+        *lines_of(made, texts),
         "## What the papers claim",
         "",
-        "Each claim in our words, set beside records of its paper's study: real graphs at hand, mostly not the paper's "
-        "own, and published mode, whatever its guarantee is worth. Yes needs every difference to be decided.",
+        "In our words, beside records of its paper's study: real graphs at hand, mostly not the paper's own, "
+        "in published mode, whatever its guarantee is worth. Yes needs every difference decided.",
         "",
         *claim_lines(found, texts),
-        "## Studies",
-        "",
-        *_run_lines(found),
         method_line(infos),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -83,7 +80,7 @@ def pages_behind(
         "comparisons": _comparisons(found),
         "leaders": _leaders(found),
         "reproduction": _not_reproduced(found),
-        "papers": target_lines(infos, texts, _further(found)),
+        "papers": [*_run_lines(found), *target_lines(infos, texts, _further(found))],
     }
     return {
         name: "\n".join(

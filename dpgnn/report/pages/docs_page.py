@@ -1,12 +1,13 @@
 """docs/results.md and docs/results/STUDY.md: what the committed records say, written by one command.
 
 `dpgnn report --docs` reads docs/reference/STUDY/runs and writes the pages, docs/reference/STUDY/tables (CSV,
-Markdown, LaTeX), the pages' figures and the README's front figure. No number in them is typed by hand.
+LaTeX of papers' tables), the figures and the README's front figure. No number in them is typed by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dpgnn.core.storage import write_text
@@ -18,13 +19,14 @@ from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import headlines
+from dpgnn.report.paper.pivot import NOTE, pivot, pivot_latex
 from dpgnn.report.paper.tables import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import StatusRow
-from dpgnn.report.tables.table import Table, markdown_text, to_markdown, write_table
+from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex, to_markdown
 from dpgnn.report.tables.tuning import CHOSEN
 
-MAX_ROWS = 400  # a longer table stands in its file only
+MAX_ROWS = 200  # a longer table stands in its file only
 
 
 def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
@@ -46,7 +48,13 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         for table in (*results.tables.values(), *results.papers):
             # runs are the records themselves; seconds of cost are those of one execution
             if table.rows and table.name not in ("runs", "cost"):
-                write_table(folder, table)
+                write_text(folder / f"{table.name}.csv", to_csv(table))
+                if table.name.startswith("paper-"):
+                    write_text(folder / f"{table.name}.tex", to_latex(table))
+        for table in results.papers:
+            if table.rows:
+                text = pivot_latex(table)
+                write_text(folder / f"{table.name}-layout.tex", text)
         for picture, _ in results.figures:
             if picture.name not in ("training-curves", "class-accuracy"):
                 write_png(docs / "figures" / results.info.name, picture)
@@ -88,8 +96,8 @@ def study_page(results: StudyResults) -> str:
     lines += [
         f"Study `{_argument(info)}`, tier {info.tier}: {scored} of {len(info.planned)} planned runs have a "
         f"score{dates}. Command: `.venv/bin/dpgnn run {_argument(info)} --tier {info.tier}`. Records: "
-        f"[docs/reference/{info.name}](../reference/{info.name}); every table here with full numbers, as "
-        f"CSV, Markdown and LaTeX: [tables](../reference/{info.name}/tables). Versions: "
+        f"[docs/reference/{info.name}](../reference/{info.name}); every table with full numbers, as CSV and, "
+        f"for the paper's tables, as LaTeX: [tables](../reference/{info.name}/tables). Versions: "
         + ", ".join(f"{name} {version}" for name, version in results.versions.items())
         + ".",
         "",
@@ -100,30 +108,47 @@ def study_page(results: StudyResults) -> str:
         if finding.topic != "What was asked":
             lines += [f"**{finding.topic}.** {' '.join(finding.sentences)}", ""]
     for table in results.papers:
-        lines += [*_table_lines(info, table), *_commands(results, table)]
+        lines += [*_paper_lines(results, table), *_commands(results, table)]
     for name, table in results.tables.items():
         if name.startswith("paper-") and table.rows:
             lines += _table_lines(info, table)
     comparisons = results.comparisons
     if comparisons.rows:
         lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
-        lines += ["Differences in percentage points at equal splits, with 95 % intervals.", ""]
-        lines += [*pivots.comparison_lines(comparisons), comparisons.caption, ""]
+        lines += [
+            f"Differences in percentage points at equal splits, over data sets and settings; each with its "
+            f"interval and n: {_csv(info, comparisons)}.",
+            "",
+        ]
+        for question in dict.fromkeys(row.question for row in comparisons.rows):
+            here = [row for row in comparisons.rows if row.question == question]
+            lines += [f"**{question}**", "", *pivots.comparison_summary(here), ""]
     rankings = results.rankings
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
-        lines += [*pivots.ranking_lines(rankings), rankings.caption, ""]
+        lines += [
+            *pivots.leaders(rankings.rows),
+            "",
+            f"{rankings.caption} All: {_csv(info, rankings)}.",
+            "",
+        ]
     ranks = results.mean_ranks
     if ranks.rows:
         lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
-        lines += [*pivots.mean_rank_lines(ranks.rows), "", ranks.caption, ""]
+        lines += [
+            *pivots.mean_rank_lines(ranks.rows, ends=True),
+            "",
+            f"{ranks.caption} All: {_csv(info, ranks)}.",
+            "",
+        ]
     tuned = results.tuned
     if tuned.rows:
-        lines += _table_lines(info, tuned)
-        lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
+        lines += ['<a id="tuned"></a>', "", f"## {tuned.title}", ""]
+        lines += [f"{tuned.caption} All: {_csv(info, tuned)}.", ""]
         tuned_rankings = results.tuned_rankings
-        lines += pivots.ranking_lines(tuned_rankings, note=CHOSEN)
-        lines += [tuned_rankings.caption, ""]
+        lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
+        lines += [*pivots.leaders(tuned_rankings.rows), ""]
+        lines += [f"{tuned_rankings.caption} All: {_csv(info, tuned_rankings)}.", ""]
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
             lines += _table_lines(info, table)
@@ -131,6 +156,10 @@ def study_page(results: StudyResults) -> str:
     lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
     lines += _status_lines(results.status)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _csv(info: StudyInfo, table: Table) -> str:
+    return f"[CSV](../reference/{info.name}/tables/{table.name}.csv)"
 
 
 def _contents(results: StudyResults) -> list[str]:
@@ -151,11 +180,25 @@ def _contents(results: StudyResults) -> list[str]:
 
 
 def _table_lines(info: StudyInfo, table: Table) -> list[str]:
+    """A table with its anchor; a paper's without reasons, which its CSV has, a long one as CSV alone."""
     anchor = [f'<a id="{table.name}"></a>', ""]
     if len(table.rows) > MAX_ROWS:
-        link = f"../reference/{info.name}/tables/{table.name}.csv"
-        return [*anchor, f"## {table.title}", "", f"{len(table.rows)} rows: [CSV]({link}).", ""]
-    return [*anchor, to_markdown(table).rstrip(), ""]
+        rows = f"{len(table.rows)} rows: {_csv(info, table)}."
+        return [*anchor, f"## {markdown_text(table.title)}", "", table.caption, "", rows, ""]
+    printed = to_markdown(replace(table, columns=table.printed)).rstrip()
+    return [*anchor, printed, "", f"With every reason and full numbers: {_csv(info, table)}.", ""]
+
+
+def _paper_lines(results: StudyResults, table: Table[PaperRow]) -> list[str]:
+    """A paper's table in its own layout."""
+    if not table.rows:
+        return _table_lines(results.info, table)
+    head, body = pivot(table)
+    return [
+        f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", "",
+        *pivots.markdown(head, body), "", f"{markdown_text(table.caption)} {NOTE} Differences, n and "
+        f"reasons: {_csv(results.info, table)}.", "",
+    ]  # fmt: skip
 
 
 def _commands(results: StudyResults, table: Table[PaperRow]) -> list[str]:

@@ -1,10 +1,10 @@
-"""The README's figure: every method at one budget, grouped by what it protects."""
+"""The README's figure: the best methods at one budget, grouped by what they protect."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.report.figures import drawing
@@ -15,11 +15,13 @@ from dpgnn.report.tables.table import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from dpgnn.report.pages.study_results import StudyResults
 
 GROUP_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MAX_PANELS = 4
+BEST = 3
 
 
 def front_figure(found: Sequence[StudyResults]) -> Picture | None:
@@ -51,38 +53,71 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
     rows, settings = _one_setting(rows)
     rows = on_real_graphs_if_any(rows, lambda row: row.dataset)
     present, datasets = _panels_of(rows, _sizes(results))
-    rows = [row for row in rows if row.dataset in datasets]
+    rows = _best_of(rows, datasets)
     guarantees = list(dict.fromkeys(row.guarantee for row in rows))
     lines = _lines(rows, guarantees)
     from matplotlib.figure import Figure
 
     with drawing.style():
-        height = 0.19 * (len(lines) + 2) + 0.6
-        figure = Figure(figsize=(2.6 + 2.1 * len(datasets), height), layout="constrained")
+        height = 0.155 * (len(lines) + 2) + 0.7
+        figure = Figure(figsize=(drawing.FULL, height), layout="constrained")
         axes = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
         for dataset, axis in zip(datasets, axes):
             _panel(axis, dataset, rows, lines, guarantees)
             _levels(axis, results, dataset)
-        axes[0].set_yticks(
-            range(len(lines)),
-            [text if entry else f"$\\bf{{{_bold(text)}}}$" for entry, text in lines],
-        )
+        axes[0].set_yticks(range(len(lines)), [text for _, text in lines])
+        for tick, (entry, _) in zip(axes[0].get_yticklabels(), lines, strict=True):
+            tick.set_fontweight("normal" if entry else "bold")
         axes[0].set_ylim(len(lines) - 0.4, -0.6)
-        figure.supxlabel("test accuracy (%)", fontsize=9)
+        axes[len(axes) // 2].set_xlabel("test accuracy (%)")
+        _legend(figure, rows)
     best = _best(rows, guarantees)
     return Picture(
         name="front",
-        title=f"Every method at ε = {epsilon_text(budget)}, grouped by what it protects",
+        title=f"The best {BEST} of each guarantee at ε = {epsilon_text(budget)}",
         caption=(
-            f"Mean test score at ε = {epsilon_text(budget)} with 95 % intervals over repeats; only entries "
-            "under one heading may be ranked against each other, and an entry stands under each guarantee "
-            f"that follows from its own.{_hollow(rows)}{settings} Dashed: MLP, dotted: GCN, both without "
-            f"privacy. Study {results.info.name}, tier {results.info.tier}"
+            f"Test score at ε = {epsilon_text(budget)} with 95 % intervals over repeats: the {BEST} best "
+            "means of each guarantee, of entries that all panels have. Only entries under one heading may "
+            "be ranked together; an entry stands under each guarantee that follows from its own."
+            f"{_hollow(rows)}{settings} Study {results.info.name}, tier {results.info.tier}"
             f"{_chosen(datasets, present)}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
         figure=figure,
     )
+
+
+def _best_of(rows: Sequence[RankingRow], datasets: Sequence[str]) -> list[RankingRow]:
+    """The rows of the best entries of each guarantee that every panel has; all where none has all panels."""
+    groups: dict[tuple[str, str], list[RankingRow]] = {}
+    for row in rows:
+        if row.dataset in datasets:
+            groups.setdefault((row.guarantee, row.entry), []).append(row)
+    whole = {key: group for key, group in groups.items() if len(group) == len(datasets)} or groups
+    kept: set[tuple[str, str]] = set()
+    for guarantee in dict.fromkeys(name for name, _ in whole):
+        means = {
+            key: sum(row.mean for row in group) / len(group)
+            for key, group in whole.items()
+            if key[0] == guarantee
+        }
+        kept |= {*sorted(means, key=lambda key: -means[key])[:BEST]}
+    return [row for row in rows if (row.guarantee, row.entry) in kept and row.dataset in datasets]
+
+
+def _legend(figure: Figure, rows: Sequence[RankingRow]) -> None:
+    from matplotlib.lines import Line2D
+
+    grey = "#777777"
+    handles = [
+        Line2D([], [], color=grey, ls="--", lw=1, label="MLP, no privacy"),
+        Line2D([], [], color=grey, ls=":", lw=1, label="GCN, no privacy"),
+        Line2D([], [], color=grey, marker="o", ls="", label="answers are covered"),
+    ]
+    if any(row.answers == "none" for row in rows):
+        hollow = "an answer reads what no claim covers"
+        handles.append(Line2D([], [], color=grey, marker="o", ls="", mfc="white", label=hollow))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 
 
 def _one_setting(rows: Sequence[RankingRow]) -> tuple[list[RankingRow], str]:
@@ -139,10 +174,18 @@ def _lines(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> list[tuple[
         labels = {row.entry: marked(row) for row in here}
         for row in here:
             means.setdefault(row.entry, []).append(row.mean)
-        found.append(("", guarantee.removesuffix(", proved")))
+        found.append(("", _heading(guarantee)))
         ordered = sorted(means, key=lambda entry: -sum(means[entry]) / len(means[entry]))
         found += [(f"{guarantee}|{entry}", labels[entry]) for entry in ordered]
     return found
+
+
+def _heading(guarantee: str) -> str:
+    """A guarantee in a line's room."""
+    text = guarantee.removesuffix(", proved").replace("answers to nobody", "answers: uncovered")
+    return text.replace("answers to their own node", "own node").replace(
+        "answers to everyone", "everyone"
+    )
 
 
 def _panel(
@@ -162,8 +205,8 @@ def _panel(
             axis.hlines(place, 100 * row.low, 100 * row.high, color=color, alpha=0.5, lw=2)
         fill = "white" if row.answers == "none" else color
         axis.plot(100 * row.mean, place, "o", color=color, markerfacecolor=fill, markersize=4)
-    axis.set_title(dataset, loc="left")
-    axis.tick_params(axis="y", length=0, labelsize=8)
+    axis.set_title(dataset.replace("facebook-", ""), loc="left")
+    axis.tick_params(axis="y", length=0)
 
 
 def _levels(axis: Axes, results: StudyResults, dataset: str) -> None:
@@ -186,14 +229,3 @@ def _best(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> str:
             f"{guarantee}, {row.dataset}: {marked(row)} {100 * row.mean:.1f}." for row in first
         ]
     return " ".join(parts)
-
-
-def _bold(text: Any) -> str:
-    """A text inside mathtext, which drops plain spaces."""
-    return (
-        str(text)
-        .replace("≤", r"\leq ")
-        .replace(" ", r"\ ")
-        .replace("-", r"\mathrm{-}")
-        .replace("_", r"\_")
-    )

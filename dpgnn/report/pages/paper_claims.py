@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,7 +13,7 @@ from dpgnn.core.checks import require
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.info import PAPERS
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.statistics.pairs import pairs, tally
+from dpgnn.report.statistics.pairs import Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ClaimRow
@@ -44,7 +44,7 @@ class ClaimOutcome:
     evidence: str
 
 
-def claim_lines(found: Sequence[StudyResults], texts: dict[str, str]) -> list[str]:
+def claim_lines(found: Sequence[StudyResults], texts: Mapping[str, str]) -> list[str]:
     """A table for each paper.
 
     Args:
@@ -88,14 +88,16 @@ def read_claims() -> dict[str, list[dict[str, Any]]]:
 
 
 def outcome(
-    claim: dict[str, Any], results: StudyResults | None, texts: dict[str, str]
+    claim: dict[str, Any], results: StudyResults | None, texts: Mapping[str, str]
 ) -> ClaimOutcome:
     """What the records of the paper's study say of one claim."""
     name = results.info.name if results else ""
     evidence = claim.get("evidence") or f"results/{name}.md#comparisons"
     page, _, anchor = evidence.partition("#")
     study = page.removeprefix("results/").removesuffix(".md")
-    if study in texts and anchor and f'id="{anchor}"' not in texts[study]:
+    if page.startswith("results/") and study not in texts:
+        evidence = "results/papers.md"
+    elif study in texts and anchor and f'id="{anchor}"' not in texts[study]:
         evidence = page
     said, words = "no records", "not run"
     if "not_tested" in claim:
@@ -129,9 +131,13 @@ def _compared(results: StudyResults, claim: dict[str, Any]) -> tuple[str, str]:
     graphs = f"{len(counted.graphs)} graph{'s' if len(counted.graphs) > 1 else ''}"
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"Ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
-        f"{signed(100 * counted.low)} to {signed(100 * counted.high)} points; {graphs}, "
-        f"n {low if low == high else f'{low}-{high}'}."
+        f"{_range(counted)} points; {graphs}, n {low if low == high else f'{low}-{high}'}."
     )
+
+
+def _range(counted: Tally) -> str:
+    ends = dict.fromkeys((signed(100 * counted.low), signed(100 * counted.high)))
+    return " to ".join(ends)
 
 
 def _listed(value: str | list[str]) -> list[str]:

@@ -5,7 +5,7 @@ No sentence is fixed where a number decides it: what is ahead of what is counted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,11 +111,20 @@ def headlines(
     return [headline for headline in made if headline is not None]
 
 
-def lines_of(made: Sequence[Headline]) -> list[str]:
-    """The findings as Markdown."""
+def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
+    """The findings as Markdown.
+
+    Args:
+        made: the findings.
+        pages: names below docs/results; evidence on others is left out.
+    """
     lines: list[str] = []
     for number, item in enumerate(made, 1):
-        links = " · ".join(f"[{words}]({link})" for words, link in item.evidence)
+        links = " · ".join(
+            f"[{words}]({link})"
+            for words, link in item.evidence
+            if not link.startswith("results/") or link[8:].partition(".md")[0] in pages
+        )
         folder = f"figures/{item.where}/" if item.where else "figures/"
         lines += [
             f"### {number}. {item.title}", "",
@@ -127,7 +136,11 @@ def lines_of(made: Sequence[Headline]) -> list[str]:
 
 def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
     sets = {
-        words: [pair for pair in pairs(cells, [entry], [against]) if pair.test.p is not None]
+        words: [
+            pair
+            for pair in pairs(_one_setting(cells, entry), [entry], [against])
+            if pair.test.p is not None
+        ]
         for words, entry, against in question.panels
     }
     picture = draw_differences(question.name, question.title, sets)
@@ -148,8 +161,17 @@ def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
     )
 
 
+def _one_setting(cells: Sequence[Cell], entry: str) -> list[Cell]:
+    """Cells of the first setting in which each graph has the entry: others ask another question."""
+    first: dict[str, str] = {}
+    for cell in cells:
+        if cell.entry == entry:
+            first.setdefault(cell.dataset, cell.setting)
+    return [cell for cell in cells if first.get(cell.dataset) == cell.setting]
+
+
 def _counted(found: Tally) -> str:
-    words = f"ahead in {found.ahead}, behind in {found.behind} of {found.total}"
+    words = f"ahead {found.ahead}, behind {found.behind} of {found.total}"
     return f"{words} ({signed(100 * found.low)} to {signed(100 * found.high)})"
 
 
@@ -242,7 +264,7 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         ahead, both = sum(found[0] for found in decided), sum(found[2] for found in decided)
         against = f" (ahead of the next in {ahead} of {both})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
-    repeats = sorted({cell.interval["n"] for choice in chosen for cell in choice.best.values()})
+    repeats = sorted({cell.interval.n for choice in chosen for cell in choice.best.values()})
     graphs = {graph for choice in chosen for graph in choice.best}
     budgets = dict.fromkeys(epsilon_text(choice.epsilon) for choice in chosen)
     return Headline(
@@ -255,7 +277,7 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         picture=picture,
         where="",
         evidence=(("every number", "choose.md"), ("all rankings", "results/leaders.md")),
-        overturn="A proved method with a better mean rank over these graphs; one tuned under a counted choice.",
+        overturn="A proved method with a better mean rank over these graphs, tuned or not.",
     )
 
 

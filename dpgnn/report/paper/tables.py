@@ -67,10 +67,10 @@ class PaperRow:
     difference_low: Annotated[float | None, Column(header="difference_low", form="csv")] = None
     difference_high: Annotated[float | None, Column(header="difference_high", form="csv")] = None
     verdict: Annotated[str, Column(header="Verdict")] = "not available"
-    needed: Annotated[str, Column(header="Repeats that would decide")] = ""
+    needed: Annotated[str, Column(header="Repeats that would decide", form="screen")] = ""
     majority: Annotated[float | None, Column(header="Majority class", kind="percent")] = None
-    reason: Annotated[str, Column(header="Reason or ambiguity")] = ""
-    entry: Annotated[str | None, Column(header="Our entry")] = None
+    reason: Annotated[str, Column(header="Reason or ambiguity", form="screen")] = ""
+    entry: Annotated[str | None, Column(header="Our entry", form="screen")] = None
     candidates: Annotated[int | None, Column(header="chosen on validation among", form="csv")] = (
         None
     )

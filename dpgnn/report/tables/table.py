@@ -50,7 +50,8 @@ class Column:
         header: what people read.
         kind: how a value is written; fractions are shown as percent or percentage points.
         show: makes the text people read from the row, where `kind` is not enough.
-        form: "both", "csv" (values that `show` of another column joins) or "read" (shown only).
+        form: "both", "csv" (values that `show` of another column joins), "read" (shown only), or "screen"
+            (as both, but left out in print, where it would not fit).
         optional: people see it only where a row has a value.
     """
 
@@ -58,7 +59,7 @@ class Column:
     header: str
     kind: Kind = "text"
     show: Callable[[Any], str] | None = None
-    form: Literal["both", "csv", "read"] = "both"
+    form: Literal["both", "csv", "read", "screen"] = "both"
     optional: bool = False
 
     def value(self, row: Any) -> Any:
@@ -117,6 +118,11 @@ class Table(Generic[R]):
             if column.form != "csv"
             and not (column.optional and all(column.value(row) in (None, "") for row in self.rows))
         ]
+
+    @property
+    def printed(self) -> list[Column]:
+        """The columns that print has room for."""
+        return [column for column in self.read_columns if column.form != "screen"]
 
     def is_bold(self, row: Any, column: Column) -> bool:
         """Whether a cell is set in bold."""
@@ -201,28 +207,31 @@ def to_markdown(table: Table[Any]) -> str:
 
 
 def to_latex(table: Table[Any]) -> str:
-    """A booktabs table environment; needs \\usepackage{booktabs}."""
-    columns = table.read_columns
+    """A longtable that breaks over pages; needs \\usepackage{booktabs,longtable}.
+
+    Columns of reasons and of our entries' names stand in the CSV, not in print.
+    """
+    columns = table.printed
+    spec = "".join("r" if column.is_number else "l" for column in columns)
+    head = " & ".join(latex_text(column.header) for column in columns) + r" \\"
     lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_latex(table.title + '. ' + table.caption)}}}",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\begin{{longtable}}{{{spec}}}",
+        rf"\caption{{{latex_text(table.title + '. ' + table.caption)}}}",
+        rf"\label{{tab:{table.name}}} \\",
     ]
-    lines.append(rf"\label{{tab:{table.name}}}")
     if table.rows:
-        spec = "".join("r" if column.is_number else "l" for column in columns)
-        lines += [rf"\begin{{tabular}}{{{spec}}}", r"\toprule"]
-        lines += [" & ".join(_latex(column.header) for column in columns) + r" \\", r"\midrule"]
+        lines += [r"\toprule", head, r"\midrule", r"\endfirsthead"]
+        lines += [r"\toprule", head, r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
         for row in table.rows:
             cells = []
             for column in columns:
-                text = _latex(column.text(row))
+                text = latex_text(column.text(row))
                 cells.append(rf"\textbf{{{text}}}" if table.is_bold(row, column) else text)
             lines.append(" & ".join(cells) + r" \\")
-        lines += [r"\bottomrule", r"\end{tabular}"]
     else:
-        lines.append(_latex(table.empty))
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+        lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{{latex_text(table.empty)}}} \\")
+    return "\n".join([*lines, r"\end{longtable}", r"\endgroup"]) + "\n"
 
 
 def write_table(folder: str | Path, table: Table[Any]) -> None:
@@ -251,10 +260,12 @@ _LATEX = {
     "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$",
     ">": r"$>$", "∞": r"$\infty$", "−": r"$-$", "–": "--", "ε": r"$\varepsilon$", "δ": r"$\delta$",
     "\u202f": r"\,", "±": r"$\pm$", "≤": r"$\le$", "≥": r"$\ge$", "·": r"$\cdot$", "√": r"$\surd$",
+    "≠": r"$\ne$",
 }  # fmt: skip
 
 
-def _latex(text: str) -> str:
+def latex_text(text: str) -> str:
+    """A text whose letters mean nothing to LaTeX."""
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 

@@ -12,7 +12,7 @@ from dpgnn.report.pages.study_results import StudyResults
 def page_of(results: StudyResults) -> list[str]:
     made = choose_page([replace(results, info=replace(results.info, name="headtohead"))], "made")
     assert made is not None
-    text, picture = made
+    text, picture, _ = made
     assert picture.png[1:4] == b"PNG"
     assert "alpha" in picture.alt
     return text.splitlines()

@@ -15,10 +15,28 @@ from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables import pivots
 
 
-def test_the_study_page_folds_differences_by_budget(documented: tuple[StudyResults, Path]) -> None:
+def test_the_study_page_sums_differences_up_and_its_csv_has_each(
+    documented: tuple[StudyResults, Path],
+) -> None:
     text = (documented[1] / "results" / "toy.md").read_text(encoding="utf-8")
     assert "**Does DP-GCN beat DP-MLP?**" in text
-    # 0.50 - 0.60 and 0.72 - 0.70; half a width of 4.30265 * 0.005 / sqrt(3) = 1.24 points
+    # 0.50 - 0.60 and 0.72 - 0.70 on both data sets
+    assert "| DP-GCN | DP-MLP | −10.0 to −10.0 (2 behind) | +2.0 to +2.0 (2 ahead) |" in text
+    folder = documented[1] / "reference" / "toy" / "tables"
+    assert "[CSV](../reference/toy/tables/comparisons.csv)" in text
+    header, *rows = (folder / "comparisons.csv").read_text(encoding="utf-8").splitlines()
+    row = dict(zip(header.split(","), rows[0].split(",")))
+    # half a width of 4.30265 * 0.005 / sqrt(3) = 1.24 points
+    assert [round(100 * float(row[name]), 1) for name in ("mean", "low", "high")] == [
+        -10.0,
+        -11.2,
+        -8.8,
+    ]
+    assert not [*folder.glob("*.md")]
+
+
+def test_comparison_lines_fold_differences_by_budget(documented: tuple[StudyResults, Path]) -> None:
+    text = "\n".join(pivots.comparison_lines(documented[0].comparisons))
     assert (
         "| DP-GCN | DP-MLP | alpha (random) | **−10.0** (−11.2 to −8.8) | **+2.0** (+0.8 to +3.2) |"
         in text
@@ -30,12 +48,18 @@ def test_the_study_page_folds_differences_by_budget(documented: tuple[StudyResul
 def test_the_index_says_which_guarantees_hold_and_what_soundness_costs(
     documented: tuple[StudyResults, Path],
 ) -> None:
-    text = (documented[1] / "results.md").read_text(encoding="utf-8")
+    docs = documented[1]
+    text = (docs / "results" / "guarantees.md").read_text(encoding="utf-8")
     assert "Of 4 cells run as published, with our variants, 0 state an ε that we can prove" in text
     assert "for 4 no finite ε is known" in text
-    assert "[sampler-ripple](soundness.md#sampler-ripple)" in text
+    assert "[sampler-ripple](../soundness.md#sampler-ripple)" in text
+    text = (docs / "results" / "comparisons.md").read_text(encoding="utf-8")
     assert "| DP-GCN | dp_gcn-paper | −15.0 to −15.0 (2 behind) | −6.0 to −6.0 (2 behind) |" in text
-    assert "![" in text
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    assert "**Of 4 cells run as published, 0 state an ε that we can prove for what was run" in text
+    assert (
+        "![What can be proved of cells run as published](figures/findings/guarantees.png)" in text
+    )
     assert (documented[1] / "figures" / "front.png").stat().st_size > 10_000
 
 

@@ -1,0 +1,66 @@
+"""A paper's table in its own layout: a line a method, a column a data set, ours (the paper's)."""
+
+from __future__ import annotations
+
+from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.tables.table import DASH, Table, epsilon_text, latex_text
+
+SAME, OTHER, OPEN = "=", "≠", "?"
+MARKS = {"same": SAME, "different": OTHER, "not available": ""}
+NOTE = (
+    f"Ours in percent, the paper's value in brackets; {SAME} the two agree by the table's rule, {OTHER} they "
+    f"do not, {OPEN} not decided; {DASH} none of ours. Majority class: of the test nodes of our splits."
+)
+
+
+def pivot(table: Table[PaperRow]) -> tuple[list[str], list[list[str]]]:
+    """Head and body of the table in the paper's layout."""
+    datasets = list(dict.fromkeys(row.dataset for row in table.rows))
+    budgets = any(row.epsilon for row in table.rows)
+    details = any(row.detail for row in table.rows)
+    lines: dict[tuple[str, str, str], dict[str, str]] = {}
+    shares: dict[str, str] = {}
+    for row in table.rows:
+        line = lines.setdefault((row.method, row.detail, row.epsilon), {})
+        line[row.dataset] = _cell(row)
+        if row.majority is not None:
+            shares[row.dataset] = f"{100 * row.majority:.1f}"
+    head = ["Method", *(["Variant"] if details else []), *(["ε"] if budgets else []), *datasets]
+    body = [
+        [
+            method,
+            *([detail] if details else []),
+            *([epsilon_text(epsilon) if epsilon else DASH] if budgets else []),
+            *(line.get(dataset, "") for dataset in datasets),
+        ]
+        for (method, detail, epsilon), line in lines.items()
+    ]
+    if shares:
+        before = ["Majority class", *([""] if details else []), *([DASH] if budgets else [])]
+        body.append([*before, *(shares.get(dataset, DASH) for dataset in datasets)])
+    return head, body
+
+
+def _cell(row: PaperRow) -> str:
+    paper = DASH if row.paper_mean is None else f"{100 * row.paper_mean:.1f}"
+    if row.our_mean is None:
+        return f"{DASH} ({paper})"
+    spread = "" if row.our_std is None else f" ± {100 * row.our_std:.1f}"
+    mark = MARKS.get(row.verdict, OPEN)
+    return f"{100 * row.our_mean:.1f}{spread} ({paper}){' ' + mark if mark else ''}"
+
+
+def pivot_latex(table: Table[PaperRow]) -> str:
+    """The table in the paper's layout as a longtable; needs \\usepackage{booktabs,longtable}."""
+    head, body = pivot(table)
+    titles = " & ".join(map(latex_text, head)) + r" \\"
+    lines = [
+        r"\begingroup\scriptsize\setlength{\tabcolsep}{2pt}",
+        rf"\begin{{longtable}}{{{'l' * len(head)}}}",
+        rf"\caption{{{latex_text(f'{table.title}. {NOTE}')}}}",
+        rf"\label{{tab:{table.name}-layout}} \\",
+        r"\toprule", titles, r"\midrule", r"\endfirsthead",
+        r"\toprule", titles, r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot",
+    ]  # fmt: skip
+    lines += [" & ".join(map(latex_text, row)) + r" \\" for row in body]
+    return "\n".join([*lines, r"\end{longtable}", r"\endgroup"]) + "\n"
