@@ -5,7 +5,8 @@ A program may build on these names; the rest of the package may change:
 - `fit` makes a private `Model` of a PyG `Data`; `account` says what it costs, `audit` asks whether its claim
   is false. `Model.save` writes a bundle, `load` reads it.
 - `advise` says which methods a graph allows, from public numbers alone.
-- `methods`: the table of methods, `methods.get(name)` and its `plan`, `fit`, `predict`; `Entry`, `Fitted`.
+- `methods()`, or `offers`: what methods there are; `methods.get(name)` and its `plan`, `fit`, `predict`;
+  `Entry`, `Fitted`.
 - `datasets`: `datasets.load` gives a `Graph`, `datasets.prepare` writes one; `read_graph` reads it again.
 - `load_study`: a study file, checked; `read_record`: what a run states of itself.
 """
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from dpgnn.release.fit import account, audit, fit
     from dpgnn.release.load import load
     from dpgnn.release.model import Model
+    from dpgnn.release.offers import offers
     from dpgnn.study.study import load_study
 
 __all__ = [
     "Entry", "Fitted", "Graph", "Model", "__version__", "account", "advise", "audit", "datasets",
-    "fit", "load", "load_study", "methods", "read_graph", "read_record",
+    "fit", "load", "load_study", "methods", "offers", "read_graph", "read_record",
 ]  # fmt: skip
 
 # name -> module; loaded when asked for, so that `import dpgnn` takes milliseconds
@@ -48,6 +50,7 @@ _HOMES = {
     "fit": "dpgnn.release.fit",
     "load": "dpgnn.release.load",
     "load_study": "dpgnn.study.study",
+    "offers": "dpgnn.release.offers",
     "read_graph": "dpgnn.data.files.graph_files",
     "read_record": "dpgnn.records.schema",
 }

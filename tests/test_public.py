@@ -18,6 +18,9 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
         value = getattr(dpgnn, name)
         assert isinstance(value, str) or inspect.getdoc(value), name
     assert dpgnn.methods.get("mlp").name == "mlp"
+    assert dpgnn.methods("DP-GNN", unit="node-record") == dpgnn.offers("dp_gnn", "node-record")
+    assert str(dpgnn.methods("DP-GNN")).splitlines()[2].startswith("dp_gnn  (DP-GNN)")
+    assert {offer.method for offer in dpgnn.methods()} == set(dpgnn.methods.TABLE)
     assert dpgnn.__version__ == version("dpgnn")
     with pytest.raises(AttributeError, match="no attribute 'method'"):
         dpgnn.method  # noqa: B018

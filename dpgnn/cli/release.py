@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgnn.study.study import Study
 
 
 def add_parser(subparsers: Any) -> None:
@@ -17,7 +21,8 @@ def add_parser(subparsers: Any) -> None:
         epilog="Names given here are published with the model. docs/releasing.md shows the whole way.",
     )
     parser.add_argument("study", help="quick, another study's name, or a YAML file")
-    parser.add_argument("--run", required=True, help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT")
+    said = "DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; the study's only run if it plans one"
+    parser.add_argument("--run", help=said)
     parser.add_argument("--out", type=Path, required=True, help="a new or empty folder")
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
@@ -35,7 +40,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the study plans no such run, it is not done, or a name or the key is wrong.
     """
-    from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
     from dpgnn.release.from_run import declared_names, model_of_run, own_ids
     from dpgnn.release.released import Names
@@ -43,23 +47,37 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study.study import load_study
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
-    planned = args.run in {key.folder for key in study.keys}
-    remedy = "its form is DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
-    rule = f"be planned by study {study.name}, tier {study.tier}"
-    require(planned, "--run", rule, args.run, remedy)
-    graph = Paths().graph(str(parse_run(args.run, name="--run")["dataset"]))
+    run = _chosen(args.run, study)
+    graph = Paths().graph(str(parse_run(run, name="--run")["dataset"]))
     declared = declared_names(graph)
     names = Names(
         classes=_split(args.classes) or declared.classes,
         features=_split(args.features) or declared.features,
     )
-    model = model_of_run(Paths().run(study.name, args.run), names)
+    model = model_of_run(Paths().run(study.name, run), names)
     if model.knows_nodes:
         model = replace(model, names=replace(names, ids=own_ids(graph)))
     model.save(args.out, key=args.key)
     print(model.claim)
     print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)
     return 0
+
+
+def _chosen(asked: str | None, study: Study) -> str:
+    """The run that is asked for, or the only one.
+
+    Raises:
+        ValueError: the study does not plan it, or it plans several and none is named; lists what it plans.
+    """
+    from dpgnn.core.checks import fail
+
+    planned = [key.folder for key in study.keys]
+    if asked in planned or (asked is None and len(planned) == 1):
+        return asked or planned[0]
+    rule = f"be planned by study {study.name}, tier {study.tier}"
+    near = difflib.get_close_matches(asked or "", planned, n=3, cutoff=0.0)
+    more = f" and {len(planned) - len(near)} more" if len(planned) > len(near) else ""
+    fail("--run", rule, asked, f"it plans {', '.join(near)}{more}")
 
 
 def _split(text: str) -> tuple[str, ...]:

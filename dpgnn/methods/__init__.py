@@ -1,6 +1,7 @@
 """The methods, each with its options, plan, fit and predict, and the table of them.
 
-`get(name)` gives a `base.Method`; its module is loaded only then. `shared` holds what several methods use.
+`get(name)` gives a `base.Method`; its module is loaded only then. `dpgnn.methods()` gives what the methods
+offer, see `dpgnn.release.offers.offers`. `shared` holds what several methods use.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
+import sys
+from types import ModuleType
+from typing import Any
 
 from dpgnn.methods.base import Method
 
@@ -65,3 +69,13 @@ def name_of(text: str) -> str:
 
 def _letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+class _Callable(ModuleType):
+    """This module: `offers` of the package, which knows the records, answers its calls."""
+
+    def __call__(self, *names: str, unit: str | None = None) -> Any:
+        return sys.modules["dpgnn"].offers(names, unit)
+
+
+sys.modules[__name__].__class__ = _Callable

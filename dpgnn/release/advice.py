@@ -113,6 +113,9 @@ class Advice:
     similar: Mapping[str, tuple[int, int, int]]
     advised: tuple[Advised, ...]
 
+    def __str__(self) -> str:
+        return _as_text(self)
+
 
 def advise(
     *,
@@ -245,3 +248,58 @@ def _order(advised: Advised) -> tuple[bool, bool, int, float]:
     scores = [found["mean"] for found in advised.scores.values()]
     mean = sum(scores) / max(len(scores), 1)
     return bool(advised.reason), advised.answers == "none", -len(scores), -mean
+
+
+def _as_text(found: Advice) -> str:
+    """The advice as a table, with what was read."""
+    asked, similar = found.asked, found.similar
+    sizes = "; ".join(
+        f"{name} ({nodes:,} nodes, {edges:,} edges, {classes} classes)"
+        for name, (nodes, edges, classes) in similar.items()
+    )
+    head = ("method", "protects", "answers may be shown to", "noise / sensitivity", *similar)
+    rows = [head, *(_row(one, list(similar)) for one in found.advised if not one.reason)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = [
+        f"{asked.nodes:,} nodes, {asked.edges:,} edges, {asked.classes} classes; unit {asked.unit}, "
+        f"epsilon {asked.epsilon:g}, delta {asked.failure:.3g}.",
+        "Only these numbers were read, and no graph of yours. Accuracies are of public graphs.",
+        f"Most similar of those with records: {sizes}.",
+        f"Accuracy: mean of the committed runs at epsilon {found.epsilon} in percent, with its 95 % "
+        "interval over splits. On another graph it may differ by more than that.",
+        "",
+        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
+    ]
+    lines += [
+        "",
+        f"Methods are entries of the study {STUDY}; `Advised.options` and workflow/studies/{STUDY}.yaml hold "
+        "their options.",
+    ]
+    lines += [
+        f"no plan: {one.title} ({one.entry}): {one.reason}" for one in found.advised if one.reason
+    ]
+    return "\n".join(lines)
+
+
+def _row(one: Advised, similar: list[str]) -> tuple[str, ...]:
+    assert one.claim is not None
+    shown = {"everyone": "everyone", "own-record": "the asked node", "none": "nobody"}[one.answers]
+    bound = "" if one.claim.degree_bound is None else f" <= {one.claim.degree_bound}"
+    noise = ", ".join(f"{name} {ratio:.3g}" for name, ratio in one.noise.items())
+    scores = (_score(one.scores.get(name)) for name in similar)
+    return (
+        one.entry,
+        f"{one.claim.privacy_unit}{bound}, {one.claim.relation}",
+        shown,
+        noise,
+        *scores,
+    )
+
+
+def _score(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "-"
+    mean = f"{100 * found['mean']:.1f}"
+    if found["low"] is None:
+        return f"{mean} (1 run)"
+    return f"{mean} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"

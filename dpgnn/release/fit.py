@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from dpgnn import methods
 from dpgnn.accountants.population import PublicPopulation, reads_population
 from dpgnn.core import config as strict
 from dpgnn.core import seeds
-from dpgnn.core.checks import at_least, positive, require
+from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.core.paths import RELEASES
 from dpgnn.methods.base import Entry, Performance, Prepared
 from dpgnn.release.data import read_data
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.entry import Mode
 
 SETTING = "given"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"  # of a graph: it is part of the path of its releases
 
 
 def fit(
@@ -94,6 +96,13 @@ def fit(
     import torch
 
     positive("epsilon", epsilon)
+    one_of("device", device, ("cpu", "cuda"))
+    there = device == "cpu" or torch.cuda.is_available()
+    require(there, "device", "be here", device, "take cpu, or a torch that was built for CUDA")
+    at_least("num_threads", num_threads, 1)
+    require(bool(re.fullmatch(NAME, name)), "name", f"match {NAME}", name)
+    stated = {} if options is None else options
+    require(isinstance(stated, Mapping), "options", "be a mapping of names to values", options)
     inputs, names = inputs_of(
         data, method=methods.name_of(method), epsilon=epsilon, delta=delta, unit=unit,
         relation=relation, mode=mode, population=population, num_classes=num_classes, classes=classes,
@@ -326,7 +335,10 @@ def _sample(
 def _population(entry: Entry, stated: int | tuple[int, int] | None) -> PublicPopulation | None:
     if stated is None:
         return None
-    nodes, training = (stated, stated) if isinstance(stated, int) else stated
+    pair = (stated, stated) if isinstance(stated, int) else stated
+    rule = "be a number, or two: nodes and training nodes"
+    require(isinstance(pair, tuple) and len(pair) == 2, "population", rule, stated)
+    nodes, training = pair
     declared = PublicPopulation(nodes=nodes, training=training)
     reads = reads_population(entry.mode, entry.privacy_unit, entry.relation)
     return declared if reads else None

@@ -52,7 +52,7 @@ class Answered:
         return self.answers != "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Model(Released):
     """A fitted model: it answers, and is saved as a bundle. See `Released` for what it holds."""
 

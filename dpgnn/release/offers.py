@@ -9,10 +9,13 @@ from statistics import median
 from typing import Any
 
 from dpgnn import methods
-from dpgnn.accountants.claims import ANSWERS, Answers
+from dpgnn.accountants.claims import ANSWERS, PRIVACY_UNITS, Answers
 from dpgnn.core import config as strict
+from dpgnn.core.checks import one_of
 from dpgnn.methods.base import Entry, Method, Mode, Support
 from dpgnn.records.committed import Measured, committed
+
+HEAD = ("mode", "unit", "relation", "answers may be shown to", "seconds a run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +43,31 @@ class Offer:
     graphs: int
 
 
-def offers(names: Sequence[str] = (), unit: str | None = None) -> list[Offer]:
-    """All ways to run the methods.
+class Offers(tuple[Offer, ...]):
+    """Ways to run methods; shown as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return _as_text(self)
+
+    __str__ = __repr__
+
+
+def offers(names: str | Sequence[str] = (), unit: str | None = None) -> Offers:
+    """All ways to run the methods; `dpgnn.methods()` gives it too.
 
     Args:
         names: of methods, as people write them; all when empty.
         unit: only those that protect it.
 
     Raises:
-        ValueError: an unknown method; names near misses.
+        ValueError: an unknown method or unit; names near misses.
     """
-    chosen = [methods.name_of(name) for name in names] or list(methods.TABLE)
+    asked = [names] if isinstance(names, str) else names
+    chosen = [methods.name_of(name) for name in asked] or list(methods.TABLE)
+    if unit is not None:
+        one_of("unit", unit, PRIVACY_UNITS)
     known: dict[tuple[object, ...], list[Measured]] = {}
     for cell in committed():
         stated = cell.stated
@@ -63,7 +80,7 @@ def offers(names: Sequence[str] = (), unit: str | None = None) -> list[Offer]:
             if unit is None or (pair is not None and pair.privacy_unit == unit):
                 key = (name, mode, *((pair.privacy_unit, pair.relation) if pair else (None, None)))
                 found.append(_offer(method, mode, pair, known.get(key, [])))
-    return found
+    return Offers(found)
 
 
 def _ways(method: Method) -> list[tuple[Mode, Support | None]]:
@@ -100,3 +117,29 @@ def _offer(method: Method, mode: str, pair: Support | None, cells: Sequence[Meas
         answers=tuple(word for word in ANSWERS if word in {cell.answers for cell in cells}),
         seconds=(min(medians), max(medians)) if medians else None, graphs=len(medians),
     )  # fmt: skip
+
+
+def _as_text(found: Sequence[Offer]) -> str:
+    """A block for each method, a line for each mode, unit and relation."""
+    rows = [HEAD, *(_cells(offer) for offer in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines, before = [], ""
+    for offer, row in zip(found, rows[1:], strict=True):
+        if offer.method != before:
+            before = offer.method
+            lines += ["", f"{offer.method}  ({offer.title})  {offer.what}"]
+        lines.append(_line(row, widths))
+    return "\n".join([_line(HEAD, widths), *lines])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(["", *map(str.ljust, row, widths)]).rstrip()
+
+
+def _cells(offer: Offer) -> tuple[str, ...]:
+    shown = {"everyone": "everyone", "own-record": "the asked node", "none": "nobody"}
+    cost = "-"
+    if offer.seconds is not None:
+        cost = f"{offer.seconds[0]:.2g} to {offer.seconds[1]:.2g} ({offer.graphs})"
+    answers = " or ".join(shown[word] for word in offer.answers) or "-"
+    return offer.mode, offer.privacy_unit or "-", offer.relation or "-", answers, cost

@@ -71,7 +71,7 @@ class Guarantee:
         return self.words
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Released:
     """What a fit leaves: its record, and tensors.
 
@@ -86,6 +86,12 @@ class Released:
     state: Mapping[str, Tensor]
     kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     names: Names = Names()
+
+    def __repr__(self) -> str:
+        claim = self.claim
+        unit = f"{claim.privacy_unit}, {claim.relation}, " if claim.claims else ""
+        kind = "a release" if claim.is_release else "no release"
+        return f"<{self.record.entry['title']}: {unit}epsilon {claim.epsilon:.4g}, {kind}>"
 
     @property
     def entry(self) -> Entry:

@@ -154,7 +154,15 @@ def test_a_run_of_a_study_becomes_a_bundle(
     assert main(["verify", "bundle"]) == 0
     assert dpgnn.load("bundle").claim.is_release
     assert main([*command[:-1], "other", "--run", "chains-s.public/dp_mlp/eps=3/0"]) == 1
-    assert "must be planned by study small" in capsys.readouterr().err
+    told = "must be planned by study small, tier S, got 'chains-s.public/dp_mlp/eps=3/0'; it plans"
+    assert f"{told} {run}" in capsys.readouterr().err
+    # the only run of a study need not be named; one of several must be
+    assert main(["release", "study.yaml", "--out", "only"]) == 0
+    assert dpgnn.load("only").claim == dpgnn.load("bundle").claim
+    Path("study.yaml").write_text(yaml.safe_dump(stated | {"repeats": 9}))
+    assert main(["release", "study.yaml", "--out", "other"]) == 1
+    assert "it plans chains-s.public/dp_mlp/eps=4/" in (said := capsys.readouterr().err)
+    assert "and 6 more" in said
 
 
 def test_names_that_graph_yaml_declares_come_with_the_model(

@@ -107,6 +107,13 @@ def test_a_seed_repeats_the_model_and_the_claim_says_that_it_is_no_release() -> 
     assert (first.claim.delta, first.claim.answers) == (1e-3, "own-record")
 
 
+def test_a_model_and_advice_are_shown_in_a_line_or_a_table() -> None:
+    assert repr(small()) == "<DP-MLP: node, add-remove, epsilon 4, no release>"
+    told = str(dpgnn.advise(nodes=20_000, edges=100_000, classes=5, epsilon=4, unit="node"))
+    assert "Only these numbers were read" in told
+    assert "entries of the study headtohead" in told
+
+
 def test_a_declared_population_stands_in_the_claim_in_place_of_a_caveat() -> None:
     counted, declared = small(), small(population=(100, 50), delta=None)
     assert "population-changes" in counted.claim.caveats
@@ -198,6 +205,11 @@ def test_rows_that_are_kept_answer_about_the_graph_of_the_fit_alone() -> None:
         ({"unit": "edge"}, "privacy_unit / relation must be one of"),
         ({"classes": ("a", "b", "c"), "num_classes": 2}, "names of classes must be 2 names"),
         ({"widht": 3}, "widht"),
+        ({"population": "many"}, "population must be a number, or two"),
+        ({"device": "tpu"}, "unknown device 'tpu'; known: cpu, cuda"),
+        ({"num_threads": 0}, "num_threads must be >= 1"),
+        ({"options": 3}, "options must be a mapping"),
+        ({"name": "../friends"}, "name must match"),
     ],
 )
 def test_bad_input_is_refused_by_name(change: dict[str, Any], named: str) -> None:

@@ -40,7 +40,7 @@ def test_answers_and_seconds_are_those_of_records(table: list[Offer]) -> None:
 
 def test_methods_are_named_as_people_write_them_and_units_choose(table: list[Offer]) -> None:
     assert {one.method for one in offers(["DP-MLP", "votes"])} == {"dp_mlp", "votes"}
-    assert offers(unit="edge") == [one for one in table if one.privacy_unit == "edge"]
+    assert list(offers(unit="edge")) == [one for one in table if one.privacy_unit == "edge"]
     with pytest.raises(ValueError, match=r"did you mean votes"):
         offers(["vote"])
 

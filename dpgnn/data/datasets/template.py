@@ -48,7 +48,10 @@ epsilons: ["4"]
 randomness: release
 
 datasets:
-  {name}: {{settings: [{setting}]}}
+  {name}:
+    settings: [{setting}]
+    # numbers that may be published, rounded as you like; without them the claim says `population-changes`
+    # public_population: {{nodes: 1000, training: 600}}
 
 settings:
   {recipe}
