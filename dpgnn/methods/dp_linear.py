@@ -99,12 +99,10 @@ def fit(
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, each from its own features and the released weights."""
-    from dpgnn.methods.shared.linear import linear_model
-    from dpgnn.models.forward import full_graph
+    from dpgnn.methods.shared.linear import linear_logits
 
-    network = linear_model(graph.num_features + 1, graph)
     rows = _rows(entry.options, graph, node_idx)
-    return own_features_only(entry, full_graph(network, rows, None)(fitted.state))
+    return own_features_only(entry, linear_logits(graph, rows)(fitted.state))
 
 
 def _rows(config: DPLinearConfig, graph: Graph, nodes: np.ndarray) -> Any:
@@ -114,21 +112,20 @@ def _rows(config: DPLinearConfig, graph: Graph, nodes: np.ndarray) -> Any:
 
 
 def _layers(run: FittedRun) -> Layers:
-    from dpgnn.methods.shared.layers import Features, Layers, network_logits, normalized_features
-    from dpgnn.methods.shared.linear import centred, is_centred, linear_model
+    from dpgnn.methods.shared.layers import Features, Layers, network_logits
+    from dpgnn.methods.shared.linear import linear_model, own_features, read_weights
 
     config: DPLinearConfig = run.entry.options
     whole = run.graph
-    shift = centred if is_centred(whole) else np.asarray
-    features = normalized_features(np.empty((0, whole.num_features)), "l2")
 
     def encode(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        own = features.encode(node, shift(np.asarray(rows, np.float64)))
+        own = own_features(whole, np.asarray(rows, np.float64))
         return np.concatenate([own, np.full((len(own), 1), config.bias)], axis=1)
 
     everyone = Features(rows=_rows(config, whole, np.arange(whole.num_nodes)), encode=encode)
     network = linear_model(whole.num_features + 1, whole)
-    return Layers(logits=network_logits(network, run.state, everyone), operator=None)
+    weights = read_weights(whole, run.state)
+    return Layers(logits=network_logits(network, weights, everyone), operator=None)
 
 
 METHOD = Method(

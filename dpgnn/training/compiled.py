@@ -33,6 +33,8 @@ from dpgnn.training.chunks import level_ptr, row_nodes
 from dpgnn.training.clipping import clip_factors
 from dpgnn.training.ghost import form_large, formed_from, norm_array
 
+# a class's probability as the shown loss knows it
+_LEAST = 1e-38
 _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
 
@@ -87,8 +89,8 @@ class CompiledEngine:
         node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
         row_nodes(roots, ptr[0], self.trees.row_ptr, self.trees.node, node)
         values = self._forward(parameters, roots, ptr, node)
-        loss = self._loss(values[-1], roots) if with_loss else None
-        grads = self._backward(parameters, roots, ptr, values)
+        gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
+        grads = self._backward(parameters, gradient, roots, ptr, values)
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
         if parts is not None:
@@ -168,13 +170,14 @@ class CompiledEngine:
     def _backward(
         self,
         parameters: Mapping[str, Tensor],
+        gradient: Tensor,
         roots: np.ndarray,
         ptr: np.ndarray,
         values: list[Any],
     ) -> dict[int, Tensor]:
         """Gradient of the summed loss by each value; those of linear outputs stay whole."""
         operations = self.network.operations
-        grads = {len(operations): self._loss_gradient(values[-1], roots)}
+        grads = {len(operations): gradient}
         for index in range(len(operations), 0, -1):
             if index not in grads:
                 continue  # nothing trainable stands before this value
@@ -222,19 +225,21 @@ class CompiledEngine:
             grads[index] = self._buffer("gradient", index, *values[index].shape)
         return grads[index], fresh
 
-    def _loss(self, logits: Tensor, roots: np.ndarray) -> Tensor:
-        return per_root_loss(self.network, logits, self.y[torch.from_numpy(roots)]).sum()
-
-    def _loss_gradient(self, logits: Tensor, roots: np.ndarray) -> Tensor:
+    def _loss_gradient(
+        self, logits: Tensor, roots: np.ndarray, *, with_loss: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Gradient of the summed loss by the logits, which it may overwrite; the loss when asked for."""
         y = self.y[torch.from_numpy(roots)]
         if self.network.config.task == "multilabel":
+            loss = per_root_loss(self.network, logits, y).sum() if with_loss else None
             if self.by_rows:
                 kernels.apply_by_rows(3, *self._activation[1:], logits.numpy())
-                return logits.sub_(y).div_(y.shape[1])
-            return torch.sigmoid(logits).sub_(y).div_(y.shape[1])
+                return logits.sub_(y).div_(y.shape[1]), loss
+            return torch.sigmoid(logits).sub_(y).div_(y.shape[1]), loss
         g = torch.softmax(logits, dim=1)
+        loss = -g.gather(1, y[:, None]).clamp_(min=_LEAST).log_().sum() if with_loss else None
         kernels.take_one(g.numpy(), y.numpy())
-        return g
+        return g, loss
 
     def _norms(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.shared.centred import CentredGradients, centre_weights, sparse_rows
 from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
 from dpgnn.models.forward import full_graph
 from dpgnn.models.network import Network, NetworkConfig
@@ -49,16 +51,24 @@ def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
         further: shape (len(nodes), any).
 
     Returns:
-        dense; CSR where wide features are CSR, which are not centred.
+        dense; CSR where features are CSR, whose mean is not stored: weights are centred instead, if any is
+        taken (`is_centred`).
     """
     further = further.astype(np.float32)
     x = graph.x[nodes]
-    if not is_centred(graph):
-        return sp.csr_array(sp.hstack([normalize_rows(sp.csr_array(x), "l2"), further])).astype(
-            np.float32
-        )
-    x = x if isinstance(x, np.ndarray) else x.toarray()
-    return np.concatenate([normalize_rows(centred(x), "l2"), further], axis=1)
+    if isinstance(x, np.ndarray):
+        return np.concatenate([normalize_rows(centred(x), "l2"), further], axis=1)
+    rows = sparse_rows(x) if is_centred(graph) else normalize_rows(sp.csr_array(x), "l2")
+    return sp.csr_array(sp.hstack([rows, further])).astype(np.float32)
+
+
+def own_features(graph: Graph, rows: np.ndarray) -> np.ndarray:
+    """What `own_rows` makes of raw dense features, dense, in their dtype; any rows of the graph's kind."""
+    if isinstance(graph.x, np.ndarray):
+        return _unit(centred(rows))
+    if is_centred(graph):
+        return np.asarray(sparse_rows(sp.csr_array(rows)).toarray())
+    return _unit(rows)
 
 
 def is_centred(graph: Graph) -> bool:
@@ -69,6 +79,26 @@ def is_centred(graph: Graph) -> bool:
 def centred(rows: np.ndarray) -> np.ndarray:
     """Dense rows, each less its own mean."""
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    """Rows of norm 1; zero rows stay zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+def linear_logits(graph: Graph, rows: Any) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Named weights -> logits of `rows` of `own_rows`; a row's logits are made of that row alone."""
+    answer = full_graph(linear_model(rows.shape[1], graph), rows, None)
+    return lambda weights: answer(read_weights(graph, weights))
+
+
+def read_weights(graph: Graph, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The linear model's weights as `own_rows` are read with: centred where rows are sparse."""
+    read = {name: weights[name].clone() for name in linear_model(1, graph).shapes}
+    if sp.issparse(graph.x) and is_centred(graph):
+        centre_weights(read, graph.num_features)
+    return read
 
 
 def train_linear(
@@ -91,7 +121,8 @@ def train_linear(
         weights and history.
     """
     train, val = split.train_idx, split.val_idx
-    network = linear_model(rows[0].shape[1], graph)
+    network, columns = linear_model(rows[0].shape[1], graph), graph.num_features
+    sparse = sp.issparse(graph.x) and is_centred(graph)
     return run_dp_sgd(
         network,
         rows[0],
@@ -99,5 +130,6 @@ def train_linear(
         training.optimizer,
         context,
         delta=plan.claims[0].delta,
-        evaluate=scorer(full_graph(network, rows[1], None), graph.y[val], graph.task),
+        evaluate=scorer(linear_logits(graph, rows[1]), graph.y[val], graph.task),
+        wrap=(lambda inner: CentredGradients(inner, columns)) if sparse else None,
     )

@@ -10,7 +10,7 @@ import torch
 from dpgnn.core.checks import require
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.linear import linear_model, own_rows, train_linear
+from dpgnn.methods.shared.linear import linear_logits, own_rows, train_linear
 from dpgnn.methods.votes.board import (
     clipped,
     combined,
@@ -24,7 +24,6 @@ from dpgnn.methods.votes.board import (
     vote_vectors,
 )
 from dpgnn.methods.votes.plan import BOARD, SECOND, has
-from dpgnn.models.forward import full_graph
 from dpgnn.samplers.hashing import draw_key
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
     from dpgnn.methods.votes.options import VotesConfig
-    from dpgnn.models.network import Network
 
 
 def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
@@ -128,7 +126,7 @@ def _second_votes(
     votes = np.zeros((len(nodes), graph.num_classes))
     for part in slices(len(nodes)):
         rows = inputs(config, graph, nodes[part], state)
-        classes = full_graph(model_of(graph), rows, None)(weights).argmax(dim=1).numpy()
+        classes = linear_logits(graph, rows)(weights).argmax(dim=1).numpy()
         votes[part] = vote_vectors(classes, graph.num_classes)
     return votes
 
@@ -178,7 +176,7 @@ def rows_of(
     Row v is a function of v's record (features, list, and its own votes) and of released values.
 
     Returns:
-        shape (len(nodes), num_features + 2 num_classes + 1), dense; CSR where wide features are CSR.
+        shape (len(nodes), num_features + 2 num_classes + 1), dense; CSR where features are CSR.
     """
     lists = own_lists(graph.edge_index, graph.num_nodes, nodes)
     own = votes if config.subtract else np.zeros_like(votes)
@@ -191,17 +189,12 @@ def rows_of(
     return own_rows(graph, nodes, np.concatenate([found, constant], axis=1))
 
 
-def model_of(graph: Graph) -> Network:
-    """The linear softmax model; its constant input is its bias."""
-    return linear_model(graph.num_features + 2 * graph.num_classes + 1, graph)
-
-
 def answers(entry: Entry, fitted: Fitted, graph: Graph, nodes: np.ndarray) -> Tensor:
     """Logits of nodes, each from its own record, the boards and the weights."""
-    network, made = model_of(graph), []
+    made = []
     for part in slices(len(nodes)):
         rows = _asked(entry.options, fitted.state, graph, nodes[part])
-        made.append(full_graph(network, rows, None)(fitted.state))
+        made.append(linear_logits(graph, rows)(fitted.state))
     return torch.cat(made) if made else torch.zeros((0, graph.num_classes))
 
 

@@ -1,0 +1,116 @@
+"""Rows less their own mean without storing it: sparse rows stay sparse, the mean is taken from the weights.
+
+A centred row is x P, P = I - 1 1^T / F an orthogonal projection of its F columns. Since (x P) W = x (P W),
+the model reads x itself with the weights' column means taken out, and its gradient is P x^T g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.gradients import Execution, RootGradients
+
+# a row is never longer than this many times its centred self, so that rounding stays small
+LONGEST = 2.0
+
+
+class CentredGradients:
+    """Clipped sums of a linear layer's gradients in which the first `columns` rows of its weight are centred.
+
+    Guarantee: a term of the sum has norm at most the clipping's `total_norm`. Proof. The map G -> P G on
+    these rows is linear, the same for all roots, and an orthogonal projection, so it enlarges no norm. []  It
+    reads the current weights only. In float64 its sums of at most `linear.CENTRED_COLUMNS` terms round by less
+    than products of 2^16 rows would, which `rounding.rounding_share` counts and lone roots do not make.
+
+    Args:
+        inner: clipped sums of uncentred rows.
+        columns: F, the inputs that are features.
+    """
+
+    def __init__(self, inner: RootGradients, columns: int) -> None:
+        self.inner, self.columns = inner, columns
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """Bounds of one root's gradient."""
+        return self.inner.clipping
+
+    @property
+    def execution(self) -> Execution:
+        """Speed settings."""
+        return self.inner.execution
+
+    @property
+    def device(self) -> torch.device:
+        """Where sums are made."""
+        return self.inner.device
+
+    @property
+    def track_loss(self) -> bool:
+        """Whether the last batch's loss is kept."""
+        return self.inner.track_loss
+
+    @track_loss.setter
+    def track_loss(self, value: bool) -> None:
+        self.inner.track_loss = value
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss over the last batch, in nats; sensitive."""
+        return self.inner.mean_loss
+
+    def sum_for_release(self) -> None:
+        """Sum in float64."""
+        self.inner.sum_for_release()
+
+    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
+        """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
+        views = self.inner.network.views
+        forward = parameters.detach().clone()
+        centre_weights(views(forward), self.columns)
+        total = self.inner(forward, roots)
+        centre_weights(views(total), self.columns)
+        return total
+
+
+def centre_weights(named: Mapping[str, Tensor], columns: int) -> None:
+    """Take from the first `columns` rows of the one weight their mean, in place."""
+    (weight,) = named.values()
+    weight[:columns] -= weight[:columns].mean(dim=0)
+
+
+def sparse_rows(x: Any) -> sp.csr_array:
+    """Rows divided by the norm of their centred selves, or by half their own where that is more.
+
+    Row v is a function of row v alone; zero rows stay zero.
+
+    Args:
+        x: CSR, shape (num_rows, F).
+
+    Returns:
+        float64 CSR of the same shape; its rows have norm at most `LONGEST`, centred at most 1.
+    """
+    x = sp.csr_array(x).astype(np.float64)
+    largest = abs(x).max(axis=1).toarray().ravel() if x.nnz else np.zeros(x.shape[0])
+    x = sp.csr_array(sp.diags_array(_inverse(largest)) @ x)
+    row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    mean = np.bincount(row, weights=x.data, minlength=x.shape[0]) / x.shape[1]
+    # the entries that are stored, and the others, which are -mean
+    square = np.bincount(row, weights=(x.data - mean[row]) ** 2, minlength=x.shape[0])
+    square += (x.shape[1] - np.diff(x.indptr)) * mean**2
+    own = np.bincount(row, weights=x.data**2, minlength=x.shape[0])
+    norm = np.maximum(np.sqrt(square), np.sqrt(own) / LONGEST)
+    return sp.csr_array(sp.diags_array(_inverse(norm)) @ x)
+
+
+def _inverse(sizes: np.ndarray) -> np.ndarray:
+    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
