@@ -106,9 +106,16 @@ def test_every_planned_mechanism_is_entered_once(
     tmp_path: Path, name: str, mode: Any, support: Support, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dpgnn.accountants.plan import Ledger
+    from dpgnn.core.randomness import SECRET_STREAMS, Streams
 
     entered: list[str] = []
-    enter = Ledger.enter
+    drawn: list[Any] = []
+    enter, stream_of = Ledger.enter, Streams.numpy
+
+    def watched(self: Streams, stream: str, **extra: Any) -> Any:
+        if stream.split("/")[0] in SECRET_STREAMS:
+            drawn.append((stream, *sorted({**self.axes, **extra}.items())))
+        return stream_of(self, stream, **extra)
 
     def spy(self: Ledger, mechanism: str) -> Any:
         entered.append(mechanism)
@@ -118,8 +125,13 @@ def test_every_planned_mechanism_is_entered_once(
 
     monkeypatch.setattr(Ledger, "enter_unplanned", lambda s: enter(s, "not planned"), raising=False)
     monkeypatch.setattr(Ledger, "enter", spy)
+    monkeypatch.setattr(Streams, "numpy", watched)
     record = run(tmp_path, entry_of(name, mode, support))
     assert sorted(entered) == sorted(m["name"] for m in record["plan"]["mechanisms"])
+    # the same secret draw twice is one draw whose noise cancels
+    again = [draw for draw in drawn if drawn.count(draw) > 1]
+    assert not again, f"drawn twice: {again[:2]}"
+    assert drawn or not record["plan"]["mechanisms"]
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)

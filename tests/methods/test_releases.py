@@ -71,6 +71,36 @@ def test_a_layer_in_float64_is_within_its_bound_of_the_real_one(num_nodes):
         assert 2 * mpmath.sqrt(error) < rounding_of(x.shape) / 2
 
 
+EXACT_SUMS = [
+    case
+    for case in PRIVATE
+    if case.values[0] in ("gap", "dpdgc", "votes") and case.values[1] == "sound"
+]
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), EXACT_SUMS)
+def test_what_gets_noise_in_a_release_is_a_sum_that_float64_holds_exactly(
+    tmp_path, name, mode, support
+):
+    """Entries are whole multiples of what the rows of the toy graph's 60 nodes are cut to."""
+    entered = []
+
+    def spy(value, *arguments, **named):
+        entered.append(np.array(value))
+        return noised.function(value, *arguments, **named)
+
+    with noised.answered_by(spy):
+        run_one(
+            inputs_of(entry_of(name, mode, support), randomness="release"),
+            tmp_path, work=tmp_path / "work",
+        )  # fmt: skip
+    assert entered
+    for value in entered:
+        steps = value * 2.0**47
+        assert np.array_equal(steps, np.rint(steps))
+        assert np.abs(value).max() > 0
+
+
 def test_noise_of_a_release_is_on_the_grid_and_larger_by_the_rounding_it_pays_for() -> None:
     entry = entry_of("gap", "sound", Support(privacy_unit="edge", relation="add-remove"))
     plan = propose(specify(inputs_of(entry, randomness="release")), facts_of(GRAPH, SPLIT, None))

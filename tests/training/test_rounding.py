@@ -161,7 +161,9 @@ def rows_of_roots(engine, parameters, roots):
     row_nodes(roots, ptr[0], trees.row_ptr, trees.node, node)
     values = engine._forward(parameters, roots, ptr, node)
     values[1:] = [value.clone() for value in values[1:]]
-    grads = {i: g.clone() for i, g in engine._backward(parameters, roots, ptr, values).items()}
+    gradient, _ = engine._loss_gradient(values[-1], roots, with_loss=False)
+    found = engine._backward(parameters, gradient, roots, ptr, values)
+    grads = {i: g.clone() for i, g in found.items()}
     norms = engine._norms(roots, ptr, node, values, grads)
     levels = engine.network.levels
     for i in range(len(roots)):

@@ -27,9 +27,10 @@ class CentredGradients:
     """Clipped sums of a linear layer's gradients in which the first `columns` rows of its weight are centred.
 
     Guarantee: a term of the sum has norm at most the clipping's `total_norm`. Proof. The map G -> P G on
-    these rows is linear, the same for all roots, and an orthogonal projection, so it enlarges no norm. []  It
-    reads the current weights only. In float64 its sums of at most `linear.CENTRED_COLUMNS` terms round by less
-    than products of 2^16 rows would, which `rounding.rounding_share` counts and lone roots do not make.
+    these rows is linear, the same for all roots, and an orthogonal projection, so it enlarges no norm. []
+    It reads the current weights only. In float64 its sums of at most `linear.CENTRED_COLUMNS` terms round
+    by less than products of 2^16 rows would, which `rounding.rounding_share` counts and lone roots do not
+    make.
 
     Args:
         inner: clipped sums of uncentred rows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import torch
 from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.models.inputs import as_input
-from dpgnn.models.mlp import MLP
-from dpgnn.training.nonprivate import train_on_rows
+from dpgnn.methods.votes.edge_network import Networks, Rows
+from dpgnn.methods.votes.edge_network import train as train_networks
+from dpgnn.models.masks import Masks
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -27,34 +28,49 @@ State = dict[str, Tensor]
 DENSE_FROM = 0.1
 
 
-def fit_bases(config: EdgeConfig, graph: Graph, split: Split, context: Context) -> State:
+@dataclass(frozen=True, kw_only=True)
+class Bases:
+    """What was fitted without an edge.
+
+    Attributes:
+        state: weights named base.B.*, and stack.weight: float64, shape (num_bases,), >= 0.
+        scores: as `base_scores`.
+    """
+
+    state: State
+    scores: np.ndarray
+
+
+def fit_bases(config: EdgeConfig, graph: Graph, split: Split, context: Context) -> Bases:
     """Train each classifier once without each fold of the training nodes, then weigh the classifiers.
 
     Guarantee: reads features, labels of training nodes and the split; no edge.
-
-    Returns:
-        weights named base.B.F.*, and stack.weight: float64, shape (num_bases,), >= 0.
     """
     state: State = {}
-    train, none = split.train_idx, np.arange(0)
+    train = split.train_idx
+    fold = fold_of(config, len(train))
     for number, base in enumerate(config.bases):
-        x = _features(base, graph)
-        for fold in range(config.num_folds):
-            seen = train[np.arange(len(train)) % config.num_folds != fold]
-            stage = f"base.{number}.{fold}"
-            seen = context.streams.numpy("batches", stage=stage).permutation(seen)
-            parts = np.array_split(seen, math.ceil(len(seen) / config.rows_a_step))
-            model = _model(base, graph, context.streams.torch("weights", stage=stage))
-            found, _ = train_on_rows(
-                model, model, [(as_input(x[part]), torch.from_numpy(graph.y[part])) for part in parts],
-                (as_input(x[none]), torch.from_numpy(graph.y[none])), base.training, task=graph.task,
-                generator=context.streams.torch("dropout", stage=stage),
-                progress=context.progress(base.training.num_epochs, stage),
-            )  # fmt: skip
-            state |= {f"{stage}.{name}": value for name, value in found.items()}
+        x, stage = _features(base, graph), f"base.{number}"
+        networks = _networks(config, base, graph)
+        networks.start([
+            context.streams.torch("weights", stage=f"{stage}.{k}") for k in range(config.num_folds)
+        ])  # fmt: skip
+        order = context.streams.numpy("batches", stage=stage).permutation(len(train))
+        train_networks(
+            networks,
+            [
+                _rows(graph, x, train[part], fold[part], config.num_folds)
+                for part in np.array_split(order, math.ceil(len(train) / config.rows_a_step))
+            ],
+            base.training,
+            masks=Masks(context.streams.torch("dropout", stage=stage)),
+            progress=context.progress(base.training.num_epochs, stage),
+        )
+        state |= {f"{stage}.{name}": value for name, value in networks.state().items()}
     scores = _scores_of_bases(config, state, graph, split)
     weights = stack_weights(scores[:, train], graph.y[train])
-    return state | {"stack.weight": torch.from_numpy(weights)}
+    state |= {"stack.weight": torch.from_numpy(weights)}
+    return Bases(state=state, scores=_weighed(weights, scores))
 
 
 def base_scores(
@@ -64,8 +80,26 @@ def base_scores(
 
     A training node's come from the models that did not see it, others' are means over the folds.
     """
-    scores = _scores_of_bases(config, state, graph, split)
-    return log_softmax(np.tensordot(state["stack.weight"].numpy(), scores, axes=1))
+    return _weighed(state["stack.weight"].numpy(), _scores_of_bases(config, state, graph, split))
+
+
+def fold_of(config: EdgeConfig, num_train: int) -> np.ndarray:
+    """Of each training node the model that does not see it; int64, shape (num_train,)."""
+    return np.arange(num_train) % config.num_folds
+
+
+def _rows(graph: Graph, x: Any, nodes: np.ndarray, fold: np.ndarray, num_folds: int) -> Rows:
+    """Rows of training nodes; each is hidden from the network of its fold."""
+    return Rows(
+        x=_input(x[nodes]),
+        direct=torch.zeros(0),
+        y=torch.from_numpy(graph.y[nodes]),
+        seen=torch.from_numpy(fold[:, None] != np.arange(num_folds)).float(),
+    )
+
+
+def _weighed(weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return log_softmax(np.tensordot(weights, scores, axes=1))
 
 
 def stack_weights(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -103,37 +137,29 @@ def _scores_of_bases(
     config: EdgeConfig, state: Mapping[str, Tensor], graph: Graph, split: Split
 ) -> np.ndarray:
     """float64, shape (num_bases, num_nodes, num_classes)."""
-    train, place = split.train_idx, np.arange(len(split.train_idx)) % config.num_folds
-    found = []
+    train = split.train_idx
+    fold, found = fold_of(config, len(train)), []
     for number, base in enumerate(config.bases):
-        rows = as_input(_features(base, graph))
-        folds = np.stack([
-            _fold_scores(base, state, f"base.{number}.{fold}.", graph, rows)
-            for fold in range(config.num_folds)
-        ])  # fmt: skip
-        scores = log_softmax(folds.mean(axis=0))
-        scores[train] = folds[place, train]
+        networks, prefix = _networks(config, base, graph), f"base.{number}."
+        networks.load({
+            name.removeprefix(prefix): v for name, v in state.items() if name.startswith(prefix)
+        })  # fmt: skip
+        logits = networks.logits(_input(_features(base, graph)))
+        folds = log_softmax(logits.double().numpy())
+        scores = log_softmax(folds.mean(axis=1))
+        scores[train] = folds[train, fold]
         found.append(scores)
     return np.stack(found)
 
 
-def _fold_scores(
-    base: BaseConfig, state: Mapping[str, Tensor], prefix: str, graph: Graph, rows: Any
-) -> np.ndarray:
-    model = _model(base, graph, torch.Generator())
-    model.load_state_dict(
-        {name.removeprefix(prefix): v for name, v in state.items() if name.startswith(prefix)}
-    )
-    model.eval()
-    with torch.no_grad():
-        return log_softmax(model(rows).double().numpy())
+def _networks(config: EdgeConfig, base: BaseConfig, graph: Graph) -> Networks:
+    widths = (graph.num_features, *base.hidden, graph.num_classes)
+    return Networks(widths, (base.dropout, base.dropout), config.num_folds)
 
 
-def _model(base: BaseConfig, graph: Graph, generator: torch.Generator) -> MLP:
-    return MLP(
-        graph.num_features, base.hidden, graph.num_classes, dropout=base.dropout,
-        generator=generator,
-    )  # fmt: skip
+def _input(x: Any) -> Tensor | sp.csr_array:
+    """float32 rows: a tensor, or CSR."""
+    return torch.from_numpy(np.array(x, dtype=np.float32)) if isinstance(x, np.ndarray) else x
 
 
 def _features(base: BaseConfig, graph: Graph) -> Any:

@@ -14,7 +14,7 @@ from dpgnn.methods.queries import AGGREGATE
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.undirected import adjacency_of
 from dpgnn.methods.votes.board import vote_vectors
-from dpgnn.methods.votes.edge_base import base_scores, fit_bases
+from dpgnn.methods.votes.edge_base import fit_bases
 from dpgnn.methods.votes.edge_head import apply_head, head_rows, train_head
 from dpgnn.methods.votes.edge_rounds import Messages, two_rounds
 
@@ -35,8 +35,8 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
     """
     config: EdgeConfig = entry.options.edge
     noise = context.ledger.enter(AGGREGATE).noise_stddev
-    state = fit_bases(config, graph, split, context)
-    scores = base_scores(config, state, graph, split)
+    bases = fit_bases(config, graph, split, context)
+    state, scores = dict(bases.state), bases.scores
 
     def learn(first: np.ndarray) -> Messages:
         rows = head_rows(config, scores, [(first, noise)])

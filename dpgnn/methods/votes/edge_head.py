@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dpgnn.models.inputs import linear_stack
+from dpgnn.methods.votes.edge_network import Networks, Rows, State
+from dpgnn.methods.votes.edge_network import train as train_networks
 from dpgnn.models.masks import Masks
-from dpgnn.training.nonprivate import History, State, train_on_rows
+from dpgnn.training._kernels import row_products
+from dpgnn.training.nonprivate import task_accuracy
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context
-    from dpgnn.methods.votes.edge_options import EdgeConfig, HeadConfig
+    from dpgnn.methods.votes.edge_options import EdgeConfig
 
 # the blocks of a row that are added to the logits with one weight each: log-scores, and scaled sums
 DIRECT = 2
-
-
-class Head(nn.Module):
-    """Two weighted blocks of the row, plus a small network on the whole standardised row.
-
-    Args:
-        width: columns of a row.
-        num_classes: columns of a block.
-        config: width and dropout.
-        generator: the weights' stream; the last layer starts at zero, so logits start as the first block.
-    """
-
-    running_mean: Tensor
-    running_var: Tensor
-
-    def __init__(
-        self, width: int, num_classes: int, config: HeadConfig, generator: torch.Generator
-    ) -> None:
-        super().__init__()
-        self.config, self.num_classes = config, num_classes
-        self.layers = nn.ModuleList(linear_stack((width, config.hidden, num_classes), generator))
-        nn.init.zeros_(self.layers[-1].weight)  # type: ignore[arg-type]
-        self.direct = nn.Linear(DIRECT, 1, bias=False)
-        self.direct.weight.data = torch.tensor([[1.0, 0.0]])
-        self.register_buffer("running_mean", torch.zeros(width))
-        self.register_buffer("running_var", torch.ones(width))
-
-    def forward(self, rows: Tensor, masks: Masks | None = None) -> Tensor:
-        """Logits, shape (num_rows, num_classes)."""
-        first, last = self.layers
-        hidden = (rows - self.running_mean) / self.running_var.sqrt()
-        hidden = torch.relu(first(_dropped(hidden, self.config.input_dropout, masks)))
-        found: Tensor = last(_dropped(hidden, self.config.dropout, masks))
-        for block, weight in enumerate(self.direct.weight[0]):
-            found = found + weight * rows[:, block * self.num_classes :][:, : self.num_classes]
-        return found
+# hidden values of as many rows stay in a processor's cache
+ROWS_AT_ONCE = 1024
 
 
 def head_rows(
@@ -80,7 +49,7 @@ def head_rows(
 
 def train_head(
     config: EdgeConfig, rows: np.ndarray, graph: Graph, split: Split, context: Context, stage: str
-) -> tuple[State, History]:
+) -> tuple[State, list[dict[str, float]]]:
     """Train on the rows of training nodes.
 
     Guarantee: reads released sums, features, labels and the split; no edge.
@@ -89,35 +58,77 @@ def train_head(
         weights, and the history of the training; empty in a release.
     """
     train, val = split.train_idx, split.val_idx
-    model = Head(
-        rows.shape[1], graph.num_classes, config.head, context.streams.torch("weights", stage=stage)
-    )
-    model.running_mean = torch.from_numpy(rows[train].mean(axis=0)).float()
-    model.running_var = torch.from_numpy(rows[train].var(axis=0) + 1e-6).float()
-    learnt, watched = (
-        (torch.from_numpy(rows[part]).float(), torch.from_numpy(graph.y[part]))
-        for part in (train, val)
-    )
-    state, history = train_on_rows(
-        model, model, [learnt], watched,
+    mean, deviation = rows[train].mean(axis=0), np.sqrt(rows[train].var(axis=0) + 1e-6)
+    networks = _networks(config, rows.shape[1], graph.num_classes)
+    networks.start([context.streams.torch("weights", stage=stage)])
+    # logits start as the first block
+    networks.named["layer.1.weight"].zero_()
+    networks.named["direct.weight"][0] = 1.0
+
+    def read(nodes: np.ndarray) -> Rows:
+        direct = [_block(rows[nodes], block, graph.num_classes) for block in range(DIRECT)]
+        return Rows(
+            x=torch.from_numpy((rows[nodes] - mean) / deviation).float(),
+            direct=torch.from_numpy(np.stack(direct)).float(),
+            y=torch.from_numpy(graph.y[nodes]),
+            seen=torch.ones(len(nodes), 1),
+        )
+
+    order = context.streams.numpy("batches", stage=stage).permutation(train)
+    parts = [read(part) for part in _split(order, config.head.rows_a_step)]
+    watched = {"train_accuracy": parts[0], "val_accuracy": read(val)}
+    history = train_networks(
+        networks, parts,
         replace(config.head.training, weight_decay=config.head.decay / len(train)),
-        task=graph.task,
-        generator=context.streams.torch("dropout", stage=stage),
+        masks=Masks(context.streams.torch("dropout", stage=stage)),
         progress=context.progress(config.head.training.num_epochs, stage),
+        scored=None if context.streams.randomness == "release" else
+        lambda: {name: _accuracy(networks, part, graph.task) for name, part in watched.items()},
     )  # fmt: skip
-    return state, history if context.streams.randomness == "study" else []
+    fitted = {"running_mean": torch.from_numpy(mean), "running_var": torch.from_numpy(deviation**2)}
+    return networks.state() | fitted, history
 
 
 def apply_head(
     config: EdgeConfig, state: Mapping[str, Tensor], rows: np.ndarray, num_classes: int
 ) -> np.ndarray:
-    """Logits in float64, so that a row does not feel which rows are computed beside it."""
-    model = Head(rows.shape[1], num_classes, config.head, torch.Generator())
-    model.load_state_dict(dict(state))
-    model.double().eval()
-    with torch.no_grad():
-        return np.asarray(model(torch.from_numpy(rows)).numpy())
+    """Logits in float64, each row by itself: its bits do not depend on which rows are computed beside it."""
+    named = {name: value.double().numpy() for name, value in state.items()}
+    # standardised columns, written into the first layer
+    first = named["layer.0.weight"] / np.sqrt(named["running_var"])[:, None]
+    start = named["layer.0.bias"] - named["running_mean"] @ first
+    second, end = named["layer.1.weight"][0], named["layer.1.bias"]
+    found = np.empty((len(rows), num_classes))
+    found[:] = end
+    for low in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(low, low + ROWS_AT_ONCE)
+        hidden = np.empty((len(rows[part]), len(start)))
+        hidden[:] = start
+        row_products(rows[part], first, hidden)
+        np.maximum(hidden, 0.0, out=hidden)
+        row_products(hidden, second, found[part])
+    for block, weight in enumerate(named["direct.weight"]):
+        found += weight * _block(rows, block, num_classes)
+    return found
 
 
-def _dropped(x: Tensor, rate: float, masks: Masks | None) -> Tensor:
-    return x if masks is None or rate == 0 else x * masks.draw(tuple(x.shape), rate)
+def _networks(config: EdgeConfig, width: int, num_classes: int) -> Networks:
+    head = config.head
+    return Networks(
+        (width, head.hidden, num_classes), (head.input_dropout, head.dropout), 1, DIRECT
+    )
+
+
+def _block(rows: np.ndarray, block: int, num_classes: int) -> np.ndarray:
+    return rows[:, block * num_classes :][:, :num_classes]
+
+
+def _split(nodes: np.ndarray, most: int) -> list[np.ndarray]:
+    return np.array_split(nodes, math.ceil(len(nodes) / most))
+
+
+def _accuracy(networks: Networks, rows: Rows, task: str) -> float:
+    direct = sum(
+        weight * block for weight, block in zip(networks.named["direct.weight"], rows.direct)
+    )
+    return task_accuracy(networks.logits(rows.x)[:, 0] + direct, rows.y, task)

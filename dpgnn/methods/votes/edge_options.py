@@ -46,17 +46,20 @@ class HeadConfig:
         hidden: width of its hidden layer.
         input_dropout, dropout: rates before the first and the second layer.
         decay: the penalty on weights is this divided by the number of training nodes.
+        rows_a_step: a step reads this many training nodes at most, in turn.
         training: optimiser; its last weights are kept, and its weight decay is not used.
     """
 
-    hidden: int = 64
+    hidden: int = 32
     input_dropout: float = 0.1
     dropout: float = 0.5
     decay: float = 50.0
+    rows_a_step: int = 512
     training: AdamConfig = AdamConfig(weight_decay=0.0, num_epochs=120, selection="last")
 
     def __post_init__(self) -> None:
         at_least("hidden", self.hidden, 1)
+        at_least("rows_a_step", self.rows_a_step, 1)
         non_negative("decay", self.decay)
         for name in ("input_dropout", "dropout"):
             probability(name, getattr(self, name))
@@ -80,7 +83,7 @@ class EdgeConfig:
     """
 
     num_folds: int = 4
-    rows_a_step: int = 512
+    rows_a_step: int = 256
     scaled: BaseConfig = BaseConfig()
     raw: BaseConfig = BaseConfig(
         dropout=0.7,

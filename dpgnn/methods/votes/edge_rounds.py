@@ -87,15 +87,55 @@ def second_sums(
     unlabelled = np.flatnonzero(~labelled)
     own = sp.csr_array(adjacency[unlabelled])
     senders, receivers = np.repeat(unlabelled, np.diff(own.indptr)), own.indices
+    kind = _kinds(votes, labelled)
     for start in range(0, len(senders), CHUNK):
         u, v = senders[start : start + CHUNK], receivers[start : start + CHUNK]
-        sent = messages(u, released[u] - votes[v])
+        chosen, of_arc = _different(u, kind[v])
+        sent = messages(u[chosen], released[u[chosen]] - votes[v[chosen]])
         _in_unit_ball(sent)
         if exact:
             sent = summable(sent, len(votes))
         for column in range(sums.shape[1]):
-            sums[:, column] += np.bincount(v, weights=sent[:, column], minlength=len(sums))
+            heard = sent[:, column][of_arc]
+            sums[:, column] += np.bincount(v, weights=heard, minlength=len(sums))
     return sums
+
+
+def _kinds(votes: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+    """A number >= 0 that labelled nodes of equal votes share, or -1; int64, shape (num_nodes,)."""
+    kind = np.where(labelled, votes.argmax(axis=1), -1)
+    # one node of each kind
+    sample = np.zeros(votes.shape[1], dtype=np.int64)
+    sample[kind[labelled]] = np.flatnonzero(labelled)
+    same = (votes == votes[sample[kind]]).all(axis=1)
+    return np.where(labelled & same, kind, -1)
+
+
+def _different(senders: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which arcs carry different messages, and for each arc the place of its message among those.
+
+    A message is a function of its sender and of its receiver's vote, so one serves all receivers of a kind.
+
+    Args:
+        senders: int64, shape (num_arcs,), ascending.
+        kind: of the receivers; -1 where the vote is its own.
+    """
+    arcs = np.arange(len(senders))
+    if len(senders) == 0 or kind.max() < 0:
+        return arcs, arcs
+    width = int(kind.max()) + 1
+    # a small table of who was met already; where it would not be small, every arc has its own
+    size = (int(senders[-1] - senders[0]) + 1) * width
+    if size > 4 * len(senders):
+        return arcs, arcs
+    shared = np.flatnonzero(kind >= 0)
+    key = (senders[shared] - senders[0]) * width + kind[shared]
+    first = np.empty(size, dtype=np.int64)
+    first[key[::-1]] = shared[::-1]
+    stands_for = arcs.copy()
+    stands_for[shared] = first[key]
+    is_chosen = stands_for == arcs
+    return np.flatnonzero(is_chosen), (np.cumsum(is_chosen) - 1)[stands_for]
 
 
 def _in_unit_ball(rows: np.ndarray) -> None:

@@ -90,7 +90,8 @@ def test_a_training_nodes_base_score_does_not_read_its_label() -> None:
     node, y = SPLIT.train_idx[6], GRAPH.y.copy()
     y[node] = 1 - y[node]
     first, second = (
-        fit_bases(edge, graph, SPLIT, context) for graph in (GRAPH, dataclasses.replace(GRAPH, y=y))
+        fit_bases(edge, graph, SPLIT, context).state
+        for graph in (GRAPH, dataclasses.replace(GRAPH, y=y))
     )
     second["stack.weight"] = first["stack.weight"]
     scores = [base_scores(edge, state, GRAPH, SPLIT) for state in (first, second)]

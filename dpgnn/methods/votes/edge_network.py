@@ -1,0 +1,227 @@
+"""Small networks of the edge level, several side by side, and their training without privacy.
+
+Nothing here reads an edge. Gradients are written out, so that a step of a small network costs little beside
+its products.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from dpgnn.models.inputs import linear_stack
+from dpgnn.training._kernels import sparse_linear, sparse_outer
+from dpgnn.training.optimizers import Optimizer
+from dpgnn.training.options import AdamConfig, OptimizerConfig
+
+if TYPE_CHECKING:
+    from dpgnn.models.masks import Masks
+
+State = dict[str, Tensor]
+EVERY = 10  # steps between two rows of a history
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows that a network reads, and what it learns of them.
+
+    Attributes:
+        x: float32, shape (num_rows, width), a tensor or CSR.
+        direct: float32, shape (num_blocks, num_rows, num_classes): blocks that are added to the logits with
+            one weight each.
+        y: int64, shape (num_rows,).
+        seen: float32, shape (num_rows, num_networks): 1 where a network may see the row, else 0.
+    """
+
+    x: Tensor | sp.csr_array
+    direct: Tensor
+    y: Tensor
+    seen: Tensor
+
+
+class Networks:
+    """Perceptrons of one shape, side by side: ReLU and dropout between their layers.
+
+    The first layers of all are one product, which is most of the work.
+
+    Args:
+        widths: of the input, the hidden layers and the output.
+        dropout: rate before the first layer, and before all others.
+        num_networks: how many.
+        num_blocks: of `Rows.direct`.
+
+    Attributes:
+        flat: float32, all parameters; `named` views them: layer.0.weight of shape (width, num_networks *
+            hidden), layer.L.weight of shape (num_networks, before, after), layer.L.bias, direct.weight.
+    """
+
+    def __init__(
+        self,
+        widths: tuple[int, ...],
+        dropout: tuple[float, float],
+        num_networks: int,
+        num_blocks: int = 0,
+    ) -> None:
+        self.widths, self.dropout = widths, dropout
+        self.num_networks, self.num_layers = num_networks, len(widths) - 1
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer, (before, after) in enumerate(itertools.pairwise(widths)):
+            stacked = (num_networks, before, after) if layer else (before, num_networks * after)
+            shapes[f"layer.{layer}.weight"] = stacked
+            shapes[f"layer.{layer}.bias"] = (num_networks * after,)
+        shapes["direct.weight"] = (num_blocks,)
+        self.shapes = shapes
+        self.flat = torch.zeros(sum(int(np.prod(shape)) for shape in shapes.values()))
+        self.named = self._views(self.flat)
+
+    def start(self, generators: Sequence[torch.Generator]) -> None:
+        """Glorot weights, each network's from its own generator; all else stays 0."""
+        for number, generator in enumerate(generators):
+            for layer, linear in enumerate(linear_stack(self.widths, generator)):
+                weight = linear.weight.detach().T
+                held = self.named[f"layer.{layer}.weight"]
+                if layer:
+                    held[number] = weight
+                else:
+                    held.unflatten(1, (self.num_networks, -1))[:, number] = weight
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Take the parameters of a state."""
+        for name, held in self.named.items():
+            held.copy_(state[name])
+
+    def state(self) -> State:
+        """A copy of the parameters."""
+        return {name: held.clone() for name, held in self.named.items()}
+
+    def logits(self, x: Tensor | sp.csr_array) -> Tensor:
+        """float32, shape (num_rows, num_networks, num_classes), without the direct blocks."""
+        return self._forward(x, None)[0]
+
+    def gradient(self, rows: Rows, masks: Masks) -> tuple[Tensor, float]:
+        """Flat gradient of the sum of all networks' mean losses over the rows they may see; the mean loss."""
+        logits, values, dropped = self._forward(rows.x, masks)
+        for weight, block in zip(self.named["direct.weight"], rows.direct):
+            logits = logits + weight * block[:, None]
+        share = rows.seen / rows.seen.sum(dim=0).clamp_(min=1.0)
+        right = rows.y[:, None, None].expand(-1, self.num_networks, 1)
+        g = torch.softmax(logits, dim=2)
+        likely = g.gather(2, right)[:, :, 0]
+        loss = -float((likely.clamp(min=1e-38).log_() * share).sum()) / self.num_networks
+        g.scatter_(2, right, (likely - 1.0)[:, :, None]).mul_(share[:, :, None])
+        flat = torch.zeros_like(self.flat)
+        found = self._views(flat)
+        for number, block in enumerate(rows.direct):
+            found["direct.weight"][number] = (g * block[:, None]).sum()
+        for layer in range(self.num_layers - 1, 0, -1):
+            hidden, mask = values[layer], dropped[layer]
+            torch.bmm(
+                hidden.permute(1, 2, 0), g.transpose(0, 1), out=found[f"layer.{layer}.weight"]
+            )
+            found[f"layer.{layer}.bias"].copy_(g.sum(dim=0).flatten())
+            g = torch.bmm(g.transpose(0, 1), self.named[f"layer.{layer}.weight"].mT).transpose(0, 1)
+            g = (g if mask is None else g * mask) * (hidden > 0)
+        g = g.flatten(1)
+        found["layer.0.bias"].copy_(g.sum(dim=0))
+        if isinstance(values[0], Tensor):
+            torch.mm(values[0].T, g, out=found["layer.0.weight"])
+        else:
+            _add_outer(values[0], g, found["layer.0.weight"])
+        return flat, loss
+
+    def _forward(
+        self, x: Tensor | sp.csr_array, masks: Masks | None
+    ) -> tuple[Tensor, list[Any], list[Any]]:
+        """Logits, the input of each layer after dropout, and the masks."""
+        rate, later = self.dropout
+        if masks is not None and rate > 0:
+            if isinstance(x, Tensor):
+                x = masks.draw(tuple(x.shape), rate).mul_(x)
+            else:
+                data = masks.draw((x.nnz,), rate).numpy() * x.data
+                x = sp.csr_array((data, x.indices, x.indptr), shape=x.shape)
+        values: list[Any] = [x]
+        dropped: list[Any] = [None]
+        weight, bias = self.named["layer.0.weight"], self.named["layer.0.bias"]
+        found = torch.addmm(bias, x, weight) if isinstance(x, Tensor) else _product(x, weight, bias)
+        found = found.unflatten(1, (self.num_networks, -1))
+        for layer in range(1, self.num_layers):
+            hidden, mask = torch.relu_(found), None
+            if masks is not None and later > 0:
+                mask = masks.draw(tuple(hidden.shape), later)
+                hidden = hidden * mask
+            values.append(hidden)
+            dropped.append(mask)
+            bias = self.named[f"layer.{layer}.bias"].unflatten(0, (self.num_networks, 1, -1))
+            weight = self.named[f"layer.{layer}.weight"]
+            found = torch.baddbmm(bias, hidden.transpose(0, 1), weight).transpose(0, 1)
+        return found, values, dropped
+
+    def _views(self, flat: Tensor) -> State:
+        parts = flat.split([int(np.prod(shape)) for shape in self.shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts)}
+
+
+def train(
+    networks: Networks,
+    parts: Sequence[Rows],
+    config: AdamConfig,
+    *,
+    masks: Masks,
+    progress: Any,
+    scored: Callable[[], Mapping[str, float]] | None = None,
+) -> list[dict[str, float]]:
+    """Adam for `config.num_epochs` steps, which take the parts in turn; the last parameters stay.
+
+    Args:
+        networks: started; changed in place.
+        parts: of the training rows.
+        config: rate, steps and penalty.
+        masks: of dropout.
+        progress: has update(step).
+        scored: what a row of the history has beside the loss; None: no history is made.
+
+    Returns:
+        a row for every tenth step: step, train_loss, and what `scored` gives.
+
+    Raises:
+        ValueError: the loss is not finite.
+    """
+    rule = OptimizerConfig(lr=config.lr, weight_decay=config.weight_decay)
+    optimizer, history = Optimizer(rule, networks.flat, config.num_epochs), []
+    with torch.no_grad():
+        for step, rows in enumerate(itertools.islice(itertools.cycle(parts), config.num_epochs), 1):
+            gradient, loss = networks.gradient(rows, masks)
+            if not np.isfinite(loss):
+                raise ValueError(
+                    f"training loss must be finite, got {loss} at step {step}; lower lr"
+                )
+            optimizer.step(gradient)
+            if scored is not None and (step % EVERY == 0 or step == config.num_epochs):
+                history.append({"step": step, "train_loss": loss, **scored()})
+            progress.update(step)
+    return history
+
+
+def _product(x: sp.csr_array, weight: Tensor, bias: Tensor) -> Tensor:
+    out = torch.empty(x.shape[0], weight.shape[1])
+    sparse_linear(np.arange(x.shape[0]), *_arrays(x), weight.numpy(), bias.numpy(), out.numpy())
+    return out
+
+
+def _add_outer(x: sp.csr_array, g: Tensor, out: Tensor) -> None:
+    """out += x^T g."""
+    rows = np.arange(x.shape[0] + 1)
+    none = np.zeros(x.shape[0], dtype=np.bool_)
+    sparse_outer(rows[:-1], *_arrays(x), g.numpy(), rows, none, out.numpy())
+
+
+def _arrays(x: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data
