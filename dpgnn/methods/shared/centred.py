@@ -103,12 +103,16 @@ def sparse_rows(x: Any) -> sp.csr_array:
     x = sp.csr_array(x).astype(np.float64)
     largest = abs(x).max(axis=1).toarray().ravel() if x.nnz else np.zeros(x.shape[0])
     x = sp.csr_array(sp.diags_array(_inverse(largest)) @ x)
-    row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    mean = np.bincount(row, weights=x.data, minlength=x.shape[0]) / x.shape[1]
+    row, count = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), np.diff(x.indptr)
+
+    def sums(values: np.ndarray) -> np.ndarray:
+        # without an entry it would count, in whole numbers
+        return np.bincount(row, weights=values, minlength=x.shape[0]).astype(np.float64)
+
+    mean = sums(x.data) / x.shape[1]
     # the entries that are stored, and the others, which are -mean
-    square = np.bincount(row, weights=(x.data - mean[row]) ** 2, minlength=x.shape[0])
-    square += (x.shape[1] - np.diff(x.indptr)) * mean**2
-    own = np.bincount(row, weights=x.data**2, minlength=x.shape[0])
+    square = sums((x.data - mean[row]) ** 2) + (x.shape[1] - count) * mean**2
+    own = sums(x.data**2)
     norm = np.maximum(np.sqrt(square), np.sqrt(own) / LONGEST)
     return sp.csr_array(sp.diags_array(_inverse(norm)) @ x)
 

@@ -63,8 +63,11 @@ def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
             rows.append(row[own])
             ids.append(target[own].astype(np.int32))
     row, column = np.concatenate(rows), np.concatenate(ids)
+    rows.clear()
+    ids.clear()
     cells = (np.ones(len(row), dtype=np.int8), (row, column))
     lists = sp.csr_array(cells, shape=(len(nodes), num_nodes))
+    del cells, row, column
     lists.sum_duplicates()
     lists.data[:] = 1
     return lists
@@ -181,7 +184,11 @@ def _released(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
 
 def combined(boards: Sequence[np.ndarray], shares: Sequence[float]) -> np.ndarray:
     """Sum of share times board; float64."""
-    return np.asarray(sum(share * board.astype(np.float64) for share, board in zip(shares, boards)))
+    total = np.zeros(boards[0].shape)
+    for share, board in zip(shares, boards):
+        for rows in slices(len(total)):
+            total[rows] += share * board[rows].astype(np.float64)
+    return total
 
 
 def shares_of(first: float, second: float) -> tuple[float, float]:

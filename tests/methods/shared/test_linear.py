@@ -122,3 +122,13 @@ def test_in_a_release_a_term_is_the_same_to_the_last_bit_whatever_other_roots_ar
         rest = ours(start, others).clone()  # type: ignore[operator]
         # float64 sums: what is left is their own rounding
         assert float((both - rest - alone).abs().max()) <= 1e-15 * 21
+
+
+@pytest.mark.parametrize("graph", [words_graph(), sparse_graph()], ids=["dense", "sparse"])
+def test_a_rows_logits_do_not_depend_on_other_rows_to_the_last_bit(graph: Graph) -> None:
+    weight = torch.from_numpy(np.random.default_rng(1).standard_normal((FEATURES + 2, 7))).float()
+    named = {next(iter(linear_model(1, graph).shapes)): weight}
+    whole = linear_logits(graph, rows_of(graph, np.arange(60)))(named).numpy()
+    for nodes in (np.array([4]), np.array([9, 4]), np.arange(1, 60, 7), np.arange(0)):
+        part = linear_logits(graph, rows_of(graph, nodes))(named).numpy()
+        assert part.tobytes() == whole[nodes].tobytes()

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 
+from dpgnn.methods.votes.edge_fit import messages_of
 from dpgnn.methods.votes.edge_head import apply_head
 from dpgnn.methods.votes.edge_network import Networks, Rows, train
 from dpgnn.methods.votes.edge_options import EdgeConfig, HeadConfig
@@ -167,3 +168,16 @@ def test_one_message_serves_the_receivers_of_a_kind() -> None:
     chosen, of_arc = _different(np.array([2, 2, 2, 3, 3]), np.array([1, -1, 1, 1, 1]))
     assert chosen.tolist() == [0, 1, 3]
     assert of_arc.tolist() == [0, 1, 0, 2, 2]
+
+
+def test_a_message_does_not_depend_on_other_messages_to_the_last_bit() -> None:
+    config, rng = EdgeConfig(head=HeadConfig(hidden=6)), np.random.default_rng(5)
+    networks = Networks((3 * CLASSES, 6, CLASSES), (0.1, 0.5), 1, 2)
+    networks.start([torch.Generator().manual_seed(2)])
+    fitted = {name: torch.ones(3 * CLASSES).double() for name in ("running_mean", "running_var")}
+    scores = np.log(rng.dirichlet(np.ones(CLASSES), size=700))
+    messages = messages_of(config, networks.state() | fitted, scores, 1.3)
+    senders, read = rng.integers(700, size=3000), 4 * rng.standard_normal((3000, CLASSES))
+    whole = messages(senders, read)
+    for part in (slice(11, 12), slice(0, 2), slice(5, 2500, 3)):
+        assert messages(senders[part], read[part]).tobytes() == whole[part].tobytes()
