@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dpgnn.methods.votes.board import (
+    READERS_AT_ONCE,
     clipped,
     combined,
     noisy_board,
@@ -67,7 +68,7 @@ def measured(num_nodes: int, num_arcs: int) -> dict[str, float]:
         return release(sums, noise, lambda step, shape: rng.standard_normal(shape))
 
     def reads(nodes: np.ndarray, board: np.ndarray) -> None:
-        for part in slices(len(nodes)):
+        for part in slices(len(nodes), READERS_AT_ONCE):
             votes = vote_vectors(y[nodes[part]], NUM_CLASSES)
             lists = own_lists(arcs, num_nodes, nodes[part])
             clipped(read(lists, nodes[part], votes, board), 10.0)

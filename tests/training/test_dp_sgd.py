@@ -16,10 +16,11 @@ from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
 from dpgnn.samplers.batches import poisson_batches
+from dpgnn.training import dp_sgd
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.noise import Noise, joint_noise, scaled_noise
+from dpgnn.training.noise import Noise, add_rounded_noise, joint_noise, scaled_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
 from dpgnn.training.rounding import rounding_share
@@ -146,6 +147,21 @@ def test_a_release_sums_in_float64_and_what_leaves_is_on_the_grid(make_problem, 
     small = values[np.abs(values) < 2**23 * step]
     assert len(small) > len(values) // 2
     assert np.array_equal(small, np.rint(small / step) * step)
+
+
+def test_the_noise_of_a_release_pays_for_the_rounding_of_its_sums(make_problem, quiet, monkeypatch):
+    problem, spec, drawn = make_problem(0, num_hops=1), spec_of(), []
+
+    def spy(total, stddev, *, rng):
+        drawn.append(stddev)
+        return add_rounded_noise(total, stddev, rng=rng)
+
+    monkeypatch.setattr(dp_sgd, "add_rounded_noise", spy)
+    run(problem, spec, RELEASE, quiet)
+    (stddev,) = set(spec.noise.stddev.values())
+    assert len(drawn) == spec.num_steps
+    assert set(drawn) == {stddev * (1 + rounding_share(spec.batches.largest_batch))}
+    assert drawn[0] > stddev
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(make_problem, streams, quiet):

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from dpgnn.samplers.lists import Arcs
 
 
-# voters, readers or rows of the board that are worked on at a time
+# voters or rows of the board that are worked on at a time, and readers, who hold more at once
 AT_ONCE = 1 << 19
+READERS_AT_ONCE = 1 << 18
 ARCS_AT_ONCE = 1 << 22
 
 
@@ -96,8 +97,8 @@ def shortened(lists: sp.csr_array, nodes: np.ndarray, most: int, key: np.ndarray
 
 def vote_vectors(y: np.ndarray, num_classes: int) -> np.ndarray:
     """V = (e_c - 1/C) / sqrt(1 - 1/C): norm 1; float64, shape (len(y), num_classes)."""
-    votes = np.eye(num_classes)[y] - 1 / num_classes
-    return np.asarray(votes / np.sqrt(1 - 1 / num_classes))
+    votes = (np.eye(num_classes) - 1 / num_classes) / np.sqrt(1 - 1 / num_classes)
+    return np.asarray(votes[y])
 
 
 def pushed(
@@ -138,9 +139,10 @@ def pushed(
     return sums
 
 
-def slices(count: int) -> list[slice]:
-    """0..count in pieces of `AT_ONCE`."""
-    return [slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE)]
+def slices(count: int, size: int | None = None) -> list[slice]:
+    """0..count in pieces of `size`; of `AT_ONCE` if None."""
+    size = size or AT_ONCE
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def _moved(

@@ -7,6 +7,7 @@ its products.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,8 @@ class Networks:
             shapes[f"layer.{layer}.bias"] = (num_networks * after,)
         shapes["direct.weight"] = (num_blocks,)
         self.shapes = shapes
-        self.flat = torch.zeros(sum(int(np.prod(shape)) for shape in shapes.values()))
+        self._sizes = [math.prod(shape) for shape in shapes.values()]
+        self.flat = torch.zeros(sum(self._sizes))
         self.named = self._views(self.flat)
 
     def start(self, generators: Sequence[torch.Generator]) -> None:
@@ -165,7 +167,7 @@ class Networks:
         return found, values, dropped
 
     def _views(self, flat: Tensor) -> State:
-        parts = flat.split([int(np.prod(shape)) for shape in self.shapes.values()])
+        parts = flat.split(self._sizes)
         return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts)}
 
 
@@ -199,7 +201,7 @@ def train(
     with torch.no_grad():
         for step, rows in enumerate(itertools.islice(itertools.cycle(parts), config.num_epochs), 1):
             gradient, loss = networks.gradient(rows, masks)
-            if not np.isfinite(loss):
+            if not math.isfinite(loss):
                 raise ValueError(
                     f"training loss must be finite, got {loss} at step {step}; lower lr"
                 )

@@ -12,6 +12,7 @@ from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.linear import linear_logits, own_rows, train_linear
 from dpgnn.methods.votes.board import (
+    READERS_AT_ONCE,
     clipped,
     combined,
     noisy_board,
@@ -124,7 +125,7 @@ def _second_votes(
 ) -> np.ndarray:
     """Votes for the classes that the model gives with the first board; shape (len(nodes), num_classes)."""
     votes = np.zeros((len(nodes), graph.num_classes))
-    for part in slices(len(nodes)):
+    for part in slices(len(nodes), READERS_AT_ONCE):
         rows = inputs(config, graph, nodes[part], state)
         classes = linear_logits(graph, rows)(weights).argmax(dim=1).numpy()
         votes[part] = vote_vectors(classes, graph.num_classes)
@@ -192,7 +193,7 @@ def rows_of(
 def answers(entry: Entry, fitted: Fitted, graph: Graph, nodes: np.ndarray) -> Tensor:
     """Logits of nodes, each from its own record, the boards and the weights."""
     made = []
-    for part in slices(len(nodes)):
+    for part in slices(len(nodes), READERS_AT_ONCE):
         rows = _asked(entry.options, fitted.state, graph, nodes[part])
         made.append(linear_logits(graph, rows)(fitted.state))
     return torch.cat(made) if made else torch.zeros((0, graph.num_classes))
