@@ -28,21 +28,27 @@ from dpgnn.training import evaluation
 def test_a_run_is_recorded_and_the_same_seed_gives_the_same_bytes(
     tmp_path: Path, name: str, mode: Any, support: Support | None
 ) -> None:
-    entry = entry_of(name, mode, support)
-    record = run(tmp_path / "a", entry)
+    record, files = made(name, mode, support)
     assert record["status"] == "ok", record["reason"]
     assert record["metrics"]["test"]["num_nodes"] == len(SPLIT.test_idx)
     assert 0 <= record["metrics"]["test"]["accuracy"] <= 1
-    run(tmp_path / "b", entry)
-    for file in ("record.json", "model.safetensors", "history.parquet"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    run(tmp_path, entry_of(name, mode, support))
+    for file, content in files.items():
+        assert (tmp_path / file).read_bytes() == content, file
 
 
 @functools.cache
+def made(name: str, mode: Any, support: Support | None) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Record and files of a run in a study, made once for all tests; not to be changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = run(Path(folder), entry_of(name, mode, support))
+        names = ("record.json", "model.safetensors", "history.parquet")
+        return record, {file: (Path(folder) / file).read_bytes() for file in names}
+
+
 def record_of(name: str, mode: Any, support: Support) -> dict[str, Any]:
     """The record of a run in a study; not to be changed."""
-    with tempfile.TemporaryDirectory() as folder:
-        return run(Path(folder), entry_of(name, mode, support))
+    return made(name, mode, support)[0]
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
