@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test check measure test-slow lint format reproduce results docs faults estimate rerun clean env-files bench
+.PHONY: help setup demo test check measure test-slow lint format reproduce results docs faults estimate rerun clean env-files bench kernels
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
@@ -47,6 +47,10 @@ measure: setup  ## run the tests of `make test` and write anew which of them are
 
 test-slow: setup  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
+
+kernels: setup  ## run the GPU's fused kernels on the CPU, in Triton's interpreter (300 MB to download)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target work/kernels -r envs/kernels.lock
+	PYTHONPATH=work/kernels OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/training/gpu/test_kernels.py
 
 lint: setup
 	@echo "lint: ruff, mypy, snakefmt, snakemake --lint"

@@ -136,6 +136,76 @@ def _rounded(
     return np.asarray(nearest * grid)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """Noise for a sum that is not there yet: `add_rounded` up to the addition; as secret as noise.
+
+    Attributes:
+        bits: uint64, the first 64 bits of each U.
+        moved: float64, scale Z / g.
+        room: float64; a sum is decided where scaled + moved lies within it of a whole number, in steps of g.
+        scale, grid: float64, shapes that broadcast to `bits`; public.
+        law: of Z.
+        rng: where more bits come from.
+    """
+
+    bits: np.ndarray
+    moved: np.ndarray
+    room: np.ndarray
+    scale: np.ndarray
+    grid: np.ndarray
+    law: Law
+    rng: np.random.Generator
+
+    def decide(self, i: int, scaled: float, guess: int) -> float:
+        """round(scaled + scale Z / g) of coordinate i, by more bits of the same U.
+
+        Args:
+            i: the coordinate.
+            scaled: its sum over g, at most `LARGEST_SUM` either way.
+            guess: what to add to rint(scaled), as far as 64 bits say.
+        """
+        uniform, whole = Uniform(int(self.bits[i]), 64, self.rng), float(np.rint(scaled))
+        ratio = float(np.broadcast_to(self.scale / self.grid, self.bits.shape)[i])
+        return whole + nearest_step(uniform, scaled - whole, ratio, self.law, guess)
+
+
+def draw_ahead(
+    scale: np.ndarray | float, size: int, *, rng: np.random.Generator, law: Law = GAUSSIAN
+) -> Ahead:
+    """Draw the noise of `add_rounded` before its sum is known, for an addition on another device.
+
+    Guarantee: with scaled = clip(S / g), whole = rint(scaled), step = rint((scaled - whole) + moved),
+    g (whole + step) is what `add_rounded` gives for the same bits of U, wherever (scaled - whole) + moved is
+    no further than `room` from step; elsewhere `Ahead.decide` gives it. Noise does not depend on S, so
+    drawing it earlier changes no law.
+
+    Args:
+        scale: as `add_rounded`; one number, or shape (size,).
+        size: number of coordinates.
+        rng: the stream of the noise.
+        law: of Z.
+    """
+    from dpgnn.core import _rounded_kernels as kernels
+
+    scales = np.asarray(scale, dtype=np.float64)
+    require(bool((scales > 0).all()), "scale of the noise", "be > 0", "another")
+    grid = grid_of(scales)
+    ratio, half = scales / grid, np.empty(size)
+    bits = rng.integers(0, 2**64, size=size, dtype=np.uint64)
+    kernels.halves(bits, half)
+    z = law.inverse(half)
+    np.negative(z, out=z, where=bits >= 2**63)
+    moved = ratio * z
+    # as in the kernel `nearest`; z is not needed any more
+    wrong = np.divide(2.0**-63, half, out=z)
+    wrong += INVERSE_ERROR + 2.0**-45
+    wrong *= -ratio
+    wrong += 0.5 - 2.0**-50
+    wrong[half < SMALLEST_HALF] = -1.0
+    return Ahead(bits=bits, moved=moved, room=wrong, scale=scales, grid=grid, law=law, rng=rng)
+
+
 class Uniform:
     """A uniform number of [0, 1) of which more bits are drawn when they are asked for."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +17,9 @@ from dpgnn.core.doors import Door
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
 from dpgnn.training.clipping import Clipping, global_clipping
+from dpgnn.training.gpu.noise import NoiseAhead
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.loop import ProgressLine, Row, run_steps
+from dpgnn.training.loop import GPU_SECONDS, ProgressLine, Row, run_steps, seldom
 from dpgnn.training.noise import Noise, add_noise, add_rounded_noise, joint_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
@@ -190,12 +193,23 @@ def train(
         deviations = deviations * (1.0 + rounding_share(spec.batches.largest_batch))
         add = add_rounded_noise
 
+    ahead: NoiseAhead | None = None
+    if device.type == "cuda":
+        ahead = NoiseAhead(
+            deviations, network.num_parameters, partial(streams.numpy, "noise", stage=stage),
+            num_steps=spec.num_steps, rounded=streams.is_secret("noise"), dtype=dtype,
+            device=device,
+        )  # fmt: skip
+
     def take_step(step: int) -> None:
         if before_step is not None:
             before_step(step)
         roots = spec.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
         total = gradients(parameters, roots)
-        noisy = add(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))
+        if ahead is not None:
+            noisy = ahead.add(total, step)
+        else:
+            noisy = add(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))
         state.step(noisy.to(dtype).div_(spec.divisor))
 
     def row(step: int) -> Row:
@@ -216,10 +230,12 @@ def train(
             line["epsilon"] = f"{values['epsilon']:.3g}"
         return values
 
-    def shown(step: int) -> dict[str, str]:
-        return line if sums is None else line | {"loss": f"{sums.mean_loss:.3f}"}
+    loss = seldom(lambda: f"{gradients.mean_loss:.3f}", GPU_SECONDS if ahead else 0.0)
 
-    with torch.no_grad():
+    def shown(step: int) -> dict[str, str]:
+        return line if sums is None else line | {"loss": loss()}
+
+    with torch.no_grad(), ahead or nullcontext():
         history = run_steps(
             take_step, state, spec.num_steps, name=stage, store=store, progress=progress,
             row=row_and_line, shown=shown, num_rows=num_rows,

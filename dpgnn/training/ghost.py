@@ -187,7 +187,7 @@ def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, T
     """
     counts = np.diff(ptr)
     if (counts == 1).all():
-        return _one_row_norms(a, g)
+        return one_row_norms(a, g)
     out = torch.zeros(4, len(counts), dtype=torch.float64, device=a.device)
     for members, size in _buckets(counts):
         where = torch.from_numpy(members).to(a.device)
@@ -205,7 +205,7 @@ def formed_from(num_in: int, num_out: int) -> int:
     return 2 * num_in * num_out // (num_in + num_out)
 
 
-def _one_row_norms(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def one_row_norms(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Norms where every root has one row: |a||g| and |g|."""
     aa = torch.linalg.vector_norm(a, dim=1, dtype=torch.float64)
     gg = torch.linalg.vector_norm(g, dim=1, dtype=torch.float64)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +20,7 @@ from dpgnn.models.trees import Trees
 from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
 from dpgnn.training.clipping import Clipping, Per, uniform_clipping
+from dpgnn.training.gpu.steps import ResidentSteps
 from dpgnn.training.modules.engine import ModuleEngine
 from dpgnn.training.modules.masks import Masks
 from dpgnn.training.rounding import ROWS_OF_A_PRODUCT, SPREAD_SHARE
@@ -27,6 +30,8 @@ Path = Literal["auto", "compiled", "autograd", "torch"]
 NORM_ROWS = 4096
 # and with dropout, whose masks are drawn chunk by chunk, so that they depend on neither device nor memory
 DROPOUT_ROWS = 2560
+# enough to keep a GPU busy
+GPU_ROWS = 2**17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +112,13 @@ class RootGradients:
         self.track_loss, self._count, self._spread_share = False, 0, 0.0
         dtype = execution.torch_dtype
         self._sum_in(dtype)
-        self._x = x if not isinstance(x, np.ndarray) else to_torch(x, self.device, network)
+        self._resident: ResidentSteps | None = None
+        plain = self.path == "torch" and dropout is None and trees.num_roots > 0
+        if self.device.type == "cuda" and plain:
+            self._resident = ResidentSteps(
+                network, x if isinstance(x, np.ndarray) else _sorted(x), trees, dtype, self.device
+            )
+        self._x = self._features(x)
         self._y = torch.from_numpy(trees.y).to(self.device)
         if isinstance(network, ModuleNetwork):
             self.module = ModuleEngine(
@@ -135,28 +146,45 @@ class RootGradients:
         self._loss, self._count = torch.zeros((), device=self.device), len(roots)
         roots = np.ascontiguousarray(roots, dtype=np.int64)
         named = self.network.views(parameters.detach())
+        if self._resident is not None:
+            self._loss = self._resident.add(
+                parameters.detach(), roots, self._sum, self.parts, chunk_rows=self.chunk_rows,
+                spread_share=self._spread_share, by_itself=partial(self._add_chunk, named),
+            )  # fmt: skip
+            return self._sum
         for chunk in chunks_of(self.trees, roots, self.chunk_rows):
-            if self.path == "compiled":
-                with torch.no_grad():
-                    loss = self._engine.add_clipped_sum(
-                        named, chunk, self.parts, self._views, with_loss=self.track_loss,
-                        spread_share=self._spread_share,
-                    )  # fmt: skip
-            elif self.path == "module":
-                loss = self.module.add_clipped_sum(
-                    named, chunk, self.parts, self._views, self._spread_share
-                )
-            else:
-                layout = chunk_layout(self.trees, chunk, self.device)
-                y = self._y[torch.from_numpy(chunk).to(self.device)]
-                x = self._rows(layout.node)
-                loss = ghost.add_clipped_sum(
-                    self.network, named, layout, x, y, self.parts, self._views, self.dropout,
-                    self._norms, self._spread_share,
-                )  # fmt: skip
+            loss = self._add_chunk(named, chunk)
             if self.track_loss and loss is not None:
                 self._loss += loss
         return self._sum
+
+    def _add_chunk(self, named: Mapping[str, Tensor], chunk: np.ndarray) -> Tensor | None:
+        """Add the terms of a chunk's roots; their summed loss where it is found."""
+        if self.path == "compiled":
+            with torch.no_grad():
+                return self._engine.add_clipped_sum(
+                    named, chunk, self.parts, self._views, with_loss=self.track_loss,
+                    spread_share=self._spread_share,
+                )  # fmt: skip
+        if self.path == "module":
+            return self.module.add_clipped_sum(
+                named, chunk, self.parts, self._views, self._spread_share
+            )
+        layout = chunk_layout(self.trees, chunk, self.device)
+        y = self._y[torch.from_numpy(chunk).to(self.device)]
+        x = self._rows(layout.node)
+        return ghost.add_clipped_sum(
+            self.network, named, layout, x, y, self.parts, self._views, self.dropout,
+            self._norms, self._spread_share,
+        )  # fmt: skip
+
+    def _features(self, x: Any) -> Any:
+        """What `_rows` reads: on the device where x is dense, and there once."""
+        if not isinstance(x, np.ndarray):
+            return x
+        if self._resident is not None and self._resident.features.dense is not None:
+            return self._resident.features.dense
+        return to_torch(x, self.device, self.network)
 
     def sum_for_release(self) -> None:
         """Sum in float64 from now on, so that `rounding.rounding_share` bounds what rounding moves.
@@ -283,7 +311,11 @@ def _choose_path(network: Network, execution: Execution, *, with_dropout: bool) 
 
 
 def _default_chunk_rows(path: str, network: Network, device: torch.device) -> int:
-    """About what stays in cache on a CPU; a fifth of the free memory on a GPU."""
+    """About what stays in cache on a CPU; on a GPU what fills it, in a fifth of the memory that is free.
+
+    A power of two there, and seldom less than `GPU_ROWS`: chunks decide rounding, and what other runs hold
+    should not.
+    """
     if device.type != "cuda":
         return 4096 if path == "compiled" else DROPOUT_ROWS
     free, _ = torch.cuda.mem_get_info(device)
@@ -291,7 +323,8 @@ def _default_chunk_rows(path: str, network: Network, device: torch.device) -> in
     # what a module computes of a row is not known beforehand: as many numbers as its tensors have sides
     widths = widths or sum(sum(shape) for shape in network.shapes.values())
     # float32 values and gradients, their float64 copies for norms, and autograd's own
-    return max(1024, int(free * 0.2 / (24 * widths)))
+    fitting = max(1024, int(free * 0.2 / (24 * widths)))
+    return int(min(GPU_ROWS, 2 ** math.floor(math.log2(fitting))))
 
 
 def _dense(x: Any) -> np.ndarray:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dpgnn.core.storage import Store
 
 Row = dict[str, Any]
+# seconds between two looks at a loss on a GPU
+GPU_SECONDS = 0.5
 
 
 class ProgressLine(Protocol):
@@ -29,6 +31,19 @@ class ProgressLine(Protocol):
 
     def update(self, step: int, **shown: Any) -> None:
         """Show a step and public values."""
+
+
+def seldom(read: Callable[[], str], seconds: float) -> Callable[[], str]:
+    """What `read` says, asked again only after so many seconds: to read a loss waits for a GPU."""
+    held: tuple[float, str] | None = None
+
+    def reader() -> str:
+        nonlocal held
+        if held is None or time.monotonic() - held[0] >= seconds:
+            held = (time.monotonic(), read())
+        return held[1]
+
+    return reader
 
 
 class Stopped(SystemExit):

@@ -13,7 +13,7 @@ from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.loop import ProgressLine, Row, run_steps
+from dpgnn.training.loop import GPU_SECONDS, ProgressLine, Row, run_steps, seldom
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig, Selection
 
@@ -109,8 +109,12 @@ def train(
     if shows:
         gradients.track_loss = True
 
+    loss = seldom(
+        lambda: f"{gradients.mean_loss:.3f}", GPU_SECONDS if device.type == "cuda" else 0.0
+    )
+
     def shown(step: int) -> dict[str, str]:
-        return {"loss": f"{gradients.mean_loss:.3f}"} if shows else {}
+        return {"loss": loss()} if shows else {}
 
     with torch.no_grad():
         history = run_steps(

@@ -350,20 +350,27 @@ def test_several_runs_share_one_gpu(make_problem, cuda):
     assert all(float((found - sums[0]).norm()) <= 1e-5 for found in sums)
 
 
-def test_a_run_takes_a_fifth_of_the_gpu_memory_that_is_free(make_problem, monkeypatch):
+def test_a_chunk_on_a_gpu_is_a_power_of_two_in_a_fifth_of_the_memory_that_is_free(
+    make_problem, monkeypatch
+):
     from dpgnn.training import gradients
 
     network = make_problem(11).network
-    rows = []
-    for free in (8e9, 4e9):
+    # 24 bytes for each value and gradient of a row and their float64 copies
+    widths = sum(op.num_in + op.num_out for op in network.linears)
+    rows = {}
+    for free in (8e10, 8e9, 8e7, 4e7, 8e4):
         monkeypatch.setattr(
             torch.cuda, "mem_get_info", lambda device, free=free: (int(free), 16 << 30)
         )
-        rows.append(gradients._default_chunk_rows("torch", network, torch.device("cuda")))
-    # 24 bytes for each value and gradient of a row and their float64 copies
-    widths = sum(op.num_in + op.num_out for op in network.linears)
-    assert rows[0] == pytest.approx(0.2 * 8e9 / (24 * widths), rel=1e-3)
-    assert rows[1] == pytest.approx(rows[0] / 2, rel=1e-3)
+        rows[free] = gradients._default_chunk_rows("torch", network, torch.device("cuda"))
+    # what other runs hold decides nothing until little is left
+    assert rows[8e10] == rows[8e9] == gradients.GPU_ROWS
+    for free in (8e7, 4e7):
+        fitting = 0.2 * free / (24 * widths)
+        assert fitting / 2 < rows[free] <= fitting
+    assert rows[4e7] == rows[8e7] / 2
+    assert rows[8e4] == 1024
 
 
 @pytest.mark.gpu

@@ -1,0 +1,317 @@
+"""Fused kernels for GPUs, in Triton: norms of ragged trees, factors, scaled rows, weighted sums of rows.
+
+A step works without them, by torch's own operations (`norms`, which has the same functions). They take one
+pass over the rows where those take many, and one launch where those take dozens. A kernel is used on a device
+only after it has agreed there with torch's operations (`trusted`): norms decide what a guarantee rests on.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from dpgnn.training.clipping import LARGEST_ROW
+from dpgnn.training.ghost import root_norms
+from dpgnn.training.gpu import norms as plain
+from dpgnn.training.gpu.norms import Bounds
+from dpgnn.training.gpu.shapes import Shape
+
+__all__ = ["clip_factors", "scaled", "slot_norms", "sum_rows", "trusted"]
+
+TILE, BLOCK = 8, 16
+WIDE = 128
+
+
+@triton.jit
+def _norms(
+    a, g, ptr, out, num_slots, num_in, num_out, largest, TILE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """One root each: Gram matrices tile by tile in float64, never stored."""
+    slot = tl.program_id(0).to(tl.int64)
+    first = tl.load(ptr + slot)
+    count = tl.load(ptr + slot + 1) - first
+    tile, block = tl.arange(0, TILE), tl.arange(0, BLOCK)
+    squared_w = tl.zeros((TILE, TILE), tl.float64)
+    squared_b = tl.zeros((TILE, TILE), tl.float64)
+    spread_w = tl.zeros((TILE,), tl.float64)
+    spread_b = tl.zeros((TILE,), tl.float64)
+    for s in range(0, count, TILE):
+        is_row = s + tile < count
+        row = first + s + tile
+        length_a = tl.zeros((TILE,), tl.float64)
+        for f in range(0, num_in, BLOCK):
+            mask = is_row[:, None] & (f + block < num_in)[None, :]
+            at = row[:, None] * num_in + f + block[None, :]
+            x = tl.load(a + at, mask=mask, other=0.0).to(tl.float64)
+            length_a += tl.sum(x * x, axis=1)
+        length_g = tl.zeros((TILE,), tl.float64)
+        for f in range(0, num_out, BLOCK):
+            mask = is_row[:, None] & (f + block < num_out)[None, :]
+            at = row[:, None] * num_out + f + block[None, :]
+            x = tl.load(g + at, mask=mask, other=0.0).to(tl.float64)
+            length_g += tl.sum(x * x, axis=1)
+        length_a, length_g = tl.sqrt(length_a), tl.sqrt(length_g)
+        # a NaN is not <= largest either
+        length_a = tl.where(length_a <= largest, length_a, float("inf"))
+        spread_w += tl.where(is_row, length_a * length_g, 0.0)
+        spread_b += tl.where(is_row, length_g, 0.0)
+        for t in range(0, count, TILE):
+            is_other = t + tile < count
+            other = first + t + tile
+            gram_a = tl.zeros((TILE, TILE), tl.float64)
+            for f in range(0, num_in, BLOCK):
+                inside = (f + block < num_in)[None, :]
+                at = row[:, None] * num_in + f + block[None, :]
+                x = tl.load(a + at, mask=is_row[:, None] & inside, other=0.0).to(tl.float64)
+                at = other[:, None] * num_in + f + block[None, :]
+                y = tl.load(a + at, mask=is_other[:, None] & inside, other=0.0).to(tl.float64)
+                gram_a += tl.sum(x[:, None, :] * y[None, :, :], axis=2)
+            gram_g = tl.zeros((TILE, TILE), tl.float64)
+            for f in range(0, num_out, BLOCK):
+                inside = (f + block < num_out)[None, :]
+                at = row[:, None] * num_out + f + block[None, :]
+                x = tl.load(g + at, mask=is_row[:, None] & inside, other=0.0).to(tl.float64)
+                at = other[:, None] * num_out + f + block[None, :]
+                y = tl.load(g + at, mask=is_other[:, None] & inside, other=0.0).to(tl.float64)
+                gram_g += tl.sum(x[:, None, :] * y[None, :, :], axis=2)
+            squared_w += gram_a * gram_g
+            squared_b += gram_g
+    total_w, total_b = tl.sum(spread_w, axis=0), tl.sum(spread_b, axis=0)
+    # each entry of a Gram matrix is a sum of num_in or num_out products; a root has count^2 of them, added
+    # tile by tile, with a few operations more; a power of two stays what it is in float32
+    terms = (num_in + num_out + count * count + 2 * TILE + 8).to(tl.float64)
+    gamma = terms * (1.0 / 4503599627370496.0)
+    square_w = tl.sum(tl.sum(squared_w, axis=1), axis=0)
+    square_b = tl.sum(tl.sum(squared_b, axis=1), axis=0)
+    # a NaN is not < 0 and stays
+    square_w = tl.where(square_w < 0.0, 0.0, square_w) + gamma * total_w * total_w
+    square_b = tl.where(square_b < 0.0, 0.0, square_b) + gamma * total_b * total_b
+    tl.store(out + slot, square_w)
+    tl.store(out + num_slots + slot, total_w)
+    tl.store(out + 2 * num_slots + slot, square_b)
+    tl.store(out + 3 * num_slots + slot, total_b)
+
+
+@torch.library.custom_op("dpgnn::gram_norms", mutates_args=())
+def gram_norms(a: Tensor, g: Tensor, ptr: Tensor) -> Tensor:
+    """float64 (4, num_slots): what `norms.slot_norms` returns."""
+    a, g, num_slots = a.contiguous(), g.contiguous(), len(ptr) - 1
+    out = torch.empty(4, num_slots, dtype=torch.float64, device=a.device)
+    _norms[(num_slots,)](
+        a, g, ptr, out, num_slots, a.shape[1], g.shape[1], LARGEST_ROW, TILE=TILE, BLOCK=BLOCK
+    )
+    return out
+
+
+def slot_norms(
+    a: Tensor, g: Tensor, ptr: Tensor, shape: Shape, packed: Tensor, level: int
+) -> Tensor:
+    """`norms.slot_norms` by one kernel, without classes of roots; the same guarantee and arguments."""
+    found: Tensor = gram_norms(a, g, ptr)
+    return found
+
+
+@triton.jit
+def _factors(
+    squared, spread, part_of, numbers, out, bad_out, num_slots, num_tensors, num_parts,
+    WIDE: tl.constexpr,
+):  # fmt: skip
+    """Some slots each, and one more at the end that adds nothing."""
+    slot = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    inside = slot < num_slots
+    # numbers of the host would arrive in float32
+    share = tl.load(numbers + num_parts)
+    smallest = tl.load(numbers + num_parts + 1)
+    grow = tl.load(numbers + num_parts + 2)
+    bad = slot >= num_slots
+    for part in range(0, num_parts):
+        total = tl.zeros((WIDE,), tl.float64)
+        for tensor in range(0, num_tensors):
+            at = tensor * num_slots + slot
+            upper = tl.sqrt(tl.load(squared + at, mask=inside, other=0.0))
+            upper += share * tl.load(spread + at, mask=inside, other=0.0)
+            is_part = tl.load(part_of + tensor) + 0 * slot == part
+            total += tl.where(is_part, upper * upper, 0.0)
+        norm = tl.sqrt(total) * grow
+        # neither NaN nor infinity
+        bad = bad | ~(norm < float("inf"))
+    for part in range(0, num_parts):
+        total = tl.zeros((WIDE,), tl.float64)
+        for tensor in range(0, num_tensors):
+            at = tensor * num_slots + slot
+            upper = tl.sqrt(tl.load(squared + at, mask=inside, other=0.0))
+            upper += share * tl.load(spread + at, mask=inside, other=0.0)
+            is_part = tl.load(part_of + tensor) + 0 * slot == part
+            total += tl.where(is_part, upper * upper, 0.0)
+        factor = tl.load(numbers + part) / (tl.sqrt(total) * grow)
+        factor = tl.where(factor < 1.0, factor, 1.0)
+        factor = tl.where(bad | (factor < smallest), 0.0, factor)
+        for tensor in range(0, num_tensors):
+            at = tensor * (num_slots + 1) + slot
+            is_part = tl.load(part_of + tensor) + 0 * slot == part
+            rounded = factor.to(out.dtype.element_ty)
+            tl.store(out + at, rounded, mask=(slot <= num_slots) & is_part)
+    tl.store(bad_out + slot, bad, mask=slot <= num_slots)
+
+
+@torch.library.custom_op("dpgnn::clip_factors", mutates_args=())
+def slot_factors(
+    squared: Tensor, spread: Tensor, part_of: Tensor, numbers: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Factors and which slots are bad: what `norms.clip_factors` returns."""
+    num_tensors, num_slots = squared.shape
+    out = torch.empty(num_tensors, num_slots + 1, dtype=dtype, device=squared.device)
+    bad = torch.empty(num_slots + 1, dtype=torch.bool, device=squared.device)
+    _factors[(triton.cdiv(num_slots + 1, WIDE),)](
+        squared, spread, part_of, numbers, out, bad, num_slots, num_tensors, len(numbers) - 3,
+        WIDE=WIDE,
+    )  # fmt: skip
+    return out, bad
+
+
+def clip_factors(
+    squared: Tensor, spread: Tensor, bounds: Bounds, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """`norms.clip_factors` by one kernel; the same guarantee and arguments."""
+    factors, bad = slot_factors(squared, spread, *bounds.there, dtype)
+    return factors, bad
+
+
+@triton.jit
+def _scale(a, g, owner, factor, bad, num_in, num_out, WIDE: tl.constexpr):
+    """One row each: g times its factor; a is written only where its root is bad."""
+    row = tl.program_id(0).to(tl.int64)
+    slot = tl.load(owner + row)
+    share = tl.load(factor + slot)
+    is_bad = tl.load(bad + slot + 0 * tl.arange(0, WIDE)) != 0
+    for f in range(0, num_out, WIDE):
+        column = f + tl.arange(0, WIDE)
+        at = g + row * num_out + column
+        value = tl.load(at, mask=column < num_out, other=0.0)
+        tl.store(at, tl.where(is_bad, 0.0, value * share), mask=column < num_out)
+    for f in range(0, num_in, WIDE):
+        column = f + tl.arange(0, WIDE)
+        at = a + row * num_in + column
+        tl.store(at, tl.zeros((WIDE,), a.dtype.element_ty), mask=(column < num_in) & is_bad)
+
+
+@torch.library.custom_op("dpgnn::scale_rows", mutates_args={"a", "g"})
+def scale_rows(a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor) -> None:
+    """Scale g and empty bad rows of a and g, in place; both contiguous."""
+    _scale[(len(g),)](a, g, owner, factor, bad, a.shape[1], g.shape[1], WIDE=WIDE)
+
+
+def scaled(
+    a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`norms.scaled` by one kernel, in the memory of a and g."""
+    a, g = a.contiguous(), g.contiguous()
+    scale_rows(a, g, owner, factor, bad)
+    return a, g
+
+
+@triton.jit
+def _sums(h, offsets, source, weight, out, width, WIDE: tl.constexpr):
+    """One target and one piece of its row each; entries are added in their order."""
+    target = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
+    inside = column < width
+    total = tl.zeros((WIDE,), out.dtype.element_ty)
+    for entry in range(tl.load(offsets + target), tl.load(offsets + target + 1)):
+        row = tl.load(source + entry)
+        share = tl.load(weight + entry).to(out.dtype.element_ty)
+        total += share * tl.load(h + row * width + column, mask=inside, other=0.0)
+    tl.store(out + target * width + column, total, mask=inside)
+
+
+@torch.library.custom_op("dpgnn::sum_rows", mutates_args=())
+def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tensor:
+    """`layout.sum_rows` in one pass, without a copy of the rows that are read."""
+    h = h.contiguous()
+    num_targets, width = len(offsets) - 1, h.shape[1]
+    out = torch.empty(num_targets, width, dtype=h.dtype, device=h.device)
+    _sums[(num_targets, triton.cdiv(width, WIDE))](
+        h, offsets, source, weight, out, width, WIDE=WIDE
+    )
+    return out
+
+
+@cache
+def trusted(device: torch.device) -> bool:
+    """Whether both kernels agree on this device with torch's operations, on drawn rows, ragged and large.
+
+    Only drawn numbers are read. A kernel that does not compile is not trusted either.
+    """
+    try:
+        return _agree(device)
+    except Exception:  # whatever a compiler or driver says: torch's operations do the work then
+        return False
+
+
+def _agree(device: torch.device) -> bool:
+    # a generator of the host: what is drawn decides nothing but whether the kernels are used
+    drawn = torch.Generator().manual_seed(20)
+    counts = torch.tensor([1, 0, 8, 3, 9, 33, 0, 17])
+    ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    rows = int(ptr[-1])
+    for num_in, num_out in ((5, 3), (64, 40), (130, 17)):
+        a, g = (
+            torch.randn(rows, num_in, generator=drawn),
+            torch.randn(rows, num_out, generator=drawn),
+        )
+        a[3, 0], g[11, 0] = torch.inf, torch.nan
+        a[20] *= 1e21
+        if not _norms_agree(a, g, ptr, counts, device):
+            return False
+    return _sums_agree(ptr, drawn, device)
+
+
+def _norms_agree(a: Tensor, g: Tensor, ptr: Tensor, counts: Tensor, device: torch.device) -> bool:
+    """Norms, factors, and scaled rows."""
+    filled = counts > 0
+    expected = torch.stack(root_norms(a, g, torch.cat([ptr[:1], ptr[1:][filled]]).numpy()))
+    there = ptr.to(device)
+    found = slot_norms(a.to(device), g.to(device), there, Shape(0, (), (), ()), there, 0)
+    found = found.cpu()[:, filled]
+    finite = expected.isfinite()
+    # a root is bad whether it says so by NaN or by infinity
+    if not torch.equal(found.isfinite(), finite):
+        return False
+    if not torch.allclose(found[finite], expected[finite], rtol=1e-9):
+        return False
+    given = (np.array([0, 1]), np.array([0.7, 1e-3]))
+    here, away = (Bounds(given, 2.0**-24, 0.0, torch.device(d)) for d in ("cpu", device))
+    norms = torch.zeros(4, len(counts), dtype=torch.float64)
+    norms[:, filled] = expected
+    both = norms[[0, 2]], norms[[1, 3]]
+    factors, bad = plain.clip_factors(*both, here, torch.float32)
+    moved = clip_factors(both[0].to(device), both[1].to(device), away, torch.float32)
+    same = torch.allclose(moved[0].cpu(), factors, rtol=1e-6) and torch.equal(moved[1].cpu(), bad)
+    owner = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    owner[-2:] = len(counts)
+    expected_rows = plain.scaled(a, g, owner, factors[1], bad)
+    found_rows = scaled(
+        a.to(device), g.to(device), owner.to(device), moved[0][1].contiguous(), moved[1]
+    )
+    pairs = zip(found_rows, expected_rows)
+    return same and all(torch.allclose(one.cpu(), other, rtol=1e-6) for one, other in pairs)
+
+
+def _sums_agree(ptr: Tensor, drawn: torch.Generator, device: torch.device) -> bool:
+    rows = int(ptr[-1])
+    for width, dtype in ((3, torch.float32), (200, torch.float32), (200, torch.float64)):
+        h = torch.randn(31, width, generator=drawn, dtype=dtype)
+        source = torch.randint(31, (rows,), generator=drawn)
+        weight = torch.rand(rows, generator=drawn)
+        expected = plain.sum_rows(h, ptr, source, weight)
+        found = sum_rows(*(tensor.to(device) for tensor in (h, ptr, source, weight))).cpu()
+        if not torch.allclose(found, expected, rtol=1e-5, atol=1e-5):
+            return False
+    return True

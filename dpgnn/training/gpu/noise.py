@@ -1,0 +1,148 @@
+"""Noise for sums on a GPU: drawn on the host ahead of time, moved by a stream of its own, added there.
+
+No generator of the device draws anything: noise comes from the named stream of the step, which in a release
+is a cryptographic generator keyed by the operating system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgnn.core.checks import require
+from dpgnn.core.rounded_noise import LARGEST_SUM, Ahead, draw_ahead
+
+# steps that are drawn ahead, and threads that draw them; numpy lets go of the interpreter's lock meanwhile
+DEPTH, NUM_THREADS = 3, 2
+
+
+class _Place:
+    """Pinned memory for the noise of one step, and where it goes on the device."""
+
+    def __init__(self, num_rows: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.pinned = torch.empty(num_rows, size, dtype=dtype, pin_memory=True)
+        self.there = torch.empty(num_rows, size, dtype=dtype, device=device)
+        self.copied, self.used = torch.cuda.Event(), torch.cuda.Event()
+        self.used.record(torch.cuda.current_stream())
+
+
+class NoiseAhead:
+    """The noise of the steps of one run; a context, which ends its threads.
+
+    Guarantee: the noise of a step is that of `noise.add_noise` or `noise.add_rounded_noise` with the same
+    generator: independent of the sum and of other steps, each used at most once, and not kept. What is drawn
+    ahead and not used when a run stops is dropped; a run that goes on draws anew.
+
+    Args:
+        stddev: one deviation, or float64 (size,).
+        size: number of coordinates.
+        draw: step=number -> the step's generator.
+        num_steps: of the run; nothing is drawn for later ones.
+        rounded: as in a release: real noise, rounded to a public grid.
+        dtype: of the sums outside a release.
+        device: of the sums.
+    """
+
+    def __init__(
+        self,
+        stddev: Tensor | float,
+        size: int,
+        draw: Callable[..., np.random.Generator],
+        *,
+        num_steps: int,
+        rounded: bool,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._stddev = torch.as_tensor(stddev, dtype=torch.float64).cpu().numpy()
+        self._size, self._draw, self._num_steps = size, draw, num_steps
+        self._rounded = rounded
+        kind = (2, torch.float64) if rounded else (1, dtype)
+        self._places = [_Place(kind[0], size, kind[1], device) for _ in range(DEPTH)]
+        self._stream = torch.cuda.Stream(device)
+        self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="noise")
+        self._coming: dict[int, Future[Ahead | None]] = {}
+        self._grid: Tensor | None = None
+
+    def __enter__(self) -> NoiseAhead:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._coming.clear()
+
+    def add(self, total: Tensor, step: int) -> Tensor:
+        """total + noise of this step, a new tensor; what is released.
+
+        Args:
+            total: flat clipped sum on the device; float64 where noise is rounded.
+            step: its number; each is asked for once, in order.
+
+        Raises:
+            ValueError: noise is rounded, and the sum is not finite.
+        """
+        self._ask(step)
+        drawn = self._coming.pop(step).result()
+        place, here = self._places[step % DEPTH], torch.cuda.current_stream()
+        with torch.cuda.stream(self._stream):
+            self._stream.wait_event(place.used)
+            place.there.copy_(place.pinned, non_blocking=True)
+            place.copied.record(self._stream)
+        here.wait_event(place.copied)
+        noisy = total + place.there[0] if drawn is None else self._rounded_sum(total, place, drawn)
+        place.used.record(here)
+        # the host goes ahead of the device by as many steps as there are places, then waits here
+        place.copied.synchronize()
+        self._ask(step + 1)
+        return noisy
+
+    def _ask(self, first: int) -> None:
+        """Have the noise of the next steps drawn."""
+        for step in range(first, min(first + DEPTH, self._num_steps + 1)):
+            if step not in self._coming:
+                self._coming[step] = self._threads.submit(self._fill, step)
+
+    def _fill(self, step: int) -> Ahead | None:
+        """Draw the noise of a step into its place; in a thread, which asks nothing of the device."""
+        rng, pinned = self._draw(step=step), self._places[step % DEPTH].pinned.numpy()
+        if not self._rounded:
+            noise = rng.standard_normal(self._size)
+            noise *= self._stddev
+            pinned[0] = noise
+            return None
+        drawn = draw_ahead(self._stddev, self._size, rng=rng)
+        pinned[0], pinned[1] = drawn.moved, drawn.room
+        return drawn
+
+    def _rounded_sum(self, total: Tensor, place: _Place, drawn: Ahead) -> Tensor:
+        """g round((S + sigma Z) / g): see `core.rounded_noise.draw_ahead`."""
+        if self._grid is None:
+            grid = np.broadcast_to(drawn.grid, (self._size,)).copy()
+            self._grid = torch.from_numpy(grid).to(total.device)
+        moved, room = place.there
+        scaled = (total / self._grid).clamp(-LARGEST_SUM, LARGEST_SUM)
+        whole = scaled.round()
+        value = (scaled - whole) + moved
+        step = value.round()
+        unsure = ~((value - step).abs() <= room)
+        # the one thing of a step that the host waits for
+        wrong, finite = torch.stack([unsure.any(), total.isfinite().all()]).cpu().tolist()
+        require(finite, "the sum", "be finite", "another")
+        nearest = whole + step
+        if wrong:
+            here, steps = scaled.cpu().numpy(), step.cpu().numpy()
+            exact = nearest.cpu().numpy()
+            for i in np.flatnonzero(unsure.cpu().numpy()):
+                exact[i] = drawn.decide(int(i), float(here[i]), int(steps[i]))
+            nearest = torch.from_numpy(exact).to(total.device)
+        return nearest * self._grid

@@ -1,0 +1,221 @@
+"""Without a GPU, every line of the GPU path runs: on the simulated device, but for the kernels themselves.
+
+Lines are counted while whole methods train there; the counted files and branches are found, not listed, so that
+a new branch for a GPU has to be reached here as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import contract
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from helpers import ROOT
+
+from dpgnn import methods
+from dpgnn.core.randomness import FreshSecrets
+from dpgnn.methods.base import Performance
+from dpgnn.training.clipping import uniform_clipping
+from dpgnn.training.gpu import noise, shapes, steps
+from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.noise import add_noise, add_rounded_noise
+
+PACKAGE = ROOT / "dpgnn"
+GPU = PACKAGE / "training" / "gpu"
+# run by Triton's interpreter in test_kernels.py, and by a GPU
+KERNELS = GPU / "kernels.py"
+# entries whose training asks for a device, each over one kind of trees
+TRAINED = ("dp_gnn", "dp_mlp", "drw", "dpar", "dpdgc")
+
+
+def _branches(path: Path) -> set[int]:
+    """Lines of the branches that a module takes for a GPU, and for a CPU, by the device's type."""
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.If) and ".type" in (test := ast.unparse(node.test)):
+            if "'cuda'" in test or "'cpu'" in test:
+                for part in (*node.body, *node.orelse):
+                    found |= set(range(part.lineno, (part.end_lineno or part.lineno) + 1))
+    return found
+
+
+def _executable(path: Path) -> set[int]:
+    """Lines that hold code inside functions; what runs at import was run by whoever imported first."""
+    found: set[int] = set()
+
+    def visit(code: CodeType) -> None:
+        if code.co_name not in ("<module>",) and not _is_class(code):
+            # the line of `def` belongs to the enclosing code
+            found.update(
+                line for *_, line in code.co_lines() if line and line > code.co_firstlineno
+            )
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                visit(constant)
+
+    visit(compile(path.read_text(encoding="utf-8"), str(path), "exec"))
+    return found
+
+
+def _is_class(code: CodeType) -> bool:
+    return "__module__" in code.co_names and "__qualname__" in code.co_names
+
+
+def wanted() -> dict[str, set[int]]:
+    """File -> lines that have to run: all of the GPU's own modules, and branches for it elsewhere."""
+    found = {str(path): _executable(path) for path in GPU.glob("*.py") if path != KERNELS}
+    for path in PACKAGE.rglob("*.py"):
+        if GPU not in path.parents and (lines := _branches(path) & _executable(path)):
+            found[str(path)] = lines
+    return found
+
+
+@contextmanager
+def counted(files: set[str]) -> Iterator[dict[str, set[int]]]:
+    """Lines of these files that run meanwhile, in all threads."""
+    lines: dict[str, set[int]] = defaultdict(set)
+
+    def in_frame(frame: FrameType, event: str, given: Any) -> Any:
+        lines[frame.f_code.co_filename].add(frame.f_lineno)
+        return in_frame
+
+    def tracer(frame: FrameType, event: str, given: Any) -> Any:
+        return in_frame(frame, event, given) if frame.f_code.co_filename in files else None
+
+    before = sys.gettrace()
+    threading.settrace(tracer)
+    sys.settrace(tracer)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type]
+
+
+def _method(folder: Path, name: str, device: str, **changes: Any) -> dict[str, Any]:
+    method = methods.get(name)
+    support = next(item for item in method.supports)
+    entry = contract.entry_of(name, "sound", support)
+    return contract.run(folder, entry, performance=Performance(device=device), **changes)
+
+
+def _sums(make_problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no method reaches: sparse rows, large trees, other shapes, bounds by tensor, refusals."""
+    execution = Execution(device="cuda")
+    for config in (
+        {"num_hops": 2, "conv": "sage"},
+        {"num_hops": 1, "conv": "gat"},
+        {"num_hops": 0},
+    ):
+        problem = make_problem(1, num_roots=8, **config)
+        clipping = uniform_clipping(problem.network, "tensor", 0.3)
+        given = (problem.network, sp.csr_array(problem.x), problem.trees)
+        gradients = RootGradients(*given, clipping=clipping, execution=execution)
+        gradients.track_loss = True
+        parameters = problem.parameters.float().to("cuda")
+        for _ in range(3):
+            gradients(parameters, problem.roots)
+        assert np.isfinite(gradients.mean_loss)
+    monkeypatch.setattr(shapes, "LARGEST_TREE", 3)
+    monkeypatch.setattr(steps, "NUM_GRAPHS", 1)
+    problem = make_problem(2, num_roots=12, num_hops=2)
+    gradients = RootGradients(
+        problem.network, problem.x, problem.trees, clipping=None, execution=execution
+    )
+    assert gradients._resident is not None
+    gradients._resident.capture = False
+    for roots in (np.arange(12), np.arange(2)):
+        gradients(problem.parameters.float().to("cuda"), roots)
+    shapes.Shapes(problem.trees).fits[:] = False
+    monkeypatch.setattr(shapes, "LARGEST_TREE", 0)  # no tree fits
+    RootGradients(problem.network, problem.x, problem.trees, clipping=None, execution=execution)(
+        problem.parameters.float().to("cuda"), np.arange(3)
+    )
+    with pytest.raises(ValueError, match="kernels must be torch"), monkeypatch.context() as patch:
+        patch.setattr(steps.importlib.util, "find_spec", lambda name: None)
+        steps.chosen_operations("triton", torch.device("cuda"))
+
+
+def _noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that is added without a plan ahead, and coordinates that more bits decide."""
+    total = torch.zeros(60)
+    add_noise(total.to("cuda"), 1.0, rng=np.random.default_rng(0))
+    add_rounded_noise(total.double().to("cuda"), 1.0, rng=np.random.default_rng(0))
+    for device in ("cpu", "cuda"):
+        add_noise(total.to(device), 1.0, rng=np.random.default_rng(0))
+    whole = noise.draw_ahead
+
+    def unsure(*given: Any, **named: Any) -> Any:
+        drawn = whole(*given, **named)
+        drawn.room[:2] = -1.0
+        return drawn
+
+    monkeypatch.setattr(noise, "draw_ahead", unsure)
+    streams = FreshSecrets(root_seed=1, axes={}, randomness="release", secret_seed=2)
+    with noise.NoiseAhead(
+        1.0, 60, lambda step: streams.numpy("noise", step=step), num_steps=2, rounded=True,
+        dtype=torch.float32, device=torch.device("cuda"),
+    ) as ahead:  # fmt: skip
+        ahead.add(total.double().to("cuda"), 1)
+
+
+def test_every_line_for_a_gpu_runs_and_methods_give_the_metrics_of_the_cpu(
+    simulated: Any, make_problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = wanted()
+    assert len(needed) > 10, sorted(needed)
+    with counted(set(needed)) as lines:
+        for name in TRAINED:
+            here = _method(tmp_path / "cpu" / name, name, "cpu")
+            with simulated.simulated_cuda() as gpu:
+                there = _method(tmp_path / "gpu" / name, name, "cuda")
+                assert gpu.replays > 0, f"{name} never replayed a graph"
+            _same_metrics(here["metrics"], there["metrics"])
+            assert there["claims"] == here["claims"]
+        with simulated.simulated_cuda():
+            _sums(make_problem, monkeypatch)
+            _noise(monkeypatch)
+    missed = {
+        f"{Path(file).relative_to(ROOT)}:{line}"
+        for file, wanted_lines in needed.items()
+        for line in wanted_lines - lines[file]
+    }
+    assert not missed, f"lines for a GPU that nothing runs: {sorted(missed)}"
+
+
+def _same_metrics(here: dict[str, Any], there: dict[str, Any]) -> None:
+    """Equal up to a node on the boundary: sums are rounded otherwise."""
+    assert here.keys() == there.keys()
+    for name, value in here.items():
+        if isinstance(value, float):
+            assert there[name] == pytest.approx(value, abs=0.11), name
+
+
+def test_a_branch_that_nothing_reaches_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "def f(device):\n    if device.type == 'cuda':\n        return 1\n    else:\n        return 2\n"
+    )
+    assert _branches(path) == {3, 5}
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    with counted({str(path)}) as lines:
+        names["f"](torch.device("cpu"))
+    assert _executable(path) - lines[str(path)] == {3}
+
+
+def test_every_field_of_an_execution_is_the_same_on_both_devices() -> None:
+    fields = {field.name for field in dataclasses.fields(Execution)}
+    assert fields == {"device", "dtype", "chunk_rows", "path"}
