@@ -83,8 +83,6 @@ class Shapes:
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and mean square of `_needs` over the roots that fit."""
         needs = self._needs[self.fits].astype(np.float64)
-        if not len(needs):
-            return np.zeros(needs.shape[1]), np.zeros(needs.shape[1])
         return needs.mean(axis=0), (needs**2).mean(axis=0)
 
     def shape_of(self, roots: np.ndarray) -> Shape:

@@ -1,20 +1,20 @@
 """Without a GPU, every line of the GPU path runs: on the simulated device, but for the kernels themselves.
 
-Lines are counted while whole methods train there; the counted files and branches are found, not listed, so that
-a new branch for a GPU has to be reached here as well.
+Lines are counted while whole methods train there; the counted files and branches are found, not listed, so
+that a new branch for a GPU has to be reached here as well.
 """
 
 from __future__ import annotations
 
 import ast
-import dataclasses
+import re
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import contract
@@ -44,10 +44,10 @@ def _branches(path: Path) -> set[int]:
     """Lines of the branches that a module takes for a GPU, and for a CPU, by the device's type."""
     found: set[int] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.If) and ".type" in (test := ast.unparse(node.test)):
-            if "'cuda'" in test or "'cpu'" in test:
-                for part in (*node.body, *node.orelse):
-                    found |= set(range(part.lineno, (part.end_lineno or part.lineno) + 1))
+        test = ast.unparse(node.test) if isinstance(node, ast.If) else ""
+        if isinstance(node, ast.If) and re.search(r"\.type\b.*'(cuda|cpu)'", test):
+            for part in (*node.body, *node.orelse):
+                found |= set(range(part.lineno, (part.end_lineno or part.lineno) + 1))
     return found
 
 
@@ -130,22 +130,32 @@ def _sums(make_problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.isfinite(gradients.mean_loss)
     monkeypatch.setattr(shapes, "LARGEST_TREE", 3)
     monkeypatch.setattr(steps, "NUM_GRAPHS", 1)
-    problem = make_problem(2, num_roots=12, num_hops=2)
-    gradients = RootGradients(
-        problem.network, problem.x, problem.trees, clipping=None, execution=execution
-    )
+    problem = make_problem(2, num_roots=80, num_hops=2)
+    given = (problem.network, problem.x, problem.trees)
+    parameters = problem.parameters.float().to("cuda")
+    gradients = RootGradients(*given, clipping=None, execution=execution)
     assert gradients._resident is not None
     gradients._resident.capture = False
-    for roots in (np.arange(12), np.arange(2)):
-        gradients(problem.parameters.float().to("cuda"), roots)
-    shapes.Shapes(problem.trees).fits[:] = False
+    rows = problem.trees.level_rows[:, 0]
+    largest = int(np.argmax(np.where(rows <= 3, rows, 0)))
+    for roots in (np.arange(80), np.arange(2), np.full(200, largest)):
+        gradients(parameters, roots)
     monkeypatch.setattr(shapes, "LARGEST_TREE", 0)  # no tree fits
-    RootGradients(problem.network, problem.x, problem.trees, clipping=None, execution=execution)(
-        problem.parameters.float().to("cuda"), np.arange(3)
-    )
-    with pytest.raises(ValueError, match="kernels must be torch"), monkeypatch.context() as patch:
+    RootGradients(*given, clipping=None, execution=execution)(parameters, np.arange(3))
+
+
+def _choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations by kernels that are trusted, and by kernels that are not there."""
+    device, fused = torch.device("cuda"), ModuleType("kernels")
+    fused.trusted = lambda device: True  # type: ignore[attr-defined]
+    with monkeypatch.context() as patch:
+        patch.setattr(steps.importlib.util, "find_spec", lambda name: object())
+        patch.setitem(sys.modules, "dpgnn.training.gpu.kernels", fused)
+        patch.setattr("dpgnn.training.gpu.kernels", fused, raising=False)
+        assert steps.chosen_operations("auto", device) == ("triton", fused)
         patch.setattr(steps.importlib.util, "find_spec", lambda name: None)
-        steps.chosen_operations("triton", torch.device("cuda"))
+        with pytest.raises(ValueError, match="kernels must be torch"):
+            steps.chosen_operations("triton", device)
 
 
 def _noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +195,7 @@ def test_every_line_for_a_gpu_runs_and_methods_give_the_metrics_of_the_cpu(
             _same_metrics(here["metrics"], there["metrics"])
             assert there["claims"] == here["claims"]
         with simulated.simulated_cuda():
+            _choice(monkeypatch)
             _sums(make_problem, monkeypatch)
             _noise(monkeypatch)
     missed = {
@@ -214,8 +225,3 @@ def test_a_branch_that_nothing_reaches_is_found(tmp_path: Path) -> None:
     with counted({str(path)}) as lines:
         names["f"](torch.device("cpu"))
     assert _executable(path) - lines[str(path)] == {3}
-
-
-def test_every_field_of_an_execution_is_the_same_on_both_devices() -> None:
-    fields = {field.name for field in dataclasses.fields(Execution)}
-    assert fields == {"device", "dtype", "chunk_rows", "path"}
