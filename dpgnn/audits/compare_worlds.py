@@ -97,7 +97,7 @@ def compare_sums(
     mechanism: Mechanism, first: Observed, second: Observed
 ) -> tuple[float, str, list[str]]:
     """Changed roots and the shift of the clipped sum, against the event."""
-    from dpgnn.audits.training_audit import root_rows
+    from dpgnn.audits.training_audit import noise_free_sum, root_rows
 
     if any(mechanism.name not in seen.trainings for seen in (first, second)):
         return 0.0, "", []
@@ -119,15 +119,20 @@ def compare_sums(
     norms = [side.spec.clipping.total_norm for side in sides]
     if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
         broken.append("clipping norm or divisor depends on the data")
-    shift, leaks = 0.0, False
+    shift, leaks, apart = 0.0, False, 0.0
     for scale in (1.0, 25.0):
         rows = [root_rows(side, side.initial * scale) for side in sides]
         shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
+        wholes = [noise_free_sum(side, side.initial * scale) for side in sides]
+        alone = [side.sum(axis=0) for side in rows]
+        apart = max(apart, *(float(np.linalg.norm(w - a)) for w, a in zip(wholes, alone)))
         owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
         leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
     bound = max(norms) * sum(allowed)
     if shift > bound * (1 + _ROUNDING):
         broken.append("shift of the clipped sum")
+    if apart > _ROUNDING * max(norms) * max(len(side) for side in examples):
+        broken.append("the sum over a batch is not that of its roots one by one")
     if leaks and getattr(engine_of(sides[0]), "dropout", None) is None:
         broken.append("a gradient depends on other roots")
     shares = (c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)

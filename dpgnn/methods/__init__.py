@@ -18,6 +18,7 @@ from dpgnn.methods.base import Method
 TABLE: dict[str, str] = {
     "mlp": "dpgnn.methods.mlp",
     "gcn": "dpgnn.methods.gcn",
+    "pyg": "dpgnn.methods.pyg",
     "caribou": "dpgnn.methods.caribou.method",
     "dp_gnn": "dpgnn.methods.dp_gnn.method",
     "dp_linear": "dpgnn.methods.dp_linear",

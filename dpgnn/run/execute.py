@@ -216,7 +216,11 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
         labelled = bool((graph.y[idx] >= 0).all())
         if len(idx) and labelled and inputs.randomness == "study":
             scores[part] = evaluation.metrics(
-                rows, graph.y[idx], task=graph.task, num_classes=graph.num_classes
+                rows,
+                graph.y[idx],
+                task=graph.task,
+                num_classes=graph.num_classes,
+                dataset=str(inputs.key["dataset"]),
             )
     return scores, {"answers": answer.answers, "note": answer.note}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 from dpgnn.core.checks import require
 
 
-def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -> dict[str, Any]:
+def metrics(
+    logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int, dataset: str = ""
+) -> dict[str, Any]:
     """Accuracy, F1 and class-wise recall of predictions on some nodes.
 
     Args:
@@ -20,6 +23,7 @@ def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -
         y: int64 (num_nodes,) with no -1, or uint8 (num_nodes, num_labels).
         task: "multiclass" or "multilabel".
         num_classes: number of classes or labels.
+        dataset: its name; OGB's are scored by OGB's own evaluator, where that is installed.
 
     Returns:
         accuracy: fraction of right classes (multiclass) or right labels (multilabel), in [0, 1].
@@ -45,6 +49,8 @@ def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -
     )
     micro = 2.0 * hits.sum() / max(int(counts.sum() + guessed.sum()), 1)
     accuracy = float((truth == guess).mean()) if task == "multilabel" else float(micro)
+    if dataset.startswith("ogbn-"):
+        accuracy = _of_ogb(dataset, logits.argmax(1), y, accuracy)
     return {
         "accuracy": accuracy,
         "micro_f1": float(micro),
@@ -53,6 +59,23 @@ def metrics(logits: np.ndarray, y: np.ndarray, *, task: str, num_classes: int) -
         "per_class_count": [int(count) for count in counts],
         "num_nodes": len(y),
     }
+
+
+def _of_ogb(dataset: str, guess: np.ndarray, y: np.ndarray, ours: float) -> float:
+    """Accuracy by OGB's evaluator; ours, which is the same number, where the package ogb is not installed."""
+    modules: dict[str, Any] = sys.modules
+    hidden = "outdated" not in modules
+    if hidden:  # ogb would ask the internet for a newer version of itself
+        modules["outdated"] = None
+    try:
+        from ogb.nodeproppred import Evaluator
+    except ImportError:
+        return ours
+    finally:
+        if hidden:
+            del modules["outdated"]
+    found = Evaluator(dataset).eval({"y_true": y[:, None], "y_pred": guess[:, None]})
+    return float(found["acc"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -317,7 +317,7 @@ def _default_chunk_rows(path: str, network: Network, device: torch.device) -> in
     should not.
     """
     if device.type != "cuda":
-        return 4096 if path == "compiled" else DROPOUT_ROWS
+        return 4096 if path in ("compiled", "module") else DROPOUT_ROWS
     free, _ = torch.cuda.mem_get_info(device)
     widths = sum(op.num_in + op.num_out for op in network.linears)
     # what a module computes of a row is not known beforehand: as many numbers as its tensors have sides

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
@@ -37,6 +40,27 @@ def test_accuracy_is_what_the_ogb_evaluator_says(name: str) -> None:
     y, logits = rng.integers(0, 40, 500), rng.normal(size=(500, 40))
     theirs = Evaluator(name).eval({"y_true": y[:, None], "y_pred": logits.argmax(1)[:, None]})
     assert metrics(logits, y, task="multiclass", num_classes=40)["accuracy"] == theirs["acc"]
+
+
+def test_data_sets_of_ogb_are_scored_by_its_evaluator_without_asking_the_internet() -> None:
+    code = """
+import sys
+import numpy as np
+from dpgnn.training.evaluation import metrics
+rng = np.random.default_rng(0)
+y, logits = rng.integers(0, 40, 500), rng.normal(size=(500, 40))
+plain = metrics(logits, y, task="multiclass", num_classes=40)
+assert "ogb" not in sys.modules
+metrics(logits, y, task="multiclass", num_classes=40, dataset="cora")
+assert "ogb" not in sys.modules
+assert metrics(logits, y, task="multiclass", num_classes=40, dataset="ogbn-arxiv") == plain
+from ogb.nodeproppred import Evaluator
+import ogb.version
+assert ogb.version.check_outdated is None, "no thread asks for a newer version"
+Evaluator.eval = lambda self, given: {"acc": 0.25}
+assert metrics(logits, y, task="multiclass", num_classes=40, dataset="ogbn-mag")["accuracy"] == 0.25
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_logits_that_are_not_finite_are_refused() -> None:

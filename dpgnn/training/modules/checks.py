@@ -162,27 +162,36 @@ def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
     """
     trees, x, y = probe(network)
     named = moved(network)
-    watched = trees.num_roots - 1
-    found = []
-    for turn in range(2):
+    watched, everyone = trees.num_roots - 1, np.arange(trees.num_roots)
+    found, again = [], {}
+    for scale in (0.0, 3.0):
         rows, labels = x.clone(), y.clone()
         first = int(trees.row_ptr[watched])
-        if turn:
-            rows[:first] = 3.0 * rows[:first].flip(0) - 1.0
+        if scale:
+            rows[:first] = scale * (rows[:first].flip(0) - 0.3)
             labels[:watched] = labels[:watched].flip(0)
-        source = trees if not turn else _rewired(trees, watched)
+        source = trees if not scale else _rewired(trees, watched)
         engine = ModuleEngine(
             network, source, partial(torch.index_select, rows, 0), labels, torch.device("cpu"),
             torch.float64, Masks(1), choice.way,
         )  # fmt: skip
-        gradients, _ = engine.gradients(named, np.arange(trees.num_roots))
+        gradients, _ = engine.gradients(named, everyone)
         found.append({name: _of_root(each, watched) for name, each in gradients.items()})
+        if not scale:  # a second time, after all roots were seen: what was kept from them shows
+            once = {name: _whole(each) for name, each in gradients.items()}
+            second, _ = engine.gradients(named, everyone)
+            again = {name: torch.equal(once[name], _whole(each)) for name, each in second.items()}
     for name, value in found[0].items():
         require(
-            torch.equal(value, found[1][name]), f"{network.name}: the gradient of a root's {name}",
-            "depend on its own tree alone", "one that moves with another root's tree",
+            again[name] and torch.equal(value, found[1][name]),
+            f"{network.name}: the gradient of a root's {name}", "depend on its own tree alone",
+            "one that moves with another root's tree",
             "look for hooks, caches and statistics that see several trees",
         )  # fmt: skip
+
+
+def _whole(each: Rows | Tensor) -> Tensor:
+    return each.clone() if isinstance(each, Tensor) else torch.cat([each.a, each.g], dim=1)
 
 
 def _rewired(trees: Trees, watched: int) -> Trees:

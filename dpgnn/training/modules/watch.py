@@ -107,7 +107,7 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in DROPOUTS:
             return self._drop(*args, **kwargs)
-        tensors = list(_tensors((args, kwargs)))
+        tensors = _tensors(args) + _tensors(kwargs.values())
         mine = [t for t in tensors if id(t) in self._made]
         if not mine:
             return func(*args, **kwargs)
@@ -230,11 +230,12 @@ def root_sums(
             yield key, value.flatten(1)
 
 
-def _tensors(value: Any) -> Iterable[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """Tensors among arguments, and in lists among them that begin with one."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value[:2]):
+            found += _tensors(value)
+    return found

@@ -1,0 +1,151 @@
+"""PyG's own networks without privacy, full-batch on the graph of the setting: SAGE, GATv2, GIN, GCN.
+
+References: what the ecosystem's layers reach on the same splits. Our `gcn` gives the numbers of PyG's GCNConv
+(`tests/models/test_pyg.py`) and is faster, so it stays the baseline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpgnn.core.checks import at_least, probability, require
+from dpgnn.data.rows import RowNorm, normalize_rows
+from dpgnn.methods.base import (
+    Context,
+    Entry,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    nonprivate_plan,
+)
+from dpgnn.training.options import AdamConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.models.masks import Masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class PyGConfig:
+    """Options of PyG's networks without privacy.
+
+    Attributes:
+        network: sage, gatv2, gin or gcn; two layers.
+        hidden: units of the hidden layer, all heads together.
+        dropout: rate before each layer, and of gatv2's attention.
+        row_norm: each record's features divided by their norm: none, l1 or l2.
+        symmetrize: add the reverse of each edge of a directed graph.
+        training: optimiser and selection.
+    """
+
+    network: Literal["sage", "gatv2", "gin", "gcn"] = "sage"
+    hidden: int = 64
+    dropout: float = 0.5
+    row_norm: RowNorm = "none"
+    symmetrize: bool = True
+    training: AdamConfig = AdamConfig()
+
+    def __post_init__(self) -> None:
+        at_least("hidden", self.hidden, 1)
+        probability("dropout", self.dropout)
+        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        heads = 8 if self.network == "gatv2" else 1
+        require(self.hidden % heads == 0, "hidden", f"be a multiple of {heads} heads", self.hidden)
+
+
+def _network(config: PyGConfig, graph: Graph, generator: torch.Generator) -> Any:
+    """The network with PyG's own initial weights, drawn from the stream."""
+    import torch
+
+    from dpgnn.models.pyg import NETWORKS
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())
+        return NETWORKS[config.network](
+            graph.num_features, graph.num_classes, config.hidden, config.dropout
+        )
+
+
+def _input(config: PyGConfig, graph: Graph) -> tuple[Tensor, Tensor]:
+    """Features, dense, and edges without self-loops."""
+    import torch
+
+    x = normalize_rows(graph.x, config.row_norm)
+    edges = graph.edge_index
+    if graph.directed and config.symmetrize:
+        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+    dense = x if isinstance(x, np.ndarray) else x.toarray()
+    plain = np.ascontiguousarray(edges[:, edges[0] != edges[1]])
+    return torch.from_numpy(np.array(dense)), torch.from_numpy(plain)
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Train on the graph of the setting; no guarantee."""
+    import torch
+
+    from dpgnn.models.pyg import DrawnDropout
+    from dpgnn.training.nonprivate import train_full_batch
+
+    config: PyGConfig = entry.options
+    model = _network(config, graph, context.streams.torch("weights"))
+    x, edges = _input(config, graph)
+
+    def forward(masks: Masks | None) -> Tensor:
+        with DrawnDropout(masks):
+            out: Tensor = model(x, edges)
+        return out
+
+    state, history = train_full_batch(
+        model,
+        forward,
+        torch.from_numpy(np.array(graph.y)),
+        torch.from_numpy(np.array(split.train_idx)),
+        torch.from_numpy(np.array(split.val_idx)),
+        config.training,
+        task=graph.task,
+        generator=context.streams.torch("dropout"),
+        progress=context.progress(config.training.num_epochs),
+    )
+    return Fitted(state=state, history=tuple(history))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, from features and edges of `graph`."""
+    import torch
+
+    config: PyGConfig = entry.options
+    model = _network(config, graph, torch.Generator())
+    model.load_state_dict(dict(fitted.state))
+    model.eval()
+    with torch.no_grad():
+        logits = model(*_input(config, graph))
+    return Prediction(logits=logits[torch.from_numpy(node_idx)], answers="none", note="no privacy")
+
+
+METHOD = Method(
+    name="pyg",
+    title="PyG network",
+    config=PyGConfig,
+    source="Fey and Lenssen (2019), arXiv:1903.02428",
+    modes=("nonprivate",),
+    plan=nonprivate_plan,
+    fit=fit,
+    predict=predict,
+    example={"training": {"num_epochs": 10}},
+)
