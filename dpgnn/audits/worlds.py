@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn.core.checks import fail, one_of, require
 from dpgnn.data.graph import distinct_keys, is_symmetric
 from dpgnn.samplers.promise import Owner
-
-if TYPE_CHECKING:
-    pass
 
 UNITS = {
     "node-features": ("replace-one",),

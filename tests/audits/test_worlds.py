@@ -1,5 +1,9 @@
+"""Neighbouring data sets: each pair differs by one element, in every unit and relation, on any graph."""
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpgnn.audits.worlds import UNITS, make_world, neighbours
 from dpgnn.data.graph import is_symmetric
@@ -77,3 +81,84 @@ def test_unknown_units_relations_and_one_way_graphs_are_errors():
     with pytest.raises(ValueError, match="both directions"):
         pairs(make_world(np.array([[0], [1]]), 3), "edge", "add-remove")
     assert set(UNITS) == {"node-features", "node-record", "node-bounded", "node", "edge"}
+
+
+BOUND = 6  # no node of `random_world` has more edges
+ALL = [(unit, relation) for unit, relations in UNITS.items() for relation in relations]
+
+
+def random_world(seed):
+    """7 nodes, each pair joined with probability 0.4."""
+    upper = np.triu(np.random.default_rng(seed).random((7, 7)) < 0.4, 1)
+    return make_world(np.argwhere(upper | upper.T).T, 7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(ALL), st.sampled_from(["source", "target"]))
+def test_a_pair_differs_by_one_element_and_nothing_else(seed, pair, owner):
+    unit, relation = pair
+    bound = BOUND if unit == "node-bounded" else None
+    world = random_world(seed)
+    for offender, first, second in pairs(world, unit, relation, degree_bound=bound, owner=owner):
+        assert first is world or (unit == "edge" and second is world)
+        for side in (first, second):
+            assert (side.arcs[0] != side.arcs[1]).all()
+            assert np.array_equal(side.arcs, np.unique(side.arcs, axis=1))
+            assert np.array_equal(side.train_idx, world.train_idx)
+        differ = edges(first) ^ edges(second)
+        gone = np.flatnonzero(first.present != second.present).tolist()
+        changed = np.flatnonzero(first.values != second.values).tolist()
+        if unit == "edge":
+            assert differ == {offender, offender[::-1]}
+            assert gone == changed == []
+            continue
+        own = 0 if owner == "source" else 1
+        assert all(
+            offender[0] in (arc if unit != "node-record" else arc[own : own + 1]) for arc in differ
+        )
+        assert gone == ([offender[0]] if relation == "add-remove" else [])
+        assert changed == ([] if relation == "add-remove" else [offender[0]])
+
+
+@given(st.integers(0, 2**32))
+def test_one_graph_has_a_pair_for_every_node_and_for_every_pair_of_nodes(seed):
+    world = random_world(seed)
+    assert [offender for offender, _, _ in pairs(world, "node", "null-one")] == [
+        (node,) for node in range(7)
+    ]
+    assert len(pairs(world, "edge", "add-remove")) == 21
+    assert len(pairs(world, "node", "add-remove", max_neighbours=3)) == 3
+
+
+def test_drawn_pairs_are_those_of_the_generator():
+    world = random_world(1)
+
+    def drawn(seed):
+        rng = np.random.default_rng(seed)
+        found = pairs(world, "node-record", "replace-one", max_neighbours=4, rng=rng)
+        return [(offender, second.arcs.tolist()) for offender, _, second in found]
+
+    assert drawn(3) == drawn(3)
+    assert drawn(3) != drawn(4)
+
+
+def test_a_replaced_node_of_a_large_graph_first_meets_the_longest_list():
+    ends = np.arange(19)
+    path = np.stack([ends, ends + 1])
+    world = make_world(np.concatenate([path, path[::-1]], axis=1), 20)
+    found = pairs(world, "node", "replace-one", offenders=[0])
+    assert len(found) == 64
+    degrees = [int((second.arcs[0] == 0).sum()) for _, _, second in found]
+    assert degrees[0] == 19
+    assert len(set(degrees)) > 10
+    bounded = pairs(world, "node-bounded", "replace-one", offenders=[0], degree_bound=2)
+    assert max((second.arcs[0] == 0).sum() for _, _, second in bounded) == 2
+
+
+def test_absent_nodes_have_no_pairs():
+    world = star()
+    _, _, without = pairs(world, "node", "add-remove", offenders=[5])[0]
+    assert {offender for offender, _, _ in pairs(without, "node", "null-one")} == {
+        (node,) for node in range(5)
+    }
+    assert len(pairs(without, "edge", "add-remove")) == 10
