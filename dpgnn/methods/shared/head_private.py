@@ -14,8 +14,9 @@ from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.node_level import ENCODER, HEAD
 from dpgnn.methods.shared.private_training import run_dp_sgd
 from dpgnn.models.forward import activation, full_graph_logits, plain_linear
-from dpgnn.models.network import Linear, Network, NetworkConfig
+from dpgnn.models.network import SELU_ALPHA, SELU_SCALE, Linear, Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
+from dpgnn.training._kernels import apply_by_rows, row_products, sparse_linear
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -57,7 +58,9 @@ def private_encoder(
         delta=delta,
         mechanism_name=ENCODER,
     )
-    return embed_rows(network, weights, config.encoder_layers, x), _named(ENCODER, weights)
+    by_rows = context.streams.is_secret("noise")
+    x0 = embed_rows(network, weights, config.encoder_layers, x, by_rows=by_rows)
+    return x0, _named(ENCODER, weights)
 
 
 def private_head(
@@ -110,17 +113,50 @@ def perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Net
     )
 
 
-def embed_rows(network: Network, weights: Mapping[str, Tensor], layers: int, x: Any) -> np.ndarray:
-    """Output of the encoder's last linear layer, before its activation, as unit rows."""
+def embed_rows(
+    network: Network, weights: Mapping[str, Tensor], layers: int, x: Any, *, by_rows: bool = False
+) -> np.ndarray:
+    """Output of the encoder's last linear layer, before its activation, as unit rows.
+
+    Args:
+        network, weights: of the encoder.
+        layers: how many of its linear layers.
+        x: features of all nodes, dense or CSR.
+        by_rows: each row is computed by itself, so that its bits do not depend on other nodes; for releases.
+    """
     from dpgnn.models.forward import to_torch
 
     linears = [op for op in network.operations if isinstance(op, Linear)][:layers]
     with torch.no_grad():
-        h = to_torch(x, "cpu", network)
+        h: Any = None if by_rows else to_torch(x, "cpu", network)
         for depth, op in enumerate(linears):
-            h = plain_linear(weights, op, activation("selu", h) if depth else h)
+            if by_rows:
+                h = _layer_by_rows(weights, op, h if depth else x, is_first=depth == 0)
+            else:
+                h = plain_linear(weights, op, activation("selu", h) if depth else h)
+    found = h if by_rows else h.numpy()
     present = np.asarray(abs(x).sum(axis=1)).reshape(-1, 1) > 0
-    return unit_rows(np.where(present, h.numpy().astype(np.float64), 0.0))
+    return unit_rows(np.where(present, found.astype(np.float64), 0.0))
+
+
+def _layer_by_rows(
+    weights: Mapping[str, Tensor], op: Linear, a: Any, *, is_first: bool
+) -> np.ndarray:
+    """a W + b of rows, or of their activations behind the first layer; float32."""
+    weight = weights[f"{op.name}.weight"].contiguous().numpy()
+    out = np.zeros((a.shape[0], weight.shape[1]), dtype=np.float32)
+    if op.bias:
+        out[:] = weights[f"{op.name}.bias"].numpy()
+    if not is_first:
+        one = np.float32
+        apply_by_rows(2, one(SELU_SCALE), one(SELU_ALPHA), a)
+    if isinstance(a, np.ndarray):
+        row_products(np.ascontiguousarray(a, dtype=np.float32), weight, out)
+    else:
+        start = out[0].copy() if len(out) else np.zeros(weight.shape[1], np.float32)
+        parts = a.indptr.astype(np.int64), a.indices.astype(np.int64), a.data
+        sparse_linear(np.arange(len(out)), *parts, weight, start, out)
+    return out
 
 
 def _named(stage: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
