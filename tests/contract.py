@@ -54,6 +54,8 @@ NOT_THERE = {
     *(("dp_gnn", "published", "node-bounded", relation) for relation in CHANGED),
     *(("drw", "published", "node-record", relation) for relation in CHANGED),
     ("dpar", "sound", "node", "add-remove"),
+    ("heterpoisson", "sound", "node", "add-remove"),
+    *(("heterpoisson", "published", "node-record", relation) for relation in CHANGED),
     *(("progap", "published", "node-record", relation) for relation in CHANGED),
     *(
         ("progap", "published", "node-bounded", relation)

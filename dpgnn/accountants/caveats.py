@@ -83,4 +83,9 @@ CAVEATS: dict[str, Caveat] = {
     # LPGNet
     "noise-reused": _voids("rows of different nodes and hops get the same noise"),
     "options-tuned-on-edges": _narrows("options were chosen by runs on the exact edges"),
+    # HeterPoisson
+    "sml-as-univariate": _voids("noise of one scale in all dimensions is counted in one"),
+    "batch-padding": _voids("a gradient depends on the largest example of its batch"),
+    "dedupe-order": _voids("roots later in the batch stay in the examples of earlier ones"),
+    "steps-undercounted": _voids("more steps are run than are counted"),
 }

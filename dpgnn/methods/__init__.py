@@ -27,6 +27,7 @@ TABLE: dict[str, str] = {
     "dpdgc": "dpgnn.methods.dpdgc.method",
     "edgerand": "dpgnn.methods.edgerand",
     "gap": "dpgnn.methods.gap.method",
+    "heterpoisson": "dpgnn.methods.heterpoisson.method",
     "lapgraph": "dpgnn.methods.lapgraph",
     "lpgnet": "dpgnn.methods.lpgnet.method",
     "progap": "dpgnn.methods.progap.method",

@@ -20,6 +20,7 @@ PAPERS = {
     "drw": "DRW (Ayle et al., 2023)",
     "dpar": "DPAR (Zhang et al., 2024)",
     "caribou": "CARIBOU (convergent privacy)",
+    "progap": "ProGAP (Sajadmanesh and Gatica-Perez, 2024) and LPGNet (Kolluri et al., 2022)",
 }
 
 

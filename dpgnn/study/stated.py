@@ -92,7 +92,7 @@ class StudyConfig:
     num_threads: int = 1
     num_processes: int = 1
     runs_per_job: int = 1
-    paper: Literal["", "dpgnn", "drw", "dpar", "caribou"] = ""
+    paper: Literal["", "dpgnn", "drw", "dpar", "caribou", "progap"] = ""
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()

@@ -58,6 +58,7 @@ QUESTIONS = {
         privacy_unit="node-bounded",
         relation="add-remove",
     ),
+    "heterpoisson": question("heterpoisson", options={"batch_size": 4096}),
     "lpgnet": question("lpgnet", num_train=1895, num_steps=2),
     "dpdgc": question("dpdgc", num_train=1895, options=STAGES),
     "dpdgc, node": question("dpdgc", num_train=1895, options=STAGES, **NODE),

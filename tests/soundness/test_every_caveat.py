@@ -72,6 +72,14 @@ DEMONSTRATIONS = {
     "test_exact_neighbours_tell_the_worlds_apart_with_certainty",
     "noise-reused": "soundness/test_lpgnet_caveats.py::"
     "test_noise_reused_one_known_row_gives_the_degrees_of_others",
+    "sml-as-univariate": "accountants/test_published_heterpoisson.py::"
+    "test_in_many_dimensions_the_scale_of_the_noise_is_seen",
+    "batch-padding": "soundness/test_heterpoisson_caveats.py::"
+    "test_one_large_example_changes_the_gradients_of_all_others_in_its_batch",
+    "dedupe-order": "soundness/test_heterpoisson_caveats.py::"
+    "test_a_root_stays_in_the_examples_of_roots_before_it",
+    "steps-undercounted": "accountants/test_published_heterpoisson.py::"
+    "test_steps_that_are_not_counted_cost_by_the_codes_own_formula",
     "density-noise-scale": "soundness/test_aggregation_caveats.py::"
     "test_density_noise_one_edge_moves_a_block_far_beyond_its_noise",
 }

@@ -328,6 +328,7 @@ PAGES = {
     "gap": ("gap", "dpdgc", "lapgraph", "edgerand", "pertgraph"),
     "lpgnet": ("lpgnet",),
     "progap": ("progap",),
+    "heterpoisson": ("heterpoisson",),
     "votes": ("votes", "dp_linear"),
 }
 

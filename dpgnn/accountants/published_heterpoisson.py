@@ -1,0 +1,90 @@
+"""HeterPoisson's own accounting: multivariate Laplace noise counted in one dimension, by Renyi divergence.
+
+It is no guarantee of what is run (docs/soundness.md: sml-as-univariate, batch-padding, sampler-ripple,
+dedupe-order, steps-undercounted).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from dpgnn.accountants import rdp
+from dpgnn.accountants.calibration import smallest_meeting
+from dpgnn.core import checks
+
+ORDERS = np.linspace(1.0001, 10.0, 100)
+
+
+def step_rdp(
+    stddev: float, *, rate: float, max_degree: int, population: int, orders: np.ndarray = ORDERS
+) -> np.ndarray:
+    """One step's divergence at each order, one direction, shift in units of the clip norm.
+
+    With probability q the node is a root: shift 1/2. Else it is in k subgraphs, k binomial (N, q M/N).
+
+    Args:
+        stddev: of the one-dimensional Laplace variable, relative to C.
+        rate: q; max_degree: M; population: N, training nodes.
+        orders: each > 1.
+
+    Source: Xiang, Wang and Wang (2024), arXiv:2311.06888, as its code computes it.
+    """
+    checks.positive("stddev", stddev)
+    counts = np.arange(0, min(population, 400) + 1)
+    log_counts = binom.logpmf(counts, population, rate * max_degree / population)
+    shifts = np.concatenate([[0.5], counts])
+    with np.errstate(divide="ignore"):
+        weights = np.concatenate([[math.log(rate)], np.log1p(-rate) + log_counts])
+    a, s = orders[:, None], shifts[None, :] / (stddev / math.sqrt(2))
+    inner = np.logaddexp(
+        np.log(a / (2 * a - 1)) + (a - 1) * s, np.log((a - 1) / (2 * a - 1)) - a * s
+    )
+    return np.asarray(logsumexp(weights + inner, axis=1) / (orders - 1))
+
+
+def stated_epsilon(
+    stddev: float, num_steps: int, delta: float, *, rate: float, max_degree: int, population: int
+) -> float:
+    """The epsilon that the published accounting states."""
+    total = num_steps * step_rdp(stddev, rate=rate, max_degree=max_degree, population=population)
+    return float(rdp.to_epsilon(ORDERS, total, delta, conversion="improved")[0])
+
+
+@lru_cache(maxsize=64)
+def stated_stddev(
+    epsilon: float, num_steps: int, delta: float, *, rate: float, max_degree: int, population: int
+) -> float:
+    """The smallest deviation whose stated epsilon is at most `epsilon`, to 1e-4 of itself."""
+
+    def spent(stddev: float) -> float:
+        return stated_epsilon(
+            stddev, num_steps, delta, rate=rate, max_degree=max_degree, population=population
+        )
+
+    return smallest_meeting(spent, epsilon, start=5.0, tolerance=1e-4, name="target_epsilon")
+
+
+def hidden_scale_delta(epsilon: float, stddev: float, shift: float = 1.0) -> float:
+    """delta of one release in many dimensions, in the limit in which the scale of the noise is seen.
+
+    The noise is sqrt(E) times a Gaussian of deviation `stddev`, E exponential of mean 1; coordinates beside
+    the shift reveal E, and then the rest is Gaussian: the mean over E of the Gaussian delta.
+    """
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    def given(scale: float) -> float:
+        mu = shift / (stddev * math.sqrt(scale))
+        return float(
+            norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        )
+
+    found, _ = quad(
+        lambda e: math.exp(-e) * given(e), 0, 60, points=(1e-4, 1e-2, 0.1, 1), limit=200
+    )
+    return float(found)

@@ -1,0 +1,1 @@
+"""HeterPoisson: roots and their neighbours drawn afresh at every step."""

@@ -1,0 +1,169 @@
+"""HeterPoisson: a Poisson batch of roots, and few of their neighbours, drawn anew at every step.
+
+Sound: every node sends its features to at most M ids of its own list, under a new public key at every step.
+Published: neighbours by coins that count readers, multivariate Laplace noise. See
+docs/methods/heterpoisson.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.plan import Plan
+from dpgnn.core.checks import require
+from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.base import (
+    Asked,
+    Context,
+    Degrees,
+    Entry,
+    Fitted,
+    Method,
+    Prediction,
+    Prepared,
+    SamplerSpec,
+    Support,
+)
+from dpgnn.methods.heterpoisson.options import HeterPoissonConfig
+from dpgnn.methods.heterpoisson.plan import plan
+from dpgnn.methods.queries import Queries
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+
+NOTE = "an answer reads features and edges of the evaluation graph within one hop of the asked node"
+
+
+def check(entry: Entry, path: str) -> None:
+    """Published runs speak of a node with its edges; proofs of its record.
+
+    Raises:
+        ValueError: mode and unit do not go together.
+    """
+    if entry.mode == "nonprivate":
+        return
+    wanted = "node" if entry.mode == "published" else "node-record"
+    require(
+        entry.privacy_unit == wanted, f"{path}.privacy_unit", f"be {wanted} in mode {entry.mode}",
+        entry.privacy_unit,
+    )  # fmt: skip
+
+
+def sampler(entry: Entry) -> SamplerSpec | None:
+    """Half-edges into training nodes, from which own lists are drawn at every step; none as published."""
+    return None if entry.mode == "published" else SamplerSpec(name="training_arcs")
+
+
+def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
+    """Half-edges u -> v, v in u's list and a training node; as sensitive as the graph.
+
+    Which ids are training nodes is public and the same in both worlds: an absent one keeps its slots.
+    """
+    import pyarrow as pa
+
+    from dpgnn.methods.shared.aggregate_bounds import own_arcs
+
+    source, target = own_arcs(graph)
+    is_reader = np.zeros(graph.num_nodes, dtype=bool)
+    is_reader[split.train_idx] = True
+    kept = is_reader[target]
+    return Prepared(kind="edges", table=pa.table({"source": source[kept], "target": target[kept]}))
+
+
+def fit(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> Fitted:
+    """Run the planned steps on trees that are drawn at each of them.
+
+    Guarantee: in sound mode the weights are post-processing of the plan's mechanism.
+    """
+    from dpgnn.methods.heterpoisson.network import network_of
+    from dpgnn.methods.heterpoisson.train import train_plain, train_private
+    from dpgnn.methods.shared.private_training import scorer
+
+    network, x = network_of(entry.options, graph), features_of(entry, graph)
+    answers = _answers(entry, graph)
+    evaluate = scorer(lambda w: answers(w)[split.val_idx], graph.y[split.val_idx], graph.task)
+    run = train_plain if entry.mode == "nonprivate" else train_private
+    weights, history = run(
+        entry, network, graph, x, split.train_idx, arcs_in(prepared), plan, context, evaluate
+    )
+    return Fitted(state=weights, history=tuple(history))
+
+
+def arcs_in(prepared: Prepared | None) -> np.ndarray:
+    """The prepared half-edges; none for a published run, which reads whole lists."""
+    if prepared is None:
+        return np.zeros((2, 0), dtype=np.int64)
+    return np.stack([prepared.table[name].to_numpy() for name in ("source", "target")])
+
+
+def features_of(entry: Entry, graph: Graph) -> Any:
+    """Features as the network reads them: each record by itself, but for a published run's scaling."""
+    config: HeterPoissonConfig = entry.options
+    x = normalize_rows(graph.x, config.row_norm)
+    if entry.mode == "published" and config.preprocessing:
+        x = np.asarray(x if isinstance(x, np.ndarray) else x.toarray())
+        x = ((x - x.mean()) / (x.std() + 1e-6)).astype(np.float32)
+    return x
+
+
+def _answers(entry: Entry, graph: Graph) -> Any:
+    """Named parameters -> logits of all nodes, from complete lists."""
+    from dpgnn.methods.heterpoisson.network import network_of
+    from dpgnn.methods.shared.aggregate_bounds import own_arcs
+    from dpgnn.models.forward import full_graph
+
+    return full_graph(network_of(entry.options, graph), features_of(entry, graph), own_arcs(graph))
+
+
+def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
+    """Logits of the nodes asked for, on the evaluation graph with complete lists; no claim covers them."""
+    import torch
+
+    logits = _answers(entry, graph)(fitted.state)[torch.from_numpy(np.array(node_idx))]
+    return Prediction(logits=logits, answers="none", note=NOTE)
+
+
+def degrees(entry: Entry) -> Degrees:
+    """M slots."""
+    return Degrees(slots=entry.options.max_degree)
+
+
+METHOD = Method(
+    name="heterpoisson",
+    title="HeterPoisson",
+    config=HeterPoissonConfig,
+    source="Xiang, Wang and Wang (2024), arXiv:2311.06888",
+    modes=("nonprivate", "published", "sound"),
+    supports=(
+        Support(privacy_unit="node-record", relation="add-remove"),
+        Support(privacy_unit="node-record", relation="null-one"),
+        Support(privacy_unit="node-record", relation="replace-one"),
+        Support(privacy_unit="node", relation="add-remove"),
+    ),
+    sampler=sampler,
+    prepare=prepare,
+    plan=plan,
+    fit=fit,
+    check=check,
+    asked=Asked(
+        flags={
+            "batch-size": "batch_size", "max-degree": "max_degree", "epochs": "num_epochs",
+        },
+    ),
+    predict=predict,
+    queries=Queries(disjoint=True),
+    list_owner="source",
+    degrees=degrees,
+    example={"batch_size": 10, "num_epochs": 2, "width": 8},
+    citation="xiang2024heterpoisson",
+)  # fmt: skip

@@ -1,0 +1,105 @@
+"""HeterPoisson's network of one hop: the mean over a root and what it reads, beside the root's own row."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dpgnn.models.network import (
+    Add,
+    Aggregate,
+    Keep,
+    Linear,
+    Network,
+    NetworkConfig,
+    Operation,
+    RowWise,
+)
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.methods.heterpoisson.options import HeterPoissonConfig
+
+
+def network_of(config: HeterPoissonConfig, graph: Graph) -> Network:
+    """The operations: mean, ELU, standardised, ELU; a linear layer; ELU of it beside the root's row; classes.
+
+    The last standardisation is over the root's own row. Where features are narrower than the hidden layer the
+    root's row is filled with zeros; otherwise the same linear layer reads it, which is one layer on the sum.
+    """
+    width, features = config.width, graph.num_features
+    tape: list[Operation] = [
+        Keep(source=0, hop=1),  # value 1
+        Aggregate(source=0, hop=1),  # value 2
+        RowWise(sources=(2,), function=squashed),  # value 3
+    ]
+    layer = partial(Linear, name="encoder.0", group="encoder", num_out=width, bias=True)
+    if features < width:
+        tape += [
+            layer(source=3, num_in=features),  # 4
+            RowWise(sources=(1,), function=partial(filled, width=width)),  # 5
+            Add(left=4, right=5),  # 6
+        ]
+    else:
+        tape += [Add(left=3, right=1), layer(source=4, num_in=features)]  # 4, 5
+    hidden = len(tape)
+    tape += [
+        RowWise(sources=(hidden,), function=standard_elu),
+        Linear(
+            name="decoder.0", group="decoder", source=hidden + 1, num_in=width,
+            num_out=graph.num_classes, bias=True,
+        ),
+    ]  # fmt: skip
+    sizes = NetworkConfig(
+        num_features=features, num_outputs=graph.num_classes, width=width, encoder_layers=0,
+        num_hops=1, decoder_layers=1, conv="gcn", task=graph.task,
+    )  # fmt: skip
+    return Network(sizes, tape)
+
+
+def squashed(mean: Tensor) -> Tensor:
+    """ELU, then each row less its mean, over its deviation, then ELU again."""
+    return F.elu(standardized(F.elu(mean)))
+
+
+def standard_elu(h: Tensor) -> Tensor:
+    """ELU, then each row less its mean, over its deviation."""
+    return standardized(F.elu(h))
+
+
+def standardized(h: Tensor) -> Tensor:
+    """Each row less its mean, over its deviation."""
+    return F.layer_norm(h, (h.shape[-1],))
+
+
+def filled(x: Tensor, *, width: int) -> Tensor:
+    """Rows filled with zeros."""
+    return F.pad(x, (0, width - x.shape[-1]))
+
+
+def padded_logits(
+    config: HeterPoissonConfig, named: dict[str, Tensor], rows: Tensor, present: Tensor
+) -> Tensor:
+    """The published network on one padded example: statistics over all rows, padding among them.
+
+    Args:
+        rows: (size, num_features); the root is the first, padding is zeros.
+        present: (size,), 1 for rows that are there.
+
+    Returns:
+        shape (num_outputs,): of the root.
+    """
+    weight, bias = named["encoder.0.weight"], named["encoder.0.bias"]
+    mean = squashed(((rows * present[:, None]).sum(0) / present.sum())[None])
+    if rows.shape[-1] < config.width:
+        own, mean = filled(rows, width=config.width), mean @ weight + bias
+    else:
+        own, mean = rows @ weight, mean @ weight + bias
+    h = F.elu(mean + own)
+    kept = h if config.padding else h[present.argmax().reshape(1)]
+    h = (h[0] - kept.mean()) / (kept.std(unbiased=False) + 1e-5)
+    return torch.addmv(named["decoder.0.bias"], named["decoder.0.weight"].T, h)

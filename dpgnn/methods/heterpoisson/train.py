@@ -1,0 +1,101 @@
+"""HeterPoisson's training loops: private steps, or the same without clipping and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpgnn.methods.heterpoisson.plan import TRAIN
+from dpgnn.methods.heterpoisson.sums import DrawnSums, FreshSums, PublishedSums
+from dpgnn.methods.shared.private_training import HISTORY_ROWS, epsilon_after
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from dpgnn.accountants.plan import Plan
+    from dpgnn.data.graph import Graph
+    from dpgnn.methods.base import Context, Entry
+    from dpgnn.models.network import Network
+
+Trained = tuple["dict[str, Tensor]", list[dict[str, Any]]]
+Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
+
+
+def train_private(
+    entry: Entry,
+    network: Network,
+    graph: Graph,
+    x: Any,
+    train_idx: np.ndarray,
+    arcs: np.ndarray,
+    plan: Plan,
+    context: Context,
+    evaluate: Evaluate,
+) -> Trained:
+    """Enter the mechanism and run its steps, each on trees of its own key.
+
+    Guarantee (sound): see `training.dp_sgd.train`; the sums are those of `FreshSums`.
+    """
+    from dpgnn.samplers.batches import poisson_batches
+    from dpgnn.training.clipping import global_clipping
+    from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
+    from dpgnn.training.noise import joint_noise
+
+    mechanism = context.ledger.enter(TRAIN)
+    assert mechanism.clipping_norm is not None
+    assert mechanism.divisor is not None
+    clipping = global_clipping(mechanism.clipping_norm)
+    common = (entry.options, network, graph, x, train_idx, arcs, clipping, context)
+    sums: DrawnSums
+    if entry.mode == "sound":
+        sums = FreshSums(*common)
+        spec = from_mechanism(mechanism, num_roots=len(train_idx), clipping=clipping)
+    else:
+        # the sums add noise of their own law and divide by the realised batch
+        sums = PublishedSums(
+            *common, noise_stddev=mechanism.noise_stddev, divisor=mechanism.divisor
+        )
+        rate = mechanism.details["sampling_probability"]
+        # a release rounds to the grid of some noise: next to none beside what is there already
+        further = 1e-9 * mechanism.noise_stddev if context.streams.is_secret("noise") else 0.0
+        spec = DPSGD(
+            num_steps=mechanism.num_steps, batches=poisson_batches(len(train_idx), rate),
+            clipping=clipping, noise=joint_noise(clipping, further), divisor=mechanism.divisor,
+        )  # fmt: skip
+    spent = epsilon_after(mechanism, plan.claims[0].delta) if entry.mode == "sound" else None
+    return train(
+        spec, network, sums,  # type: ignore[arg-type]
+        network.initial(rng=context.streams.numpy("weights")), entry.options.optimizer,
+        streams=context.streams, store=context.store,
+        progress=context.progress(mechanism.num_steps), stage=TRAIN, epsilon_spent=spent,
+        evaluate=evaluate, num_rows=HISTORY_ROWS, before_step=sums.before_step,
+    )  # fmt: skip
+
+
+def train_plain(
+    entry: Entry,
+    network: Network,
+    graph: Graph,
+    x: Any,
+    train_idx: np.ndarray,
+    arcs: np.ndarray,
+    plan: Plan,
+    context: Context,
+    evaluate: Evaluate,
+) -> Trained:
+    """The same network and trees without clipping and noise."""
+    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.training.minibatch import PlainRun, train
+
+    sums = FreshSums(entry.options, network, graph, x, train_idx, arcs, None, context)
+    run = PlainRun(
+        num_steps=plan.num_steps, selection="last",
+        batches=fixed_size_batches(len(train_idx), entry.options.batch_size),
+    )  # fmt: skip
+    return train(
+        run, network, sums,  # type: ignore[arg-type]
+        network.initial(rng=context.streams.numpy("weights")), entry.options.optimizer,
+        streams=context.streams, store=context.store, progress=context.progress(plan.num_steps),
+        evaluate=evaluate, before_step=sums.before_step,
+    )  # fmt: skip

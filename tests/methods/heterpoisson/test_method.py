@@ -1,0 +1,164 @@
+"""HeterPoisson's trees, network and steps."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, inputs_of
+
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget, Ledger, Plan
+from dpgnn.audits.method_neighbours import examine_method
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.methods.base import Context, Support, facts_of
+from dpgnn.methods.heterpoisson import sample, sums
+from dpgnn.methods.heterpoisson.network import network_of, padded_logits
+from dpgnn.methods.shared.aggregate_bounds import own_arcs
+from dpgnn.models.forward import full_graph_logits
+from dpgnn.models.trees import trees_of
+from dpgnn.samplers.own_list import OwnList
+from dpgnn.training.clipping import global_clipping
+
+METHOD = methods.get("heterpoisson")
+BUDGET = Budget(epsilon=EPSILON, delta=DELTA)
+RECORD = Support(privacy_unit="node-record", relation="null-one")
+NODE = Support(privacy_unit="node", relation="add-remove")
+
+
+def context(seed=0):
+    return Context(
+        ledger=Ledger(Plan()), streams=Streams(root_seed=seed, axes={}), store=Store(None)
+    )
+
+
+def arcs():
+    found = own_arcs(GRAPH)
+    return found[:, np.isin(found[1], SPLIT.train_idx)]
+
+
+def fresh(config, **named):
+    clipping = named.pop("clipping", global_clipping(1.0))
+    return sums.FreshSums(
+        config, network_of(config, GRAPH), GRAPH, GRAPH.x, SPLIT.train_idx, arcs(), clipping,
+        context(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_trees_are_those_of_the_own_list_sampler(degree):
+    roots = np.sort(SPLIT.train_idx)
+    pointer, sources = sample.fresh_lists(arcs(), 60, degree, np.random.default_rng(7))
+    found = sample.star_trees(roots, pointer, sources, GRAPH.y)
+    sampler = OwnList(max_degree=degree)
+    expected = trees_of(
+        sampler.sample(arcs(), num_nodes=60, train_idx=SPLIT.train_idx, rng=np.random.default_rng(7)),
+        GRAPH.y, num_hops=1, conv="gcn",
+    )  # fmt: skip
+    assert np.array_equal(found.row_ptr, expected.row_ptr)
+    assert np.array_equal(found.level_rows, expected.level_rows)
+    for root in range(len(roots)):
+        rows = slice(found.row_ptr[root], found.row_ptr[root + 1])
+        assert found.node[rows.start] == expected.node[rows.start] == roots[root]
+        assert sorted(found.node[rows]) == sorted(expected.node[rows])
+        own = slice(found.entry_ptr[rows.start], found.entry_ptr[rows.start + 1])
+        assert found.entry_weight[own] == pytest.approx(1 / found.level_rows[root, 0])
+        assert found.entry_row[own].tolist() == list(range(int(found.level_rows[root, 0])))
+
+
+def test_every_step_has_a_key_of_its_own_and_the_same_step_the_same_trees():
+    config = entry_of("heterpoisson", "sound", RECORD).options
+    first = fresh(config)
+    drawn = []
+    for step in (1, 2, 3, 1):
+        first.before_step(step)
+        drawn.append(first.trees.node.tolist())
+    assert drawn[0] == drawn[3]
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
+def test_over_many_steps_a_record_is_read_by_each_of_its_list_equally_often():
+    found = own_arcs(GRAPH)
+    node = int(np.bincount(found[0]).argmax())
+    listed = np.sort(found[1, found[0] == node])
+    counts = dict.fromkeys(listed.tolist(), 0)
+    rng, steps = np.random.default_rng(0), 600
+    for _ in range(steps):
+        pointer, sources = sample.fresh_lists(found, 60, 1, rng)
+        readers = [v for v in range(60) if node in sources[pointer[v] : pointer[v + 1]]]
+        assert len(readers) == 1
+        counts[readers[0]] += 1
+    expected = steps / len(listed)
+    assert max(abs(count - expected) for count in counts.values()) < 5 * np.sqrt(expected)
+
+
+@pytest.mark.parametrize("width", [4, 64])
+def test_the_published_network_without_padding_is_the_sound_one(width):
+    config = dataclasses.replace(
+        entry_of("heterpoisson", "published", NODE).options, width=width, padding=False
+    )
+    network = network_of(config, GRAPH)
+    flat = network.initial(rng=np.random.default_rng(0))
+    rows = torch.from_numpy(GRAPH.x[:4].copy())
+    padded = torch.cat([rows, torch.zeros(3, rows.shape[1])])
+    there = torch.tensor([1.0] * 4 + [0.0] * 3)
+    found = padded_logits(config, network.views(flat), padded, there)
+    star = np.array([(1, 0), (2, 0), (3, 0)]).T
+    expected = full_graph_logits(network, network.named(flat), GRAPH.x[:4], star)[0]
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_published_sums_are_clipped_at_half_the_norm_and_clamped():
+    entry = entry_of("heterpoisson", "published", NODE)
+    config = dataclasses.replace(entry.options, clamped=False)
+    network = network_of(config, GRAPH)
+    words = {"noise_stddev": 1e-12, "divisor": 7.0}
+    made = sums.PublishedSums(
+        config, network, GRAPH, GRAPH.x, SPLIT.train_idx, arcs(), global_clipping(0.5), context(),
+        **words,
+    )  # fmt: skip
+    flat = network.initial(rng=np.random.default_rng(0))
+    roots = np.arange(12)
+    noisy = made(flat, roots)
+    assert float(noisy.norm()) <= 7.0 * 0.5 + 1e-6
+    made.noise_stddev = 3.0
+    made.config = dataclasses.replace(config, clamped=True)
+    bound = 3.0 / (100 * 12) * 7.0
+    clamped = made(flat, roots)
+    assert float(clamped.abs().max()) == pytest.approx(bound, rel=1e-5)
+    assert float((clamped.abs() < bound * 0.999).float().mean()) < 0.1
+
+
+FAULTS = {
+    "readers choose whom they read": lambda arcs, n, m, rng: REAL(arcs[::-1].copy(), n, m, rng),
+    "whole lists": lambda arcs, n, m, rng: REAL(arcs, n, 100, rng),
+}
+REAL = sample.fresh_lists
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_by_the_neighbour_test(fault, monkeypatch):
+    entry = entry_of("heterpoisson", "sound", RECORD)
+    (report,) = examine_method(entry, BUDGET, max_neighbours=12)
+    assert report.passed
+    monkeypatch.setattr(sample, "fresh_lists", FAULTS[fault])
+    (report,) = examine_method(entry, BUDGET, max_neighbours=12)
+    assert any(found.startswith("changed roots") for found in report.faults)
+
+
+def test_a_fit_reads_training_labels_alone():
+    entry = entry_of("heterpoisson", "sound", RECORD)
+    prepared = inputs_of(entry).prepared
+    plan = METHOD.plan(entry, facts_of(GRAPH, SPLIT, prepared), BUDGET)
+
+    def fit(graph):
+        made = dataclasses.replace(context(), ledger=Ledger(plan))
+        return METHOD.fit(entry, graph, SPLIT, prepared, plan, made).state
+
+    y = GRAPH.y.copy()
+    y[SPLIT.test_idx] = 1 - y[SPLIT.test_idx]
+    first, other = fit(GRAPH), fit(dataclasses.replace(GRAPH, y=y))
+    assert all(torch.equal(value, other[name]) for name, value in first.items())
