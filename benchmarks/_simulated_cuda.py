@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map
 
-CUDA = torch.device("cuda", 0)
+CUDA, SIMULATED = torch.device("cuda", 0), "simulated"
 # sizes of their results depend on values, so CUDA waits for the device
 WAITING = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
            "aten::equal", "aten::unique_dim", "aten::bincount"}  # fmt: skip
@@ -273,6 +273,11 @@ def _on(stream: Any) -> Iterator[Any]:
     yield stream
 
 
+def operations_so_far() -> dict[str, int]:
+    """How often each operation was called on the device."""
+    return dict(_State.operations)
+
+
 @contextmanager
 def simulated_cuda(*, free: int = 8 << 30, total: int = 16 << 30) -> Iterator[type[_State]]:
     """Make `torch.device("cuda")` work in this thread; gives counts of waits, replays and operations.
@@ -289,7 +294,7 @@ def simulated_cuda(*, free: int = 8 << 30, total: int = 16 << 30) -> Iterator[ty
         "current_device": lambda: 0, "mem_get_info": lambda *a: (_State.free, _State.total),
         "Stream": Stream, "Event": Event, "CUDAGraph": CUDAGraph, "graph": _graph, "stream": _on,
         "current_stream": lambda *a: stream, "synchronize": _no_wait,
-        "graph_pool_handle": lambda: (0, 1), "get_device_name": lambda *a: "simulated",
+        "graph_pool_handle": lambda: (0, 1), "get_device_name": lambda *a: SIMULATED,
         "empty_cache": lambda: None,
     }  # fmt: skip
     with ExitStack() as stack:

@@ -27,6 +27,15 @@ def test_four_runs_share_a_gpu_and_a_run_may_take_more_slots(fresh_toy: Path) ->
     assert set(asked(fresh_toy)) <= {0}
 
 
+def test_dpgnn_run_on_a_gpu_takes_four_slots_and_trains_there(fresh_toy: Path) -> None:
+    words = ("dpgnn", "run", "config.yaml", "--device", "cuda", "--", "-n", "--forceall")
+    text = run_tool(fresh_toy, *words, "--workflow-profile", "profiles/gpu").stdout
+    jobs = re.findall(r"^rule train\w*:.*?(?=^rule |\Z)", text, re.MULTILINE | re.DOTALL)
+    trained = [job for job in jobs if " train " in job]
+    assert len(trained) == 3
+    assert all("gpu=1" in job and "--device cuda" in job for job in trained)
+
+
 def test_several_runs_in_one_process_and_several_processes_for_one_run_ask_for_their_cores(
     fresh_toy: Path,
 ) -> None:

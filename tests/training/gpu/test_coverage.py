@@ -36,7 +36,7 @@ PACKAGE = ROOT / "dpgnn"
 GPU = PACKAGE / "training" / "gpu"
 # run by Triton's interpreter in test_kernels.py, and by a GPU
 KERNELS = GPU / "kernels.py"
-# a user's own module on a GPU is not simulated: torch.func asks a driver
+# a user's own module has ways of its own, which are not simulated
 MODULES = PACKAGE / "training" / "modules"
 # entries whose training asks for a device, each over one kind of trees
 TRAINED = ("dp_gnn", "dp_mlp", "drw", "dpar", "dpdgc")
