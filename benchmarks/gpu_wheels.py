@@ -15,10 +15,11 @@ from pathlib import Path
 
 from dpgnn.core.code_hash import LOCK, pins
 
-# releases and exact coins; the accountants' cross-check and what it needs; the comparison. Polars reads tables
+# releases and exact coins; a second accountant and what it needs; the comparison. Polars reads tables
 # of users and records only, and would take most of the room
 NAMES = (
-    "randomgen", "mpmath", "dp-accounting", "absl-py", "attrs", "dm-tree", "opacus", "opt-einsum", "pyyaml",
+    "randomgen", "mpmath", "dp-accounting", "absl-py", "attrs", "dm-tree", "opacus", "opt-einsum",
+    "pyyaml",
 )  # fmt: skip
 LARGEST_MB = 60.0
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_24_x86_64",
