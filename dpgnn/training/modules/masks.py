@@ -62,24 +62,26 @@ class Dropout:
 
     Args:
         masks: None leaves dropout out.
-        places: rows -> root and place of each.
     """
 
-    def __init__(
-        self, masks: Masks | None, places: Callable[[Tensor], tuple[Tensor, Tensor]]
-    ) -> None:
-        self._masks, self._places, self._calls = masks, places, 0
+    def __init__(self, masks: Masks | None) -> None:
+        self._masks, self._calls = masks, 0
         self.asked = False
 
     def __call__(
-        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        self,
+        places: Callable[[Tensor], tuple[Tensor, Tensor]],
+        input: Tensor,
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,
     ) -> Tensor:
-        """As `torch.nn.functional.dropout`, entry by entry."""
+        """As `torch.nn.functional.dropout`, entry by entry; `places`: rows -> root and place of each."""
         self.asked |= training and p > 0.0
         if self._masks is None or not training or p == 0.0:
             return input
         self._calls += 1
-        return self._masks(input, p, self._calls, *self._places(input))
+        return self._masks(input, p, self._calls, *places(input))
 
 
 class OneTree(TorchFunctionMode):
@@ -92,12 +94,11 @@ class OneTree(TorchFunctionMode):
 
     def __init__(self, masks: Masks | None, root: int = 0) -> None:
         super().__init__()
+        self.dropout, self._root = Dropout(masks), root
 
-        def places(rows: Tensor) -> tuple[Tensor, Tensor]:
-            place = torch.arange(len(rows), device=rows.device)
-            return torch.full_like(place, root), place
-
-        self.dropout = Dropout(masks, places)
+    def _places(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        place = torch.arange(len(rows), device=rows.device)
+        return torch.full_like(place, self._root), place
 
     def __torch_function__(
         self,
@@ -107,4 +108,6 @@ class OneTree(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """One call of a function of torch."""
-        return (self.dropout if func in DROPOUTS else func)(*args, **(kwargs or {}))
+        if func in DROPOUTS:
+            return self.dropout(self._places, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))

@@ -91,7 +91,8 @@ class Watch(TorchFunctionMode):
         self._names = {id(value): name for name, value in named.items()}
         self._made: dict[int, Tensor] = {id(value): value for value in named.values()}
         self._batch, self._known = batch, kinds
-        self._drop = Dropout(masks, lambda x: batch.places(self._kind(x)))
+        # nothing here holds this object: a circle would keep a chunk's rows until a collection
+        self._drop = Dropout(masks)
         self.kinds: list[Kind] = []
         self.products: list[Product] = []
         self.spreads: list[Spread] = []
@@ -106,7 +107,7 @@ class Watch(TorchFunctionMode):
         """One call of a function of torch."""
         kwargs = kwargs or {}
         if func in DROPOUTS:
-            return self._drop(*args, **kwargs)
+            return self._drop(self._places, *args, **kwargs)
         tensors = _tensors(args) + _tensors(kwargs.values())
         mine = [t for t in tensors if id(t) in self._made]
         if not mine:
@@ -123,6 +124,9 @@ class Watch(TorchFunctionMode):
             return func(*(self._copies(arg, tensors) for arg in args), **kwargs)
         names = sorted({self._names.get(id(t), "one made of parameters") for t in mine})
         raise NoRows(f"{', '.join(names)} enters {getattr(func, '__name__', func)}")
+
+    def _places(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return self._batch.places(self._kind(rows))
 
     def _derived(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What is made of parameters alone stands for a parameter; numbers and shapes do not."""
