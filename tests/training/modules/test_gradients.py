@@ -216,3 +216,20 @@ def test_in_a_release_the_sum_is_float64_and_within_the_bound() -> None:
         total = engine(parameters.float(), np.array([root]))
         assert total.dtype == torch.float64
         assert float(total.norm()) <= 0.5
+
+
+def test_nothing_of_a_chunk_waits_for_a_collection() -> None:
+    """A circle of references would let memory grow with the batch."""
+    import gc
+
+    from dpgnn.training.modules.watch import Product, Watch
+
+    network, x, trees, parameters = problem(own_modules.GATv2(FEATURES, CLASSES, dropout=0.3), 1)
+    engine = RootGradients(network, x, trees, clipping=None, masks=Masks(1))
+    gc.collect()
+    gc.disable()
+    try:
+        engine(parameters.float(), np.arange(12))
+        assert not [held for held in gc.get_objects() if isinstance(held, (Watch, Product))]
+    finally:
+        gc.enable()
