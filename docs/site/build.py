@@ -7,13 +7,17 @@ import sys
 import time
 from pathlib import Path
 
-from docs.site import reference
+from docs.site import explorer, reference
 from docs.site.stage import REPOSITORY, copy_linked, remove_stale, stage, write
 
 
 def stage_all(out: Path) -> None:
     """Write every source of the site below `out`."""
     kept = stage(out)
+    kept.append(
+        write(out / "choose.md", explorer.with_filter((out / "choose.md").read_text("utf-8")))
+    )
+    kept += explorer.write_scripts(out / "_static")
     kept += copy_linked(out)
     kept += [write(out / place, text) for place, text in reference.pages().items()]
     remove_stale(out, kept)

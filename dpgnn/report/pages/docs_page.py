@@ -15,6 +15,7 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.pages.choose import choose_page
 from dpgnn.report.pages.docs_index import MADE, index_page, method_line, pages_behind
+from dpgnn.report.pages.explorer import explorer_table
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
@@ -73,6 +74,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     behind = pages_behind(found, infos, texts)
     pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
     pages[docs / "results.md"] = index_page(found, infos, {**texts, **behind}, made)
+    pages[docs / "reference" / "cells.csv"] = to_csv(explorer_table(found))
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)
