@@ -40,6 +40,8 @@ def build(out: Path, *, notebooks: bool = True) -> int:
         "-W", "--keep-going", "-q", "-c", str(REPOSITORY / "docs" / "site"), "-d", str(out / "doctrees"),
         "-D", f"nb_execution_cache_path={out / 'notebooks'}",
     ]  # fmt: skip
+    static = f"{REPOSITORY / 'docs' / 'site' / 'static'},{out / 'source' / '_static'}"
+    given += ["-D", f"html_static_path={static}"]
     if not notebooks:
         given += ["-D", "nb_execution_mode=off"]
     return int(build_main([*given, "-b", "html", str(out / "source"), str(out / "html")]))

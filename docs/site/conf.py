@@ -40,12 +40,13 @@ viewcode_line_numbers = False
 exclude_patterns = ["files"]
 html_theme = "sphinx_book_theme"
 html_title = "dpgnn"
-html_static_path = [str(SITE / "static"), "_static"]
+html_static_path = [str(SITE / "static")]
 html_math_renderer = "katex"
 html_css_files = ["katex/katex.min.css", "site.css"]
 html_js_files = [
     (name, {"defer": "defer"}) for name in ("katex/katex.min.js", "site.js", "explorer.js")
 ]
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {

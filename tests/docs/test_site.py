@@ -36,15 +36,6 @@ class Html(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "docs.site.build", "--no-notebooks", "--out", str(out)]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return out / "html"
-
-
-@pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Html]:
     left_out = ("_static", "_sources", "_modules")
     return {

@@ -1,6 +1,6 @@
 // The explorer: the committed cells, filtered, sorted, drawn by Vega-Lite and handed out as CSV. Nothing is requested.
 (() => {
-  const form = document.getElementById("explorer");
+  const form = document.getElementById("cells-form");
   if (!form || !window.dpgnnCells) return;
 
   const names = Object.keys(window.dpgnnCells);
@@ -112,9 +112,12 @@
     const [text, rule] = [color("--pst-color-text-base", "#222"), color("--pst-color-border", "#ccc")];
     const dark = document.documentElement.dataset.theme === "dark";
     const width = place.clientWidth || 600;
+    const sums = Map.groupBy(values, (row) => row.label);
+    const middle = (label) => sums.get(label).reduce((sum, row) => sum + row.mean, 0) / sums.get(label).length;
+    const best = [...sums.keys()].sort((a, b) => middle(b) - middle(a));
     const wide = width > 560;
     const across = wide ? Math.min(2, graphs.length) : 1;
-    const y = { field: "label", type: "nominal", sort: { op: "mean", field: "mean", order: "descending" }, title: null, axis: { labelLimit: wide ? 150 : 110 } };
+    const y = { field: "label", type: "nominal", sort: best, title: null, axis: { labelLimit: wide ? 150 : 110 } };
     const x = { field: "mean", type: "quantitative", scale: { zero: false }, title: "score (%)" };
     const hue = { field: "e", type: "ordinal", title: "ε", sort: distinct("e", values).sort((a, b) => number(a === "none" ? "inf" : a) - number(b === "none" ? "inf" : b)), scale: { range: dark ? ["#7fc8ff", "#ffb070", "#63e0b5", "#f0a8d8", "#ffd75e", "#e6e6e6", "#b0b0b0"] : ["#0072B2", "#D55E00", "#009E73", "#A64D86", "#8a6500", "#333333", "#6b6b6b"] }, legend: { orient: "top" } };
     const spec = {
@@ -180,7 +183,7 @@
   };
   const unitOf = (section) => section.querySelector("h2").textContent.split(":")[0];
   const budgets = [...new Set(sections.flatMap((section) => [...section.querySelectorAll("tbody tr")].map((row) => row.cells[0].textContent)))];
-  place.className = "row";
+  place.className = "controls";
   place.setAttribute("role", "group");
   place.setAttribute("aria-label", "What is shown");
   const unit = pick("Protect", ["any", ...sections.map(unitOf)]);
