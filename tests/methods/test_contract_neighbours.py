@@ -18,6 +18,7 @@ FAULTS_OF_CAVEATS = {
     "shift of the clipped sum": {"sampler-ripple", "undirected-edges", "clip-thresholds-from-data"},
     "clipping norm or divisor depends on the data": {"clip-thresholds-from-data"},
     "a gradient depends on other roots": {"clip-thresholds-from-data"},
+    "the sum over a batch is not that of its roots one by one": {"batch-padding", "dedupe-order"},
     "number of roots": {"population-changes", "output-universe"},
     "the fit refuses a neighbour": {"population-changes", "output-universe"},
     "shift of the release": {
