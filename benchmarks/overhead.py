@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import load
 from dpgnn.core import storage
 from dpgnn.study.study import RunKey, Study, load_study
 
@@ -50,7 +51,8 @@ SMALLEST = "chains-s"
 NOTE = """\
 Runs' seconds are measured, those of processes are summed from the costs above. The runs of the quick study
 are so short that importing torch alone outweighs most of them; `runs_per_job` lets as many share one process
-(9 in config.yaml). A process makes runs of one entry on one data set, as they are rerun together too.
+(12 in config.yaml). A process makes runs on one data set, as they are rerun together too. The table above
+was measured when a process made runs of one entry only.
 
 Beside other work a number is good to a few tenths of a second; a run's is the difference of two of them."""
 
@@ -170,6 +172,7 @@ def measure(rounds: int) -> dict[str, object]:
             }
             for name, each in processes.items()
         },
+        "large": load.measure(),
         "cpu": _cpu(),
         "load": os.getloadavg()[0],
     }
@@ -207,6 +210,8 @@ def as_markdown(found: Mapping[str, object]) -> str:
             f"{100 * row['share']:.0f} % | {met} |"
         ]
     lines += ["", NOTE]
+    if "large" in read:
+        lines += ["", *load.as_lines(read["large"])]
     return "\n".join(lines) + "\n"
 
 

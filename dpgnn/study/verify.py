@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -99,6 +99,9 @@ def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
             sums = read_checksums(group.listed)
         except DamagedFileError:
             yield Finding(path=group.listed, state="changed", group=group)
+        else:
+            if not _is_as_written(group, sums):
+                yield Finding(path=group.listed, state="changed", group=group)
     for path in sorted({*group.files, *sums}):
         yield Finding(path=path, state=_state(path, sums.get(path), whole), group=group)
 
@@ -131,6 +134,14 @@ def lines(findings: Iterable[Finding], root: Path) -> Iterator[str]:
     """A line for each file."""
     for found in findings:
         yield f"{found.state:<11}  {found.path.relative_to(root)}"
+
+
+def _is_as_written(group: Group, sums: Mapping[Path, str]) -> bool:
+    """Whether a list names all that its job makes, in the bytes that the job wrote."""
+    folder = group.listed.parent
+    lines = sorted((str(path.relative_to(folder)), sha256) for path, sha256 in sums.items())
+    text = "".join(f"{sha256}  {name}\n" for name, sha256 in lines)
+    return set(group.files) <= set(sums) and group.listed.read_bytes() == text.encode()
 
 
 def _named(path: Path, *files: Path, is_data: bool = False) -> Group:

@@ -35,6 +35,11 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def drop_last_line(path: Path) -> None:
+    """A list that names fewer files; the time is now."""
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
 def garble(path: Path) -> None:
     """Other content; the time is now."""
     path.write_bytes(b"\xff" + os.urandom(64))
@@ -79,6 +84,7 @@ def test_a_whole_study_is_whole_and_a_run_of_it_makes_nothing(toy: Path) -> None
         (f"{RUN}/model.safetensors", flip, "changed", {RUN, "report"}),
         (f"{RUN}/history.parquet", Path.unlink, "missing", {RUN, "report"}),
         (f"{RUN}/checksums.sha256", garble, "changed", {RUN, "report"}),
+        (f"{RUN}/checksums.sha256", drop_last_line, "changed", {RUN, "report"}),
         (TABLE, Path.unlink, "missing", {"report"}),
         ("results/studies/quick/figures", shutil.rmtree, "missing", {"report"}),
     ],
