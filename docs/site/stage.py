@@ -73,6 +73,8 @@ def stage(out: Path, repository: Path = REPOSITORY) -> list[Path]:
         text = page.source.read_text(encoding="utf-8")
         if page.source.suffix == ".md":
             text = _rewritten(text, page, places, repository)
+            if page.place == Path("index.md"):
+                text = text.replace("OTHERS", "\n".join(_unlisted(text, listed)))
         elif "../" in text:  # links of notebooks are written for code hosts as well
             text = text.replace("docs/accounting.md", "accounting.md")
         written.append(write(out / page.place, text))
@@ -88,6 +90,13 @@ def stage(out: Path, repository: Path = REPOSITORY) -> list[Path]:
             shutil.copy2(picture, target)
         written.append(target)
     return written
+
+
+def _unlisted(index: str, listed: list[Page]) -> list[str]:
+    """Pages at the top of docs that the front page does not list yet, so that a new page is found."""
+    names = [page.place.stem for page in listed if page.place.parent == Path(".")]
+    known = {*index.split(), "index"}
+    return sorted(name for name in names if name not in known)
 
 
 def write(path: Path, text: str) -> Path:

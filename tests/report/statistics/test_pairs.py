@@ -1,0 +1,55 @@
+"""Pairs of entries over places and budgets, and what they say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.statistics.pairs import Tally, pairs, tally
+
+
+def test_pairs_are_counted_over_graphs_and_budgets(documented: tuple[StudyResults, Path]) -> None:
+    found = tally(pairs(documented[0].cells, ["dp_gcn"], ["dp_mlp"]))
+    # -10 points at 1 and +2 at 8, on both graphs
+    assert (found.ahead, found.behind, found.total) == (2, 2, 4)
+    assert found.graphs == ("alpha", "beta")
+    assert (100 * found.low, 100 * found.high) == pytest.approx((-10.0, 2.0))
+    assert found.outcome() == "mixed"
+    assert (
+        tally(pairs(documented[0].cells, ["dp_gcn"], ["dp_mlp"], epsilons=["8"])).outcome() == "yes"
+    )
+
+
+def test_a_lead_that_grows_is_one_difference_a_graph(documented: tuple[StudyResults, Path]) -> None:
+    found = pairs(documented[0].cells, ["dp_gcn"], ["dp_mlp"], widens=True)
+    assert [round(100 * pair.test.mean, 6) for pair in found] == [12.0, 12.0]
+
+
+def test_what_a_star_stands_for_is_the_same_on_both_sides(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    assert not pairs(documented[0].cells, ["dp_g*"], ["dp_m*"])
+    assert len(pairs(documented[0].cells, ["dp_g*"], ["dp_mlp"], mode="sound")) == 4
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted", "said"),
+    [
+        ((0, 0, 0, 0), "ahead", "no records"),
+        ((3, 0, 3, 3), "ahead", "yes"),
+        ((1, 0, 3, 1), "ahead", "in part"),
+        ((0, 1, 3, 0), "ahead", "no"),
+        ((0, 0, 3, 0), "ahead", "undecided"),
+        ((0, 0, 3, 3), "not-behind", "yes"),
+        ((0, 0, 3, 2), "not-behind", "undecided"),
+        ((0, 1, 3, 2), "not-behind", "in part"),
+    ],
+)
+def test_outcomes(counts: tuple[int, int, int, int], wanted: str, said: str) -> None:
+    ahead, behind, total, close = counts
+    found = Tally(
+        ahead=ahead, behind=behind, total=total, graphs=(), repeats=(2, 2), low=0.0, high=0.0, close=close
+    )  # fmt: skip
+    assert found.outcome(wanted) == said
