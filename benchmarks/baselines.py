@@ -1,0 +1,82 @@
+"""Fits of ProGAP, LPGNet and HeterPoisson beside GAP, the MLP and DP-GNN on Photo: ratios of processor time.
+
+`python -m benchmarks.baselines`: both sides in one process, in turn; the first fit of each does not count.
+Raw files are those of `dpgnn data prepare photo`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.core import config as strict
+from dpgnn.core.randomness import Streams
+from dpgnn.core.storage import Store
+from dpgnn.data import datasets
+from dpgnn.data.splits import SplitConfig, make_split
+from dpgnn.methods.base import Context, Entry, facts_of
+
+REPEATS = 2
+EDGE, RECORD = ("edge", "add-remove"), ("node-record", "add-remove")
+FIVE = {"num_hops": 5}
+NARROW = {**FIVE, "head": {"hidden": 16, "dropout": 0.0}}
+MLP = {"hidden": [16], "row_norm": "l1", "training": {"num_epochs": 500}}
+GNN = {"width": 128, "max_degree": 1, "training": {"num_steps": 45, "expected_batch_size": 1024}}
+# what, (method, options, unit) of ours and of the other side, the goal
+PAIRS: list[tuple[str, Any, Any, float]] = [
+    ("ProGAP over GAP, K = 5, default options", ("progap", FIVE, EDGE), ("gap", FIVE, EDGE), 1.5),
+    ("ProGAP over GAP, K = 5, width 16", ("progap", FIVE, EDGE), ("gap", NARROW, EDGE), 1.5),
+    (
+        "layer-wise ProGAP over GAP, K = 5, width 16",
+        ("progap", {**FIVE, "layerwise": True}, EDGE),
+        ("gap", NARROW, EDGE),
+        1.5,
+    ),
+    ("LPGNet over MLP, K = 2", ("lpgnet", {}, EDGE), ("mlp", MLP, None), 1.2),
+    (
+        "HeterPoisson over DP-GNN, 45 steps",
+        ("heterpoisson", {}, RECORD),
+        ("dp_gnn", GNN, RECORD),
+        1.3,
+    ),
+]
+
+
+def seconds(graph: Any, split: Any, name: str, options: Any, unit: Any) -> float:
+    """Processor time of one fit, its plan and sample made before."""
+    method = methods.get(name)
+    entry = Entry(
+        name=name, method=name, mode="sound" if unit else "nonprivate",
+        privacy_unit=unit[0] if unit else None, relation=unit[1] if unit else None,
+        options=strict.read(method.config, options),
+    )  # fmt: skip
+    spec, prepared = method.sampler(entry), None
+    if spec is not None and method.prepare is not None:
+        prepared = method.prepare(graph, split, spec, np.random.default_rng(0))
+    budget = Budget(epsilon=4.0 if unit else math.inf, delta=8e-7)
+    plan = method.plan(entry, facts_of(graph, split, prepared), budget)
+    context = Context(ledger=Ledger(plan), streams=Streams(root_seed=0, axes={}), store=Store(None))
+    start = time.process_time()
+    method.fit(entry, method.sees(graph), split, prepared, plan, context)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print a line for each pair."""
+    graph = datasets.load("photo", root_seed=0)
+    split = make_split(graph, SplitConfig(), rng=np.random.default_rng(0))
+    for what, ours, other, goal in PAIRS:
+        times = [
+            [seconds(graph, split, *side) for side in (ours, other)] for _ in range(REPEATS + 1)
+        ]
+        a, b = np.min(times[1:], axis=0)
+        print(f"{what}: {a:.2f} s / {b:.2f} s = {a / b:.2f} (goal {goal})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
