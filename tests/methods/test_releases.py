@@ -17,6 +17,7 @@ from dpgnn.accountants.events import Event, LaplaceRelease
 from dpgnn.accountants.plan import Ledger, Mechanism, Plan
 from dpgnn.core.randomness import Streams
 from dpgnn.core.rounded_noise import grid_of
+from dpgnn.methods import releases
 from dpgnn.methods.base import Support, facts_of
 from dpgnn.methods.releases import RoundedDraw, noised, rounding_of, summable
 from dpgnn.methods.shared.aggregate import symmetric_operator, unit_rows
@@ -69,6 +70,26 @@ def test_a_layer_in_float64_is_within_its_bound_of_the_real_one(num_nodes):
                 real = sum(root[v] * root[u] * mpmath.mpf(float(x[u, j])) for u in own)
                 error += (real - mpmath.mpf(float(found[v, j]))) ** 2
         assert 2 * mpmath.sqrt(error) < rounding_of(x.shape) / 2
+
+
+def test_the_deviation_of_a_rounded_draw_covers_the_rounding_of_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = entry_of("gap", "sound", Support(privacy_unit="edge", relation="add-remove"))
+    plan = propose(specify(inputs_of(entry, randomness="release")), facts_of(GRAPH, SPLIT, None))
+    (mechanism,) = plan.mechanisms
+    streams = Streams(root_seed=0, axes={}, randomness="release")
+    draw = RoundedDraw(streams=streams, ledger=Ledger(plan), stage=mechanism.name)
+    scales = []
+
+    def spy(value, scale, *, rng):
+        scales.append(scale)
+        return value
+
+    monkeypatch.setattr(releases, "add_rounded", spy)
+    draw.add_to(np.zeros((1000, 8)), mechanism.noise_stddev, 1)
+    share = rounding_of((1000, 8)) / mechanism.sensitivity
+    assert scales[0] >= mechanism.noise_stddev * (1 + share) > mechanism.noise_stddev
 
 
 EXACT_SUMS = [
