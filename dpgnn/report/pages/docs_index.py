@@ -91,7 +91,7 @@ def pages_behind(
                 "",
                 "[All results](../results.md)",
                 "",
-                *map(_below, body),
+                *map(below, body),
             ]
         ).rstrip()
         + "\n"
@@ -99,7 +99,7 @@ def pages_behind(
     }
 
 
-def _below(line: str) -> str:
+def below(line: str) -> str:
     """A line of a page of docs, for a page of docs/results."""
     line = re.sub(r"\]\((?!results/|https?:|#)", "](../", line)
     return line.replace("](results/", "](")

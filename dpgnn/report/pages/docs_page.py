@@ -14,9 +14,11 @@ from dpgnn.core.storage import write_text
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.pages.choose import choose_page
-from dpgnn.report.pages.docs_index import MADE, index_page, method_line, pages_behind
+from dpgnn.report.pages.docs_index import MADE, below, index_page, method_line, pages_behind
 from dpgnn.report.pages.explorer import explorer_table
 from dpgnn.report.pages.front_figure import front_figure
+from dpgnn.report.pages.ladders import STUDY as LADDER
+from dpgnn.report.pages.ladders import ladder_lines
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import headlines
@@ -115,6 +117,8 @@ def study_page(results: StudyResults) -> str:
         if name.startswith("paper-") and table.rows:
             lines += _table_lines(info, table)
     comparisons = results.comparisons
+    if comparisons.rows and info.name == LADDER:
+        lines += ["## Rung by rung", "", *map(below, ladder_lines(results))]
     if comparisons.rows:
         lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
         lines += [
