@@ -49,7 +49,7 @@ def _rungs(rows: Sequence[ComparisonRow]) -> list[str]:
     body = [[first.reference_label, format_value(first.reference_mean, "percent"), "", "", ""]]
     body += [[row.label, format_value(row.entry_mean, "percent"), *_change(row)] for row in rows]
     last, whole = rows[-1], rows[-1].entry_mean - first.reference_mean
-    body.append([f"whole ladder, to “{last.label}”", "", signed(100 * whole), "", ""])
+    body.append([f"from the first rung to “{last.label}”", "", signed(100 * whole), "", ""])
     return pivots.markdown(["Rung", "Score", "Change", "Verdict", "Repeats to decide"], body)
 
 

@@ -39,7 +39,7 @@ def test_each_rung_stands_beside_the_one_above(runs: list[Run], info: StudyInfo)
     for row in here:
         assert f"| {row.label} | {100 * row.entry_mean:.1f} | " in place
     change = 100 * (here[1].entry_mean - here[0].reference_mean)
-    assert f"{abs(change):.1f}" in place.split("whole ladder")[1].split("\n")[0]
+    assert f"{abs(change):.1f}" in place.split("from the first rung")[1].split("\n")[0]
     assert "**The last rung alone**" in text
     undecided = [row for row in table.rows if row.verdict == "inside the noise"]
     assert all(row.needed for row in undecided)
