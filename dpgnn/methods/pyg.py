@@ -22,6 +22,7 @@ from dpgnn.methods.base import (
     Prepared,
     nonprivate_plan,
 )
+from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
@@ -147,5 +148,6 @@ METHOD = Method(
     plan=nonprivate_plan,
     fit=fit,
     predict=predict,
+    queries=Queries(),
     example={"training": {"num_epochs": 10}},
 )

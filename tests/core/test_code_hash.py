@@ -30,6 +30,7 @@ BUILDS_ON = {
     "dpdgc": {"gap"},
     "edgerand": {"gcn"},
     "lapgraph": {"gcn"},
+    "progap": {"gap"},
 }
 
 

@@ -136,7 +136,7 @@ def test_tables_and_figures_are_written_beside_the_page(written: Path) -> None:
         assert {f"{name}.csv", f"{name}.md", f"{name}.tex"} <= tables
     assert {"runs.csv", "study.json"} <= tables
     suffixes = {path.suffix for path in (folder / "figures").iterdir()}
-    assert suffixes == {".png", ".svg"}
+    assert suffixes == {".pdf", ".png", ".svg"}
 
 
 def test_the_joined_page_holds_every_study_once(written: Path) -> None:
