@@ -24,7 +24,8 @@ def add_parser(subparsers: Any) -> None:
         epilog="Arguments after -- go to Snakemake, e.g. -- --cores 1 --workflow-profile profiles/slurm",
     )
     parser.add_argument(
-        "study", help="quick, baselines, dpgnn, drw, dpar, caribou, headtohead, or a YAML file"
+        "study",
+        help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, attacks, or a YAML file",
     )
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"

@@ -60,3 +60,10 @@ def test_a_data_set_belongs_to_a_table(
     monkeypatch.chdir(repository)
     assert main(["run", "drw", "--dataset", "cora", "--estimate"]) == 1
     assert "--dataset must come with --table" in capsys.readouterr().err
+
+
+def test_the_help_names_every_study(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert {path.stem for path in (repository / "workflow" / "studies").glob("*.yaml")} < {*words}
