@@ -25,7 +25,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "study",
-        help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, attacks, or a YAML file",
+        help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, attacks, "
+        "or a YAML file",
     )
     parser.add_argument(
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
