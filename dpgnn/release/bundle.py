@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail, one_line, require
 from dpgnn.core.checksums import read_checksums
-from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
+from dpgnn.core.storage import atomic_write, json_text, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
-from dpgnn.release.certificate import certificate_of, check_itself, signed_bytes
+from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
 from dpgnn.run.method_checks import check_state
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STATE, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.sig"
 CARDS = ("MODEL_CARD.md", "MODEL_CARD.html")
+LARGEST_BYTES = 1 << 28  # of a certificate: names of a million classes and features fit in
+NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
 # the owner's alone: never part of what is handed on, so the certificate does not list them
 OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
 OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
@@ -80,7 +82,16 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: there is none, or it was changed.
     """
-    stated: dict[str, Any] = read_json(folder / CERTIFICATE)
+    path = folder / CERTIFICATE
+    require(path.is_file(), f"{folder}", f"hold {CERTIFICATE}", "no such file", NO_BUNDLE)
+    require(
+        path.stat().st_size <= LARGEST_BYTES, str(path), f"have <= {LARGEST_BYTES} bytes", "more"
+    )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        fail(str(path), "be UTF-8", one_line(error))
+    stated: dict[str, Any] = parse(text)
     check_itself(stated)
     return stated
 

@@ -7,17 +7,21 @@ says who made it. Whoever changes both is found by making the plan again (`verif
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpgnn.core.checks import require
-from dpgnn.core.storage import canonical_json, sha256_json
+from dpgnn.core.checks import fail, one_line, require
+from dpgnn.core.storage import canonical_json, json_text, sha256_json
 from dpgnn.records.schema import Record
 
 if TYPE_CHECKING:
     from dpgnn.release.released import Released
 
 FORMAT = 1
+# whole numbers up to here are the same in every reader of JSON
+LARGEST = 2**53
 NOT_COVERED = (
     "which nodes are training nodes: it is taken as public",
     "other models and answers made from the same graph: their epsilons and deltas add up",
@@ -47,6 +51,38 @@ def certificate_of(model: Released, files: Mapping[str, str]) -> dict[str, Any]:
         "files": dict(sorted(files.items())),
     }
     return stated | {"sha256": sha256_json(stated)}
+
+
+def parse(text: str) -> Any:
+    """A statement from its text.
+
+    Raises:
+        ValueError: it is no JSON, a number is no finite one of up to 16 digits, or the text is not the one
+            that is written of its values (a name that stands twice, other blanks).
+    """
+    try:
+        found = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
+    except (json.JSONDecodeError, RecursionError) as error:
+        fail("certificate.json", "be JSON", one_line(error))
+    same = json_text(found) == text
+    require(same, "certificate.json", "be in the form in which it was written", "other text")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 17 or abs(int(digits)) > LARGEST:
+        fail("numbers of certificate.json", f"be whole numbers up to {LARGEST}", digits)
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    require(math.isfinite(value), "numbers of certificate.json", "be finite", digits)
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    fail("numbers of certificate.json", "be finite", name)
 
 
 def check_itself(stated: Any) -> None:
@@ -91,6 +127,4 @@ def record_in(stated: Mapping[str, Any]) -> Record:
 
 def _plain(value: Any) -> Any:
     """As JSON gives it back."""
-    import json
-
     return json.loads(canonical_json(value))

@@ -15,7 +15,7 @@ from dpgnn.accountants import composition
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.plan import Budget
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail, one_line, require
 from dpgnn.core.storage import canonical_json
 from dpgnn.records.schema import claim_of, event_from, plan_of
 from dpgnn.release import bundle
@@ -68,13 +68,13 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         bundle.check_files(folder, stated)
         model = load(folder)
     except Exception as error:  # whatever a forged value breaks
-        yield Check(what="files", state="wrong", note=str(error))
+        yield Check(what="files", state="wrong", note=_said(error))
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
     if others := bundle.strangers(folder):
         note = f"no part of the bundle: {', '.join(others)[:200]}"
         yield Check(what="other files", state="not checked", note=note)
-    yield _signature(folder, stated, key)
+    yield _guarded("signature", lambda: _signature(folder, stated, key))
     yield _guarded("tensors", lambda: _tensors(model))
     yield _guarded("network", lambda: _network(model))
     yield _guarded("words", lambda: _words(folder, model, stated))
@@ -92,7 +92,12 @@ def _guarded(what: str, make: Callable[[], Check]) -> Check:
     try:
         return make()
     except Exception as error:
-        return Check(what=what, state="wrong", note=str(error) or type(error).__name__)
+        return Check(what=what, state="wrong", note=_said(error))
+
+
+def _said(error: Exception) -> str:
+    """One line of an error, also of a library's."""
+    return one_line(error) or type(error).__name__
 
 
 def _signature(folder: Path, stated: dict[str, Any], key: Path | None) -> Check:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import math
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import dpgnn
 from dpgnn import methods
-from dpgnn.core.storage import sha256_file, sha256_json
+from dpgnn.core.storage import json_text, sha256_file, sha256_json
 from dpgnn.records.schema import claim_of
 from dpgnn.release.bundle import save
 from dpgnn.release.load import load
@@ -179,7 +181,7 @@ def test_every_number_of_a_certificate_that_is_changed_is_found(
     places = list(numbers(stated))
     assert len(places) >= 40
     for path in places:
-        (folder / "certificate.json").write_text(json.dumps(changed(stated, path)))
+        (folder / "certificate.json").write_text(json_text(changed(stated, path)))
         assert states(folder)["files"] == "wrong", path
 
 
@@ -203,7 +205,7 @@ def test_a_tensor_that_the_claim_does_not_let_out_is_found(saved: Path, tmp_path
     stated = json.loads((folder / "certificate.json").read_text())
     stated["files"]["model.safetensors"] = sha256_file(path)
     stated["sha256"] = sha256_json({k: v for k, v in stated.items() if k != "sha256"})
-    (folder / "certificate.json").write_text(json.dumps(stated))
+    (folder / "certificate.json").write_text(json_text(stated))
     assert states(folder)["tensors"] == "wrong"
 
 
@@ -236,6 +238,10 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield path, value
 
 
+def _at(value: Any, path: tuple[Any, ...]) -> Any:
+    return _at(value[path[0]], path[1:]) if path else value
+
+
 def forged(folder: Path, stated: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
     """Write a certificate with another value and the checksum that goes with it."""
     found = copy.deepcopy(stated)
@@ -244,7 +250,8 @@ def forged(folder: Path, stated: dict[str, Any], path: tuple[Any, ...], value: A
         place = place[key]
     place[path[-1]] = value
     found["sha256"] = sha256_json({k: v for k, v in found.items() if k != "sha256"})
-    (folder / "certificate.json").write_text(json.dumps(found))
+    text = json.dumps(found, sort_keys=True, indent=1) + "\n"  # as written, also of NaN
+    (folder / "certificate.json").write_text(text)
 
 
 # what a forger who makes the checksum again may change unseen, and a signature alone holds: names, where the
@@ -257,8 +264,8 @@ UNSEEN = (
 )  # fmt: skip
 
 
-def is_wrong(folder: Path) -> bool:
-    return any(check.state == "wrong" for check in verify(folder))
+def is_wrong(folder: Path, key: Path | None = None) -> bool:
+    return any(check.state == "wrong" for check in verify(folder, key=key))
 
 
 def test_every_value_that_is_changed_is_found_where_the_checksum_is_made_again(
@@ -302,6 +309,101 @@ def test_a_value_that_makes_no_sense_is_wrong_and_stops_nothing(
     ):  # fmt: skip
         forged(folder, stated, path, value)
         assert is_wrong(folder), path
+
+
+MAKES_NO_SENSE: tuple[Any, ...] = (
+    0, -1, math.nan, math.inf, 1e308, 10**400, -(10**400), 2**53 + 1, "1", "x", None, [], [1], {},
+)  # fmt: skip
+# numbers that are refused before anything is made of them, and how
+NO_NUMBERS = {
+    "NaN": "be finite, got 'NaN'", "-Infinity": "be finite", "1e400": "be finite, got '1e400'",
+    "9" * 400: "be whole numbers up to 9007199254740992", "9" * 5000: "be whole numbers up to",
+    "-" + "9" * 400: "be whole numbers up to", "9007199254740993": "be whole numbers up to",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS, ids=lambda number: number[:9] + str(len(number)))
+def test_a_number_that_is_none_is_refused_in_one_line(
+    number: str, saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    text = (folder / "certificate.json").read_text()
+    places = list(re.finditer(r"(?<=: )-?[0-9.e-]+(?=,?\n)", text))
+    assert len(places) >= 30
+    for place in places:
+        forged_text = text[: place.start()] + number + text[place.end() :]
+        (folder / "certificate.json").write_text(forged_text)
+        (found,) = verify(folder)
+        assert (found.what, found.state) == ("files", "wrong")
+        assert NO_NUMBERS[number] in found.note
+        assert len(found.note.splitlines()) == 1
+        assert len(found.note) <= 300
+    with pytest.raises(ValueError, match=r"numbers of certificate\.json must be"):
+        load(folder)
+
+
+@pytest.mark.parametrize("value", MAKES_NO_SENSE, ids=lambda value: str(value)[:9])
+def test_each_number_that_makes_no_sense_is_wrong(
+    value: Any, saved: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    seen = 0
+    for path in numbers(stated):
+        if json.dumps(value) == json.dumps(_at(stated, path)):
+            continue  # the value that it has
+        forged(folder, stated, path, value)
+        wrong = next((check for check in verify(folder) if check.state == "wrong"), None)
+        if wrong is None:  # 0 and large numbers are lawful there, and no event counts them
+            assert path[2:5] == ("options", "training", "optimizer")
+            wrong = next(c for c in verify(folder, key=keys[1]) if c.state == "wrong")
+            assert wrong.what == "signature"
+        assert len(wrong.note.splitlines()) == 1, path
+        seen += 1
+    assert seen >= 35
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace("{", '{"format": 1,', 1), "in the form in which it was written"),
+        (lambda text: " " + text, "in the form in which it was written"),
+        (lambda text: "[" * 100_000, "be JSON"),
+        (lambda text: "", "be JSON"),
+        (lambda text: "null\n", "hold a certificate"),
+    ],
+)
+def test_another_text_of_the_same_values_is_refused(
+    change: Any, says: str, saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    path = folder / "certificate.json"
+    path.write_text(change(path.read_text()))
+    (found,) = verify(folder)
+    assert (found.state, says in found.note) == ("wrong", True), found
+
+
+def test_a_file_that_is_cut_or_replaced_is_refused(
+    saved: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        step = max(len(whole) // 40, 1)
+        cut = [whole[:size] for size in range(0, len(whole), step)]
+        flipped = [
+            whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :]
+            for place in range(0, len(whole), step)
+        ]
+        for content in (*cut, *flipped, whole + b"\n", whole * 2):
+            path.write_bytes(content)
+            assert is_wrong(folder, keys[1]), (path.name, len(content))
+        path.unlink()
+        path.mkdir()
+        assert is_wrong(folder, keys[1]), path.name
+        path.rmdir()
+        path.write_bytes(whole)
+    assert not is_wrong(folder, keys[1])
 
 
 def test_the_second_accountant_finds_a_claim_that_ours_would_pass(
