@@ -30,6 +30,8 @@ def add_parser(subparsers: Any) -> None:
     for kind in ("classes", "features"):
         said = f"public names of the {kind}, by commas; those of the graph.yaml if none"
         parser.add_argument(f"--{kind}", default="", help=said)
+    said = "publish the ids of the nodes, and so who is in the graph; also if graph.yaml has public_ids"
+    parser.add_argument("--public-ids", action="store_true", help=said)
     parser.add_argument("--key", type=Path, help="PEM file of an Ed25519 private key, to sign with")
     parser.set_defaults(func=main)
 
@@ -40,8 +42,9 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the study plans no such run, it is not done, or a name or the key is wrong.
     """
+    from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
-    from dpgnn.release.from_run import declared_names, model_of_run, own_ids
+    from dpgnn.release.from_run import declared_names, ids_are_public, model_of_run, own_ids
     from dpgnn.release.released import Names
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
@@ -55,8 +58,14 @@ def main(args: argparse.Namespace) -> int:
         features=_split(args.features) or declared.features,
     )
     model = model_of_run(Paths().run(study.name, run), names)
-    if model.knows_nodes:
-        model = replace(model, names=replace(names, ids=own_ids(graph)))
+    public = args.public_ids or ids_are_public(graph)
+    if public or model.knows_nodes:
+        ids = own_ids(graph)
+        remedy = "only an own graph with a column `id` has some; leave --public-ids out"
+        require(
+            bool(ids) or not public, "--public-ids", "be of a graph with ids", str(graph), remedy
+        )
+        model = replace(model, names=replace(names, ids=ids, public_ids=public))
     model.save(args.out, key=args.key)
     print(model.claim)
     print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import fail, one_line, require
 from dpgnn.core.checksums import read_checksums
-from dpgnn.core.storage import atomic_write, json_text, sha256_file, write_text
+from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
 from dpgnn.run.method_checks import check_state
@@ -24,6 +23,8 @@ STATE, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certif
 CARDS = ("MODEL_CARD.md", "MODEL_CARD.html")
 LARGEST_BYTES = 1 << 28  # of a certificate: names of a million classes and features fit in
 NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
+# listed where the owner declares ids public
+IDS = "ids.json"
 # the owner's alone: never part of what is handed on, so the certificate does not list them
 OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
 OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
@@ -33,8 +34,9 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     """Write a bundle; the certificate is written last but for its signature.
 
     Guarantee: the files that the certificate lists hold released tensors, the record (of a release without
-    scores) and names that are declared public. Rows that answers to their own nodes read, and names of nodes,
-    stand in files that only their owner may read and that are no part of what is handed on.
+    scores) and names that are declared public. Rows that answers to their own nodes read, and ids of nodes
+    that are not declared public, stand in files that only their owner may read and that are no part of what
+    is handed on; ids that no answer needs are not written.
 
     Args:
         model: what is saved.
@@ -52,14 +54,15 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     )
     if model.kept:
         _write_tensors(folder / OWN_ROWS, model.kept, owner_only=True)
-    if model.names.ids:
-        with atomic_write(folder / OWN_IDS, "w", owner_only=True) as file:
-            import json
-
-            file.write(json.dumps(list(model.names.ids)))
+    listed = [STATE, *CARDS]
+    if model.names.public_ids:
+        write_text(folder / IDS, json_text(model.names.ids))
+        listed.append(IDS)
+    elif model.names.ids and model.knows_nodes:
+        write_text(folder / OWN_IDS, json_text(model.names.ids), owner_only=True)
     write_text(folder / CARDS[0], markdown_card(model))
     write_text(folder / CARDS[1], html_card(model))
-    stated = certificate_of(model, {name: sha256_file(folder / name) for name in (STATE, *CARDS)})
+    stated = certificate_of(model, {name: sha256_file(folder / name) for name in listed})
     if key is not None:
         from dpgnn.release.signature import sign
 
@@ -70,8 +73,8 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     if own:
         sums = {path.name: sha256_file(path) for path in own}
         sums[CERTIFICATE] = hashlib.sha256(certificate.encode()).hexdigest()
-        listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
-        write_text(folder / OWN_SUMS, listed, owner_only=True)
+        lines = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+        write_text(folder / OWN_SUMS, lines, owner_only=True)
     write_text(folder / CERTIFICATE, certificate)
     return folder
 
@@ -100,17 +103,34 @@ def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
     """Compare each listed file with its checksum.
 
     Raises:
-        ValueError: a file is missing, not listed or changed; names it.
+        ValueError: a file is missing, not listed or changed, or no part of a bundle is listed; names it.
     """
+    more = sorted(set(stated["files"]) - {STATE, *CARDS, IDS})
+    require(not more, "files of the certificate", "be those of a bundle", more)
     for name in (STATE, *CARDS):
         require(name in stated["files"], "files of the certificate", f"list {name}", "nothing")
     for name, wanted in stated["files"].items():
         path = folder / name
-        require(os.sep not in name and path.is_file(), f"{folder}", f"hold {name}", "no such file")
+        require(path.is_file(), f"{folder}", f"hold {name}", "no such file")
         if sha256_file(path) != wanted:
             fail(
                 str(path), "be as it was made", "other bytes", "ask its maker for the bundle again"
             )
+
+
+def read_ids(folder: Path, stated: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
+    """The ids of the nodes of the fit, if they are here, and whether they are public.
+
+    Raises:
+        ValueError: the file holds no list of texts.
+    """
+    public = IDS in stated["files"]
+    path = folder / (IDS if public else OWN_IDS)
+    if not path.exists():
+        return (), False
+    found = read_json(path)
+    require(isinstance(found, list) and found != [], str(path), "be a list of ids", found)
+    return tuple(found), public
 
 
 def check_own(folder: Path) -> list[str]:
@@ -133,9 +153,10 @@ def check_own(folder: Path) -> list[str]:
     return found
 
 
-def strangers(folder: Path) -> list[str]:
+def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
     """Names in a bundle's folder that are none of its files."""
-    own = {STATE, CERTIFICATE, SIGNATURE, *CARDS, OWN_ROWS, OWN_IDS, OWN_SUMS}
+    public = {IDS} if IDS in stated["files"] else set()
+    own = public | {STATE, CERTIFICATE, SIGNATURE, *CARDS, OWN_ROWS, OWN_IDS, OWN_SUMS}
     return sorted(path.name for path in folder.iterdir() if path.name not in own)
 
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dpgnn.accountants.caveats import CAVEATS
-from dpgnn.release.certificate import NOT_COVERED
+from dpgnn.release.certificate import not_covered
 from dpgnn.release.words import SHOWN_TO
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def sections(model: Released) -> list[tuple[str, list[str]]]:
             SHOWN_TO[claim.answers],
         ]),
         ("What is taken as public", list(claim.public) or ["Nothing beyond the method."]),
-        ("What is not covered", list(NOT_COVERED)),
+        ("What is not covered", not_covered(model)),
         ("Caveats", [f"{CAVEATS[name].title} ({name})." for name in claim.caveats] or ["None."]),
         ("Accuracy", [accuracy]),
         ("Use", [

@@ -45,12 +45,22 @@ def certificate_of(model: Released, files: Mapping[str, str]) -> dict[str, Any]:
         "record": record,
         "claim": claim.words,
         "public": list(claim.public),
-        "not_covered": [*NOT_COVERED, *(("all answers",) if claim.answers == "none" else ())],
+        "not_covered": not_covered(model),
         "answers": claim.answers,
         "names": {"classes": list(model.names.classes), "features": list(model.names.features)},
         "files": dict(sorted(files.items())),
     }
     return stated | {"sha256": sha256_json(stated)}
+
+
+def not_covered(model: Released) -> list[str]:
+    """What the claims of a model say nothing about."""
+    published = ("who is in the graph: the ids of its nodes are published",)
+    return [
+        *NOT_COVERED,
+        *(published if model.names.public_ids else ()),
+        *(("all answers",) if model.claim.answers == "none" else ()),
+    ]
 
 
 def parse(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ def fit(
     num_classes: int | None = None,
     classes: Sequence[str] = (),
     features: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    public_ids: bool = False,
     directed_graph: bool = False,
     seed: int | None = None,
     name: str = "data",
@@ -80,6 +83,8 @@ def fit(
             plan without them counts the graph, and the claim says so.
         num_classes: public number of classes; None counts `classes` or, without any, the labels.
         classes, features: names that may be published with the model.
+        ids: names of the nodes, by which tables of questions name them; their owner's alone.
+        public_ids: the ids may be published with the model, and so who is in the graph.
         directed_graph: edges run one way; otherwise reverse edges are added.
         seed: makes a model that can be made again and must not be released; None draws in secret.
         name: of the graph, in messages and in its ledger.
@@ -103,13 +108,16 @@ def fit(
     require(bool(re.fullmatch(NAME, name)), "name", f"match {NAME}", name)
     stated = {} if options is None else options
     require(isinstance(stated, Mapping), "options", "be a mapping of names to values", options)
-    inputs, names = inputs_of(
+    inputs, named = inputs_of(
         data, method=methods.name_of(method), epsilon=epsilon, delta=delta, unit=unit,
         relation=relation, mode=mode, population=population, num_classes=num_classes, classes=classes,
         features=features, directed_graph=directed_graph, seed=seed, name=name,
         performance=Performance(device=device, num_threads=num_threads),
         options={**(options or {}), **more_options, **module_named(module, module_options)},
     )  # fmt: skip
+    count = inputs.graph.num_nodes
+    require(len(ids) in (0, count), "ids", f"name each of the {count} nodes", len(ids))
+    names = replace(named, ids=tuple(ids), public_ids=public_ids)
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:

@@ -48,6 +48,12 @@ def model_of_run(folder: Path, names: Names) -> Model:
     )
 
 
+def ids_are_public(graph: Path) -> bool:
+    """Whether graph.yaml of the graph in results/graphs/NAME says so; False where it is not here."""
+    known = (graph / "graph.json").exists()
+    return known and bool(read_meta(graph)["provenance"].get("public_ids"))
+
+
 def declared_names(graph: Path) -> Names:
     """The names that the owner of a graph declared public in graph.yaml; none where the graph is not here.
 
@@ -60,7 +66,9 @@ def declared_names(graph: Path) -> Names:
     if not (graph / "graph.json").exists():
         return Names()
     stated = read_meta(graph).get("provenance", {}).get("names", {})
-    return Names(**{kind: tuple(names) for kind, names in stated.items()})
+    return Names(
+        classes=tuple(stated.get("classes", ())), features=tuple(stated.get("features", ()))
+    )
 
 
 def own_ids(graph: Path, own_folder: Path = OWN_FOLDER) -> tuple[str, ...]:

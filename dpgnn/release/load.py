@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.core.checks import require
-from dpgnn.core.storage import read_json
 from dpgnn.release.bundle import (
-    OWN_IDS,
     OWN_ROWS,
     STATE,
     check_files,
     check_own,
     read_certificate,
+    read_ids,
     read_tensors,
 )
 from dpgnn.release.certificate import record_in
@@ -36,13 +35,13 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
     stated = read_certificate(folder)
     check_files(folder, stated)
     check_own(folder)
-    ids = read_json(folder / OWN_IDS) if (folder / OWN_IDS).exists() else []
+    ids, public_ids = read_ids(folder, stated)
     names = {kind: tuple(found) for kind, found in stated["names"].items()}
     model = Model(
         record=record_in(stated),
         state=read_tensors(folder / STATE),
         kept=read_tensors(folder / OWN_ROWS) if (folder / OWN_ROWS).exists() else {},
-        names=Names(**names, ids=tuple(ids)),
+        names=Names(**names, ids=ids, public_ids=public_ids),
     )
     if module is not None:
         _stand_in(model, module)

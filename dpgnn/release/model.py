@@ -113,11 +113,6 @@ class Model(Released):
         """Whether the method reads edges."""
         return self.method.uses_edges
 
-    @property
-    def knows_nodes(self) -> bool:
-        """Whether released or kept rows belong to nodes of the fit, so that answers are about these alone."""
-        return "board" in self.state or bool(self.kept) or self.entry.privacy_unit == "edge"
-
     def _graph(self, data: Any, directed_graph: bool, features: Sequence[str] | None) -> Graph:
         facts, names = self.facts, self.names.features
         if features is not None and names and tuple(features) != names:

@@ -13,7 +13,7 @@ from dpgnn.core import config as strict
 from dpgnn.core.checks import require
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.records.schema import Record, answers_of
-from dpgnn.release.words import SEEDED, SHOWN_TO
+from dpgnn.release.words import PUBLIC_IDS, SEEDED, SHOWN_TO
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,22 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Names that their owner declares public; empty where nothing is declared.
+    """Names of classes and features that their owner declares public, and of nodes; empty where there are
+    none.
 
     Attributes:
         classes: of the classes in their order.
         features: of the columns of x in their order.
-        ids: of the nodes of the training graph in their order.
+        ids: of the nodes of the training graph in their order; their owner's alone unless `public_ids`.
+        public_ids: the ids are declared public and are handed on with the model.
     """
 
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    public_ids: bool = False
 
     def __post_init__(self) -> None:
         for kind in ("classes", "features", "ids"):
             names = getattr(self, kind)
             require(len(set(names)) == len(names), kind, "be different names", "a name twice")
+            texts = all(isinstance(name, str) and name for name in names)
+            require(texts, f"names of {kind}", "be texts that are not empty", names)
+        rule = "stand beside the ids"
+        require(bool(self.ids) or not self.public_ids, "public_ids", rule, "no ids")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,7 @@ class Released:
         record: what the run states of itself: plan, claims, versions; no score in a release.
         state: tensors that are released.
         kept: rows that answers to their own nodes read; their owner's alone.
-        names: names that are public.
+        names: names of classes and features that are public, and of nodes.
     """
 
     record: Record
@@ -122,13 +129,14 @@ class Released:
         words = [SEEDED] if found and not release else []
         words += [str(claim["words"]) for claim in self.record.claims] or ["No privacy is claimed."]
         words.append(SHOWN_TO[answers])
+        public = () if first is None else first.assumed_public
         return Guarantee(
             epsilon=math.inf if first is None else first.epsilon,
             delta=float(self.record.budget["delta"]) if first is None else first.delta,
             privacy_unit=None if first is None else first.privacy_unit,
             relation=None if first is None else first.relation,
             is_release=release and bool(found),
-            public=() if first is None else first.assumed_public,
+            public=(*public, *((PUBLIC_IDS,) if self.names.public_ids else ())),
             answers=answers,
             caveats=() if first is None else first.caveats,
             claims=found,
@@ -138,3 +146,8 @@ class Released:
     @property
     def method(self) -> methods.Method:
         return methods.get(self.record.entry["method"])
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether released or kept rows belong to nodes of the fit, so that answers are about these alone."""
+        return "board" in self.state or bool(self.kept) or self.entry.privacy_unit == "edge"

@@ -63,7 +63,7 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     labels = _labels(model, nodes, frame) if VOTERS in model.state else None
     known = [name for name in frame.columns if LABEL_COLUMN.fullmatch(name) or name == "split"]
     x = _features(model, nodes, frame.drop(known))
-    if not model.names.ids:
+    if not (model.names.ids and model.knows_nodes):
         return Asked(
             data=_data(x, _arcs(edges, _places(ids), "the table of nodes"), labels), ids=ids
         )

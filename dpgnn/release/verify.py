@@ -71,7 +71,7 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         yield Check(what="files", state="wrong", note=_said(error))
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
-    if others := bundle.strangers(folder):
+    if others := bundle.strangers(folder, stated):
         note = f"no part of the bundle: {', '.join(others)[:200]}"
         yield Check(what="other files", state="not checked", note=note)
     yield _guarded("signature", lambda: _signature(folder, stated, key))
@@ -169,6 +169,9 @@ def _record(model: Model) -> Check:
     for kind, number in (("classes", "num_classes"), ("features", "num_features")):
         told = getattr(model.names, kind)
         require(len(told) in (0, record.facts[number]), kind, "name all of them", told)
+    board, ids = model.state.get("board"), model.names.ids
+    if ids and board is not None:
+        require(len(ids) == len(board), "ids", f"name the {len(board)} nodes of the fit", len(ids))
     if model.claim.is_release:
         _same("root_seed of a release", None, record.randomness.get("root_seed"))
     return Check(what="record", state="ok", note="it says nothing twice in two ways")

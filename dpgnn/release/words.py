@@ -11,6 +11,7 @@ SHOWN_TO: Mapping[Answers, str] = {
     "own-record": "An answer may be shown to the asked node alone: it reads that node's own record.",
     "none": "No claim covers its answers: they read records of other nodes afresh. Show the weights alone.",
 }
+PUBLIC_IDS = "the ids of the graph's nodes, and so who is in the graph"
 SEEDED = (
     "This is no release: noise and batches follow from a seed, and who knows the seed can take the noise "
     "off. The claim below holds for a fit without `seed`."

@@ -236,11 +236,19 @@ def test_a_model_that_keeps_a_board_answers_a_node_from_its_own_record_in_any_or
     (own / "graph.yaml").write_text("classes: [b, a]\nfeatures: [age, posts]\n")
     votes_from_tables(own)
     assert main(["verify", "bundle"]) == 0
+    assert not Path("bundle/ids.json").exists()
     assert Path("bundle/own_ids.json").stat().st_mode & 0o077 == 0
     assert "user" not in Path("bundle/certificate.json").read_text()
     whole = f"predict bundle {own}/nodes.csv --edges {own}/edges.csv --out all.csv"
     assert main(whole.split()) == 0
     every = {row["id"]: row["probability"] for row in pl.read_csv("all.csv").iter_rows(named=True)}
+
+    # declared public, they are handed on, and any owner of the bundle asks by them
+    assert main(["release", "mine.yaml", "--public-ids", "--out", "shared"]) == 0
+    assert not list(Path("shared").glob("own*"))
+    assert main(["verify", "shared"]) == 0
+    assert main(whole.replace("bundle", "shared").replace("all.csv", "shared.csv").split()) == 0
+    assert Path("shared.csv").read_bytes() == Path("all.csv").read_bytes()
 
     # one training node and one other, in another order, each with its own list alone
     Path("two.csv").write_text(
@@ -268,6 +276,44 @@ def test_a_model_that_keeps_a_board_answers_a_node_from_its_own_record_in_any_or
         Path("two.csv").write_text(table)
         assert main(command.split()) == 1
         assert says in capsys.readouterr().err
+
+
+def test_ids_are_public_where_graph_yaml_says_so_and_a_graph_without_any_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, head, yaml_text in (("mine", "id,", "public_ids: true\n"), ("other", "", "")):
+        own = Path("data/own") / name
+        own.mkdir(parents=True)
+        rows = [
+            (f"user{i}," if head else "") + f"{i % 7},{i % 2},{'train' if i < 8 else 'test'}"
+            for i in range(12)
+        ]
+        (own / "nodes.csv").write_text("\n".join([f"{head}age,label,split", *rows]) + "\n")
+        ends = "user0,user1" if head else "0,1"
+        (own / "edges.csv").write_text(f"source,target\n{ends}\n")
+        (own / "graph.yaml").write_text(f"num_classes: 2\n{yaml_text}")
+        split = (
+            f"--dataset {name} --setting public --repeat 0 --root-seed 0 --kind public --inductive"
+        )
+        for line in (
+            f"data study {name} --release --out {name}.yaml",
+            f"data prepare {name}",
+            f"split --graph results/graphs/{name} {split} --out results/splits/{name}.public.0.parquet",
+            f"train --study {name}.yaml --run {name}.public/dp_mlp/eps=4/0",
+        ):
+            assert main(line.split()) == 0, line
+    assert main(["release", "mine.yaml", "--out", "bundle"]) == 0
+    assert dpgnn.load("bundle").names.ids == tuple(f"user{i}" for i in range(12))
+    assert main(["verify", "bundle"]) == 0
+    # it answers about any node, by whatever id
+    Path("new.csv").write_text("id,age\nzoe,3\n")
+    assert main(["predict", "bundle", "new.csv", "--out", "new_answers.csv"]) == 0
+    assert pl.read_csv("new_answers.csv")["id"].to_list() == ["zoe"]
+    capsys.readouterr()
+    assert main(["release", "other.yaml", "--public-ids", "--out", "second"]) == 1
+    assert "--public-ids must be of a graph with ids" in capsys.readouterr().err
+    assert not Path("second").exists()
 
 
 def test_ids_of_a_table_that_changed_since_are_refused(

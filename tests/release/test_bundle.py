@@ -108,6 +108,85 @@ def test_a_changed_file_of_the_owner_is_refused(name: str, tmp_path: Path) -> No
     assert "wrong" not in states(folder).values()
 
 
+IDS = tuple(f"n{i}" for i in range(60))
+OF_VOTES: dict[str, Any] = {
+    "method": "votes", "unit": "node-record", "relation": "replace-one", "least_signal": 0.0,
+    "training": {"num_steps": 5},
+}  # fmt: skip
+
+
+def everything_in(folder: Path) -> str:
+    return "".join(path.read_bytes().decode("latin-1") for path in folder.iterdir())
+
+
+def test_ids_are_in_no_file_that_is_handed_on_until_they_are_declared_public(
+    tmp_path: Path,
+) -> None:
+    asked = small(**OF_VOTES, ids=IDS)
+    private = asked.save(tmp_path / "private")
+    assert load(private).names == asked.names
+    assert stat.S_IMODE((private / "own_ids.json").stat().st_mode) == 0o600
+    for path in private.glob("own*"):
+        path.unlink()
+    assert "n59" not in everything_in(private)
+    assert load(private).names.ids == ()
+    # a model that answers about any node keeps none
+    unasked = small(ids=IDS).save(tmp_path / "unasked")
+    assert "n59" not in everything_in(unasked)
+
+
+@pytest.mark.parametrize("options", [OF_VOTES, {}], ids=["votes", "dp_mlp"])
+def test_ids_that_are_public_stand_in_the_bundle_and_are_checked(
+    options: dict[str, Any], keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = small(**options, ids=IDS, public_ids=True).save(tmp_path / "bundle", key=keys[0])
+    model = load(folder)
+    assert (model.names.ids, model.names.public_ids) == (IDS, True)
+    assert not is_wrong(folder, keys[1])
+    assert not list(folder.glob("own*"))
+    stated = json.loads((folder / "certificate.json").read_text())
+    assert "the ids of the graph's nodes, and so who is in the graph" in stated["public"]
+    assert any("its nodes are published" in text for text in stated["not_covered"])
+    assert "who is in the graph" in (folder / "MODEL_CARD.md").read_text()
+    listed = stated["files"]["ids.json"]
+    for content in (b"[]", b"{}", b"[1, 2]", b'["n0", "n0"]', b'[""]', b"null", b'["n0"]'):
+        (folder / "ids.json").write_bytes(content)
+        assert states(folder)["files"] == "wrong"
+        # and with the checksums made again
+        files = stated["files"] | {"ids.json": sha256_file(folder / "ids.json")}
+        forged(folder, stated, ("files",), files)
+        assert is_wrong(folder, keys[1]), content
+        assert is_wrong(folder) or (content == b'["n0"]' and not options), content
+        forged(folder, stated, ("files", "ids.json"), listed)
+    (folder / "ids.json").unlink()
+    assert states(folder)["files"] == "wrong"
+    # left out of the certificate as well: other words
+    files = {name: sha for name, sha in stated["files"].items() if name != "ids.json"}
+    forged(folder, stated, ("files",), files)
+    assert is_wrong(folder)
+
+
+def test_ids_are_one_for_each_node_and_public_only_where_there_are_some() -> None:
+    with pytest.raises(ValueError, match="ids must name each of the 60 nodes, got 2"):
+        small(ids=("a", "b"))
+    with pytest.raises(ValueError, match="ids must be different names"):
+        small(ids=("a",) * 60)
+    with pytest.raises(ValueError, match="names of ids must be texts"):
+        small(ids=range(60))
+    with pytest.raises(ValueError, match="public_ids must stand beside the ids, got 'no ids'"):
+        small(public_ids=True)
+
+
+def test_a_certificate_lists_no_file_but_those_of_a_bundle(saved: Path, tmp_path: Path) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    (folder / "run.py").write_text("")
+    stated = json.loads((folder / "certificate.json").read_text())
+    files = stated["files"] | {"run.py": sha256_file(folder / "run.py")}
+    forged(folder, stated, ("files",), files)
+    (found,) = verify(folder)
+    assert "files of the certificate must be those of a bundle, got ['run.py']" in found.note
+
+
 def test_a_file_that_is_no_part_of_a_bundle_is_named(saved: Path, tmp_path: Path) -> None:
     folder = copy_of(saved, tmp_path / "bundle")
     (folder / "model.pkl").write_bytes(b"")

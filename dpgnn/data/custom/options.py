@@ -28,6 +28,7 @@ class Options:
         classes: names of the classes in order, when labels are texts; needed where `num_classes` is stated,
             because names that are numbered as they are found depend on every node's.
         features: names of the feature columns in their order, when they may be published with a model.
+        public_ids: the ids of the nodes may be published with a model; who is in the graph is then known.
         directed: edges run from source to target only; otherwise reverse edges are added.
         drop_self_loops: leave self-loops out instead of refusing them.
         drop_duplicates: keep the first of equal edges instead of refusing them.
@@ -37,6 +38,7 @@ class Options:
     num_classes: int | None = None
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    public_ids: bool = False
     directed: bool = False
     drop_self_loops: bool = False
     drop_duplicates: bool = False
@@ -87,6 +89,11 @@ def read_options(folder: Path) -> Options:
 def caveats_of(folder: Path) -> tuple[str, ...]:
     """`preprocessing` when the number of classes is counted from private labels."""
     return () if read_options(folder).stated_classes else ("preprocessing",)
+
+
+def ids_are_public(folder: Path) -> bool:
+    """Whether graph.yaml states that the ids of the nodes may be published with a model."""
+    return read_options(folder).public_ids
 
 
 def public_names(folder: Path) -> dict[str, list[str]]:

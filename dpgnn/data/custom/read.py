@@ -123,6 +123,11 @@ def warnings_of(path: Path) -> list[str]:
 def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Graph | None:
     """Check labels, edges and splits; then make the Graph."""
     num_classes = 0
+    if options.public_ids and raw.ids is None:
+        remedy = "write ids, or leave the key out"
+        problems.add(
+            "graph.yaml: public_ids", "stand beside a column `id`", f"none in {raw.where}", remedy
+        )
     if raw.x is not None:
         check_features(raw, raw.x, problems)
     if raw.y is not None:

@@ -71,6 +71,8 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
     nodes, edges = schemas[nodes_path].names, schemas[edges_path].names
     num_nodes = pq.read_metadata(nodes_path).num_rows
     require(num_nodes > 0, str(nodes_path), "have a row for each node", "no rows")
+    rule = "be false: a graph this large has no ids"
+    require(not options.public_ids, f"{yaml}: public_ids", rule, True)
     if "id" in nodes:
         fail(f"{nodes_path}: column id", "not be there", "id", f"number nodes by row; {TOO_LARGE}")
     problems = Problems()

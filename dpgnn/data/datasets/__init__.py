@@ -269,7 +269,7 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
 def own_provenance(folder: Path) -> dict[str, Any]:
     """What graph.json says of a user's own graph: the checksums of its files, and names that are public."""
     from dpgnn.core.storage import sha256_file
-    from dpgnn.data.custom.options import caveats_of, public_names
+    from dpgnn.data.custom.options import caveats_of, ids_are_public, public_names
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
     names = public_names(folder)
@@ -277,6 +277,7 @@ def own_provenance(folder: Path) -> dict[str, Any]:
         "origin": ["own graph"],
         "caveats": list(caveats_of(folder)),
         **({"names": names} if names else {}),
+        **({"public_ids": True} if ids_are_public(folder) else {}),
         "raw_sha256": {path.name: sha256_file(path) for path in files},
     }
 

@@ -11,10 +11,12 @@ from dpgnn.data.custom.options import (
     Options,
     caveats_of,
     graph_file,
+    ids_are_public,
     public_names,
     read_options,
 )
 from dpgnn.data.custom.read import READERS, problems_of
+from dpgnn.data.datasets import own_provenance
 
 
 def test_a_folder_without_a_file_of_options_has_the_defaults(tmp_path: Path) -> None:
@@ -77,3 +79,18 @@ def test_features_that_are_stated_are_the_columns(stated: str, says: str, tmp_pa
     (tmp_path / "graph.yaml").write_text("num_classes: 2\nfeatures: [age, posts]\n")
     assert problems_of(tmp_path) == []
     assert public_names(tmp_path) == {"features": ["age", "posts"]}
+
+
+def test_ids_that_are_public_are_there(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("age,label\n1,0\n2,1\n")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    (tmp_path / "graph.yaml").write_text("num_classes: 2\npublic_ids: true\n")
+    (found,) = problems_of(tmp_path)
+    assert "graph.yaml: public_ids must stand beside a column `id`, got 'none in" in found
+    (tmp_path / "nodes.csv").write_text("id,age,label\nanna,1,0\nbo,2,1\n")
+    (tmp_path / "edges.csv").write_text("source,target\nanna,bo\n")
+    assert problems_of(tmp_path) == []
+    assert ids_are_public(tmp_path)
+    assert own_provenance(tmp_path)["public_ids"] is True
+    (tmp_path / "graph.yaml").write_text("num_classes: 2\n")
+    assert "public_ids" not in own_provenance(tmp_path)
