@@ -297,11 +297,11 @@ def test_the_figure_has_one_panel_per_attack_and_the_smallest_budget_of_each_ent
     assert list(panels) == ["a: LinkTeller, held-out edges", "a: G-MIA, same graph"]
     assert [r.epsilon for r in panels["a: LinkTeller, held-out edges"]] == ["1"]
     info = StudyInfo(name="s", tier="S", config_path="s.yaml", entries=(), planned=())
-    picture = attack_figure.draw_attacks([larger, first, other, unseen], info)
+    (picture,) = attack_figure.draw_attacks([larger, first, other, unseen], info)
     assert picture is not None
     assert picture.png.startswith(b"\x89PNG")
     assert "claim of ε = 1" in picture.svg.decode()
-    assert attack_figure.draw_attacks([unseen], info) is None
+    assert attack_figure.draw_attacks([unseen], info) == []
 
 
 def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:

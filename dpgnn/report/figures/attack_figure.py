@@ -13,6 +13,7 @@ from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.parts import Part, parts
 from dpgnn.report.figures.style import looks
 from dpgnn.report.tables.attack_verdicts import claimed_epsilon, line_of
 from dpgnn.report.tables.attacks import panel_of
@@ -29,15 +30,20 @@ SMALLEST = 1e-3
 _NUM_RATES = 151
 
 
-def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | None:
+def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> list[Picture]:
     """True against false positives on logarithmic axes with the line of the smallest claim, by attack."""
-    groups = _panels(found)
-    if not groups:
-        return None
+    groups = [*_panels(found).items()]
+    return [_draw(part, info) for part in parts(groups, lambda item: item[0].replace(":", ","))]
+
+
+def _draw(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Picture:
     look = looks(info)
+    words = f" ({part.words})" if part.words else ""
     with drawing.style():
-        canvas, axes = drawing.grid(len(groups), title="Attacks and what a claim allows")
-        for (title, results), axis in zip(groups.items(), axes):
+        canvas, axes = drawing.grid(
+            len(part.panels), title=f"Attacks and what a claim allows{words}"
+        )
+        for (title, results), axis in zip(part.panels, axes):
             for result in results:
                 style = look.get(result.entry)
                 points = curve_points(result.curve)
@@ -49,11 +55,11 @@ def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | No
                     label=text.replace("ε = inf", "no privacy"),
                 )  # fmt: skip
             _lines(axis, results)
-            axis.set_title(title, loc="left")
+            drawing.panel_title(axis, title)
         drawing.legend(canvas, axes)
     return Picture(
-        name="attacks",
-        title="Attacks: true against false positives",
+        name=f"attacks{part.suffix}",
+        title=f"Attacks: true against false positives{words}",
         caption=(
             "Share of members found against share of others accused, both logarithmic. Grey: equality "
             "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that is about "
@@ -66,7 +72,7 @@ def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> Picture | No
                 f"{r.label} at budget {r.epsilon} AUC {r.auc:.3f}"
                 for r in results
             )
-            for title, results in groups.items()
+            for title, results in part.panels
         ),
         figure=canvas,
     )  # fmt: skip

@@ -12,13 +12,16 @@ from typing import Any
 
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import vega
+from dpgnn.report.figures.drawing import free_label
 from dpgnn.report.figures.figure_data import (
+    FEW,
     AccuracyFigure,
     AccuracyPanel,
     ClassCurve,
     TrainingCurve,
 )
 from dpgnn.report.figures.figures import COLUMN_NAMES
+from dpgnn.report.figures.parts import Part
 from dpgnn.report.figures.style import Look, looks
 
 
@@ -56,23 +59,29 @@ def accuracy_chart(figure: AccuracyFigure, info: StudyInfo) -> Chart:
     )
 
 
-def class_chart(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) -> Chart:
+def class_chart(part: Part[tuple[str, Sequence[ClassCurve]]], info: StudyInfo) -> Chart:
     """Recall by class, one panel per data set, with a choice of epsilon."""
+    panels = dict(part.panels)
     budgets = _budgets(curve.epsilon for curves in panels.values() for curve in curves)
     curves = [curve for group in panels.values() for curve in group]
     look = _looks_of({curve.entry for curve in curves}, info)
     return Chart(
-        name="class-accuracy",
+        name=f"class-accuracy{part.suffix}",
         panels=tuple((title, _class_spec(group, look, budgets)) for title, group in panels.items()),
         legend=_legend(
-            {c.entry: (c.label, c.epsilon != "inf") for c in curves}, info, look, marked=True
+            {c.entry: (c.label, c.epsilon != "inf") for c in curves},
+            info,
+            look,
+            marked=True,
+            lined=False,
         ),
         budgets=budgets,
     )
 
 
-def training_chart(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo) -> Chart:
+def training_chart(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyInfo) -> Chart:
     """Loss and accuracy over steps, one panel per data set, with a choice of epsilon and column."""
+    panels = dict(part.panels)
     curves = [curve for group in panels.values() for curve in group]
     look = _looks_of({curve.entry for curve in curves}, info)
     budgets = _budgets(curve.epsilon for curve in curves)
@@ -80,7 +89,7 @@ def training_chart(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInf
     columns = tuple((name, COLUMN_NAMES[name]) for name in present)
     specs = {t: _training_spec(group, look, budgets, present) for t, group in panels.items()}
     return Chart(
-        name="training-curves",
+        name=f"training-curves{part.suffix}",
         panels=tuple(specs.items()),
         legend=_legend({c.entry: (c.label, c.epsilon != "inf") for c in curves}, info, look),
         budgets=budgets,
@@ -96,7 +105,7 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
         for point in s.points
     ]
     levels = [
-        {"entry": s.entry, "label": f"{s.label} (no privacy)", "n": s.points[0].n}
+        {"entry": s.entry, "label": free_label(s.label), "n": s.points[0].n}
         | _percent(s.points[0].mean, s.points[0].low, s.points[0].high)
         for s in panel.levels
     ]
@@ -114,12 +123,13 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
     groups = [vega.group(levels, level_layers, vega.color(look))]
     if lines:
         x = _epsilon_axis(sorted({row["epsilon"] for row in lines}))
-        single = len({row["epsilon"] for row in lines}) == 1
-        band = {"type": "rule", "opacity": 0.5} if single else {"type": "area", "opacity": 0.15}
+        few = len({row["epsilon"] for row in lines}) <= FEW
+        band = {"type": "rule", "opacity": 0.5} if few else {"type": "area", "opacity": 0.15}
         tooltip = vega.tooltip(("label", "entry"), ("epsilon", "ε"), *numbers)
+        joined = vega.joined(lines, FEW, x=x, y=y, strokeDash=vega.dash(look))
         line_layers = [
             vega.layer(band, x=x, y=vega.y_axis("low"), y2={"field": "high"}),
-            vega.layer({"type": "line", "strokeWidth": 2}, x=x, y=y, strokeDash=vega.dash(look)),
+            *([] if few else [joined]),
             vega.layer(vega.points(60), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
         ]
         groups.append(vega.group(lines, line_layers, vega.color(look)))
@@ -153,7 +163,6 @@ def _class_spec(
         ("label", "entry"), ("epsilon", "ε"), ("class", "class"), ("share", "share %"),
         ("mean", "recall %"), ("interval", "95 %"),
     )  # fmt: skip
-    dash = vega.dash(look, {c.entry for c in curves if c.epsilon == "inf"})
     layers = [
         vega.layer(
             {"type": "rule", "opacity": 0.3},
@@ -161,7 +170,6 @@ def _class_spec(
             y=vega.y_axis("low") | whole,
             y2={"field": "high"},
         ),
-        vega.layer({"type": "line", "strokeWidth": 1.5}, x=x, y=y, strokeDash=dash),
         vega.layer(vega.points(45), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
     ]
     shown = [vega.group(rows, layers, vega.color(look), vega.of_budget())]
@@ -251,13 +259,16 @@ def _legend(
     *,
     marked: bool = False,
     levels: bool = False,
+    lined: bool = True,
 ) -> tuple[Mapping[str, Any], ...]:
     """What is switched and how it is drawn: with markers, or without privacy as levels that have none."""
     ordered = sorted(entries, key=lambda name: info.entry_order[name])
     return tuple(
         {"entry": name, "label": entries[name][0], "private": entries[name][1]}
         | look[name].legend(
-            free=not entries[name][1], marked=marked and (entries[name][1] or not levels)
+            free=not entries[name][1],
+            lined=lined,
+            marked=marked and (entries[name][1] or not levels),
         )
         for name in ordered
     )

@@ -38,7 +38,7 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
         axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axis, (words, found) in zip(axes, shown.items()):
             _panel(axis, words, found, graphs, budgets)
-            axis.set_xlabel("points")
+            axis.set_xlabel("points of accuracy")
         axes[0].set_yticks(range(len(graphs)), graphs)
         axes[0].set_ylim(len(graphs) - 0.5, -0.5)
         handles = [
@@ -58,7 +58,7 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
         title=title,
         caption=(
             "Mean difference at equal splits with its 95 % interval; hollow: not decided after Holm's "
-            "correction over a panel."
+            "correction over a panel; n/a: not run."
         ),
         alt=f"{title}: differences on {', '.join(graphs)}.",
         figure=figure,
@@ -82,5 +82,7 @@ def _panel(
             100 * pair.test.mean, place, "o", color=color, markerfacecolor=fill, markersize=3.5
         )
     axis.axvline(0, color="#444444", lw=0.8)
-    axis.set_title(words, loc="left", fontsize=8)
+    for row in {*range(len(graphs))} - {graphs.index(pair.entry.dataset) for pair in found}:
+        drawing.not_available(axis, 0.02, row, transform=axis.get_yaxis_transform())
+    drawing.panel_title(axis, words)
     axis.tick_params(axis="y", length=0)

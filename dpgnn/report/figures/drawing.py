@@ -5,22 +5,25 @@ from __future__ import annotations
 import base64
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from html import unescape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from dpgnn.core.checks import require
 from dpgnn.core.storage import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 COLUMN, FULL = 3.4, 7.0  # inches: a column and the page of a two-column paper
-PANEL = (FULL / 3, 1.9)  # inches
+PANEL_HEIGHT = {1: 2.3, 2: 2.2, 3: 1.95}  # inches, by panels in a row
 RC: dict[str, Any] = {
     "svg.hashsalt": "dpgnn",
     "svg.fonttype": "none",
@@ -99,8 +102,28 @@ def style() -> Any:
     return matplotlib.rc_context(RC)  # type: ignore[arg-type]
 
 
-# inches of a line of a legend, and how many lines of one a grid has room for
-LEGEND_LINE, FREE_LINES = 0.19, 3
+MAX_PANELS = 6
+NARROW = 6  # entries of a legend below a column
+TITLE_LINE, LEGEND_LINE = 0.22, 0.19  # inches
+TITLE_LETTER, PANEL_LETTER, LEGEND_LETTER = 0.085, 0.068, 0.06  # inches, of a letter at most
+
+
+def pages(items: Sequence[T], *, step: int = 1) -> list[list[T]]:
+    """Panels in figures of at most `MAX_PANELS`, in order and about equally many in each.
+
+    Args:
+        items: the panels, or rows of panels.
+        step: panels that an item has.
+    """
+    most = MAX_PANELS // step
+    count = math.ceil(len(items) / most)
+    if count < 2:
+        return [list(items)]
+    size = math.ceil(len(items) / count)
+    whole_rows = 3 * math.ceil(size / 3)
+    if whole_rows <= most and len(items) % whole_rows != 1:
+        size = whole_rows
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def columns_of(num_panels: int) -> int:
@@ -108,47 +131,81 @@ def columns_of(num_panels: int) -> int:
     return min(3, num_panels) if num_panels != 4 else 2
 
 
-def grid(num_panels: int, *, title: str) -> tuple[Figure, list[Axes]]:
-    """A figure of panels in rows, with a title."""
+def grid(
+    num_panels: int,
+    *,
+    title: str,
+    entries: int = 0,
+    columns: int = 0,
+    width: float = 0.0,
+    height: float = 0.0,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """A figure of panels in rows, with a title: one panel fills a column of a page, more its width.
+
+    Args:
+        num_panels: at most `MAX_PANELS`.
+        title: above all panels, in as many lines as it needs.
+        entries: of the legend; more than `NARROW` take the page's width.
+        columns: panels in a row; 0 takes `columns_of`.
+        width: of the figure, `COLUMN` or `FULL`; 0 takes what the number of panels needs.
+        height: of a row of panels in inches; 0 takes `PANEL_HEIGHT`.
+        sharey: one scale, with labels at the left only.
+    """
     from matplotlib.figure import Figure
 
-    columns = columns_of(num_panels)
+    require(1 <= num_panels <= MAX_PANELS, "num_panels", f"be in [1, {MAX_PANELS}]", num_panels)
+    columns = columns or columns_of(num_panels)
     rows = math.ceil(num_panels / columns)
-    figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.7), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    width = width or (COLUMN if num_panels == 1 and entries <= NARROW else FULL)
+    lines = _wrapped(title, width / TITLE_LETTER) or [""]
+    height = (height or PANEL_HEIGHT[columns]) * rows + TITLE_LINE * len(lines)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel().tolist()
     for axis in axes[num_panels:]:
         axis.set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
     return figure, axes[:num_panels]
 
 
-def rows_of(num_rows: int, num_columns: int) -> tuple[Figure, list[list[Axes]]]:
-    """A figure of a fixed number of panels in each row."""
-    from matplotlib.figure import Figure
+def panel_title(axis: Axes, text: str) -> None:
+    """A panel's title, in as many lines as its width needs."""
+    figure, spec = axis.get_figure(root=True), axis.get_subplotspec()
+    assert figure is not None
+    assert spec is not None
+    width = figure.get_figwidth() / spec.get_gridspec().ncols - 0.35
+    axis.set_title("\n".join(_wrapped(text, width / PANEL_LETTER)), loc="left")
 
-    size = (PANEL[0] * 1.25 * num_columns, PANEL[1] * 0.95 * num_rows + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(num_rows, num_columns, squeeze=False).tolist()
+
+def _wrapped(text: str, letters: float) -> list[str]:
+    """Lines of at most that many letters."""
+    return textwrap.wrap(text, max(1, int(letters)), break_on_hyphens=False)
 
 
-def legend_columns(width: float, longest: int) -> int:
-    """Columns that labels of that many letters fit into, on a figure of a width in inches."""
-    return max(1, int(width / max(1.9, 0.6 + 0.075 * longest)))
+def free_label(label: str) -> str:
+    """How a legend calls an entry without privacy."""
+    return label if "without privacy" in label else f"{label} (no privacy)"
+
+
+def not_available(axis: Axes, x: float, y: float, **where: Any) -> None:
+    """Say that there is no value at a place."""
+    axis.text(x, y, "n/a", color="#666666", fontsize=7, va="center", **where)
 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, each entry once; the figure grows where it would cover them."""
+    """One legend below all panels, each entry once; the figure grows by its height."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels()):
             handles.setdefault(label, handle)
     if handles:
-        longest = max(map(len, handles))
-        figure.set_figwidth(max(figure.get_figwidth(), 0.8 + 0.075 * longest))
-        columns = min(len(handles), legend_columns(figure.get_figwidth(), longest))
-        lines = math.ceil(len(handles) / columns)
-        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * max(0, lines - FREE_LINES))
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+        width = figure.get_figwidth()
+        labels = ["\n".join(_wrapped(label, (width - 0.6) / LEGEND_LETTER)) for label in handles]
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        columns = max(1, min(len(labels), int(width / (0.5 + LEGEND_LETTER * longest))))
+        lines = math.ceil(sum(label.count("\n") + 1 for label in labels) / columns)
+        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
+        figure.legend(handles.values(), labels, loc="outside lower center", ncols=columns)
 
 
 METADATA: dict[str, dict[str, None]] = {

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpgnn.records.cells import Cell
-from dpgnn.report.statistics.ranking import Ranking
+from dpgnn.report.figures.parts import parts
+from dpgnn.report.statistics.ranking import ANSWERS_TO, Ranking
 from dpgnn.training.evaluation import mean_interval
 
 MAX_CURVE_POINTS = 40
 MAX_ENTRIES = 10
+FEW = 2  # budgets, or values of an axis, that no line joins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +47,25 @@ class AccuracyPanel:
     series: tuple[Series, ...]
     levels: tuple[Series, ...] = field(default=())
 
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The epsilons of its points, in order."""
+        return tuple(sorted({point.epsilon for series in self.series for point in series.points}))
+
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyFigure:
-    """Panels whose private entries share one guarantee."""
+    """Panels whose private entries share one guarantee; `part` says which of its panels they are."""
 
     name: str
     guarantee: str
     panels: tuple[AccuracyPanel, ...]
+    part: str = ""
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The epsilons of all panels, in order."""
+        return tuple(sorted({epsilon for panel in self.panels for epsilon in panel.budgets}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +115,11 @@ def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
 
 
 def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list[AccuracyFigure]:
-    """One figure per guarantee; without private cells one with the non-private levels alone."""
+    """Figures of each guarantee with who may see answers; without private cells, the levels alone.
+
+    A figure has at most six panels; stand-ins, and panels of so few budgets that nothing is a line, stand in
+    figures of their own.
+    """
     by_guarantee: dict[str, dict[tuple[str, str], dict[str, dict[float, Cell]]]] = {}
     shown = {cell.entry for cell in cells}
     for ranking in rankings:
@@ -110,7 +127,8 @@ def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list
         if not here:
             continue
         bound = ranking.notion
-        guarantee = f"{bound.privacy_unit}, {bound.relation}, {ranking.status}"
+        answers = f"answers to {ANSWERS_TO[ranking.answers]}"
+        guarantee = f"{bound.privacy_unit}, {bound.relation}, {answers}, {ranking.status}"
         places = by_guarantee.setdefault(guarantee, {})
         entries = places.setdefault((ranking.dataset, ranking.setting), {})
         for cell in here:
@@ -120,9 +138,15 @@ def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list
     figures = []
     for guarantee, places in by_guarantee.items():
         panels = [_accuracy_panel(place, entries, cells) for place, entries in places.items()]
-        # "node-record, add-remove, proved" -> accuracy-epsilon-node-record-add-remove-proved
-        name = "accuracy-epsilon-" + guarantee.replace(", ", "-").replace(" ", "-")
-        figures.append(AccuracyFigure(name=name, guarantee=guarantee, panels=tuple(panels)))
+        # "edge, add-remove, answers to everyone, proved" -> accuracy-epsilon-edge-add-remove-everyone-proved
+        words = guarantee.replace("answers to ", "").replace("their own node", "own node")
+        name = "accuracy-epsilon-" + words.replace(", ", "-").replace(" ", "-")
+        figures += [
+            AccuracyFigure(
+                name=name + part.suffix, guarantee=guarantee, panels=part.panels, part=part.words
+            )
+            for part in parts(panels, lambda p: p.title, apart=lambda p: len(p.budgets) > FEW)
+        ]
     return figures
 
 

@@ -10,15 +10,18 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.figure_data import (
+    FEW,
     AccuracyFigure,
     AccuracyPanel,
     ClassCurve,
     TrainingCurve,
 )
-from dpgnn.report.figures.style import Look, looks
+from dpgnn.report.figures.parts import STAND_INS, Part
+from dpgnn.report.figures.style import FREE_DASHES, PALETTE, Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SIDE_BY_SIDE = "Entries stand side by side here whatever their guarantee; this is no ranking."
 COLUMN_NAMES = {
@@ -29,86 +32,159 @@ COLUMN_NAMES = {
 
 
 def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
-    """Accuracy against epsilon with 95 % bands; one panel per data set; non-private levels dashed."""
+    """Accuracy against epsilon with 95 % bands, dots where there are few epsilons; a panel a data set."""
     look = looks(info)
+    few = 0 < len(figure.budgets) <= FEW
+    title = f"Guarantee: {figure.guarantee}"
+    part = f" ({figure.part})" if figure.part else ""
     with drawing.style():
-        canvas, axes = drawing.grid(len(figure.panels), title=f"Guarantee: {figure.guarantee}")
-        for position, (panel, axis) in enumerate(zip(figure.panels, axes)):
-            _accuracy_axis(axis, panel, look)
-            # a row shares its first label; a panel of another metric has its own
-            first = position - position % drawing.columns_of(len(figure.panels))
-            if position == first or panel.metric != figure.panels[first].metric:
-                axis.set_ylabel(f"test {panel.metric.replace('_', ' ')} (%)")
-        drawing.legend(canvas, axes)
+        canvas = (_dots if few else _lines)(figure, look, title + part)
     names = ", ".join(panel.title for panel in figure.panels)
+    how = (
+        "A dot for each ε with its 95 % interval; n/a: not run"
+        if few
+        else "Mean test score over repeats against ε (logarithmic axis) with 95 % bands"
+    )
+    drawn = " Graphs are stand-ins, drawn in the shape of real ones." if STAND_INS in part else ""
     return Picture(
         name=figure.name,
-        title=f"Accuracy against ε ({figure.guarantee})",
+        title=f"Accuracy against ε ({figure.guarantee}){part}",
         caption=(
-            "Mean test score over repeats against ε (logarithmic axis) with 95 % bands; dashed: the level of "
-            "an entry without privacy, which gives no guarantee at all. Only entries whose claims allow one "
-            f"ranking stand in one figure: {figure.guarantee}."
+            f"{how}; dashed: the level of an entry without privacy, which gives no guarantee at all. Only "
+            f"entries whose claims allow one ranking stand in one figure: {figure.guarantee}.{drawn}"
         ),
-        alt=f"Lines of test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
+        alt=f"Test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
         figure=canvas,
     )
 
 
-def draw_classes(panels: Mapping[str, Sequence[ClassCurve]], info: StudyInfo) -> Picture:
+def draw_classes(part: Part[tuple[str, Sequence[ClassCurve]]], info: StudyInfo) -> Picture:
     """Recall by class, from rare to frequent: private entries at the smallest and the largest epsilon."""
     look = looks(info)
-    columns = _epsilon_columns(panels)
+    columns = _epsilon_columns(dict(part.panels))
+    title = f"Recall by class frequency{f' ({part.words})' if part.words else ''}"
     with drawing.style():
-        canvas, grid = drawing.rows_of(len(panels), len(columns))
-        for (title, curves), axes in zip(panels.items(), grid):
+        canvas, grid = _two_by_two(len(part.panels), len(columns), title)
+        for (place, curves), axes in zip(part.panels, grid):
             for epsilon, axis in zip(columns, axes):
                 shown = [curve for curve in curves if curve.epsilon in ("inf", epsilon)]
                 _class_axis(axis, shown, look)
                 budget = "" if epsilon == "inf" else f", ε = {epsilon}"
-                axis.set_title(f"{title}{budget}", loc="left")
+                drawing.panel_title(axis, f"{place}{budget}")
             axes[0].set_ylabel("recall of the class (%)")
         for axis in grid[-1]:
             axis.set_xlabel("class, from rare to frequent\n(share of test nodes)")
         drawing.legend(canvas, [axis for axes in grid for axis in axes])
     return Picture(
-        name="class-accuracy",
-        title="Recall by class frequency",
+        name=f"class-accuracy{part.suffix}",
+        title=title,
         caption=(
             "Share of each class's test nodes that is recognised, classes from rare to frequent, with 95 % "
-            f"intervals over repeats. Dashed lines: no privacy. {SIDE_BY_SIDE}"
+            f"intervals over repeats. Hollow: no privacy. {SIDE_BY_SIDE}"
         ),
-        alt="Recall of each class against how frequent the class is, on " + ", ".join(panels) + ".",
+        alt="Recall of each class against how frequent the class is, on "
+        + ", ".join(place for place, _ in part.panels)
+        + ".",
         figure=canvas,
     )
 
 
-def draw_training(panels: Mapping[str, Sequence[TrainingCurve]], info: StudyInfo) -> Picture:
+def draw_training(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyInfo) -> Picture:
     """Loss and accuracy over the steps of training, private entries at their largest epsilon."""
     look = looks(info)
-    accuracy = _accuracy_column(panels)
+    accuracy = _accuracy_column(dict(part.panels))
+    title = f"Training curves{f' ({part.words})' if part.words else ''}"
     with drawing.style():
-        canvas, grid = drawing.rows_of(len(panels), 2)
-        for (title, curves), axes in zip(panels.items(), grid):
+        canvas, grid = _two_by_two(len(part.panels), 2, title)
+        for (place, curves), axes in zip(part.panels, grid):
             largest = _largest_epsilon(curve.epsilon for curve in curves)
             for column, axis in zip(("train_loss", accuracy), axes):
                 shown = [c for c in curves if c.column == column and c.epsilon in ("inf", largest)]
                 _training_axis(axis, shown, look, percent=column != "train_loss")
                 axis.set_ylabel(COLUMN_NAMES[column])
                 budget = "" if largest == "inf" else f", ε = {largest}"
-                axis.set_title(f"{title}{budget}", loc="left")
+                drawing.panel_title(axis, f"{place}{budget}")
         for axis in grid[-1]:
             axis.set_xlabel("training step")
         drawing.legend(canvas, [axis for axes in grid for axis in axes])
     return Picture(
-        name="training-curves",
-        title="Training curves",
+        name=f"training-curves{part.suffix}",
+        title=title,
         caption=(
             "Mean over repeats with the range from smallest to largest; entries without privacy are dashed. "
             f"Such curves read private data and are never shown in a release. {SIDE_BY_SIDE}"
         ),
-        alt="Training loss and accuracy against the training step, on " + ", ".join(panels) + ".",
+        alt="Training loss and accuracy against the training step, on "
+        + ", ".join(place for place, _ in part.panels)
+        + ".",
         figure=canvas,
     )
+
+
+def _two_by_two(num_rows: int, num_columns: int, title: str) -> tuple[Figure, list[list[Axes]]]:
+    """A row of panels for each data set."""
+    canvas, axes = drawing.grid(num_rows * num_columns, title=title, columns=num_columns)
+    return canvas, [axes[at : at + num_columns] for at in range(0, len(axes), num_columns)]
+
+
+def _lines(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figure:
+    entries = {s.entry for panel in figure.panels for s in (*panel.series, *panel.levels)}
+    canvas, axes = drawing.grid(len(figure.panels), title=title, entries=len(entries))
+    for position, (panel, axis) in enumerate(zip(figure.panels, axes)):
+        _accuracy_axis(axis, panel, look)
+        # a row shares its first label; a panel of another metric has its own
+        first = position - position % drawing.columns_of(len(figure.panels))
+        if position == first or panel.metric != figure.panels[first].metric:
+            axis.set_ylabel(_score(panel))
+    drawing.legend(canvas, axes)
+    return canvas
+
+
+def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figure:
+    """A row for each entry, a dot for each epsilon, dashed lines for what has no privacy."""
+    labels = {s.entry: s.label for panel in figure.panels for s in panel.series}
+    levels = list(dict.fromkeys(s.label for panel in figure.panels for s in panel.levels))
+    room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
+    narrow = len(figure.panels) == 1 and room < 1.4
+    width = drawing.COLUMN if narrow else drawing.FULL
+    fitting = max(1, int((width - room) / 1.3))
+    canvas, axes = drawing.grid(
+        len(figure.panels), title=title, width=width, sharey=True,
+        columns=min(fitting, drawing.columns_of(len(figure.panels))),
+        height=0.17 * (len(labels) * len(figure.budgets) ** 0.5 + 1) + 0.65,
+    )  # fmt: skip
+    step = 0.5 / max(1, len(figure.budgets) - 1)
+    for panel, axis in zip(figure.panels, axes):
+        shown = {series.entry: series for series in panel.series}
+        for row, entry in enumerate(labels):
+            if entry not in shown:
+                drawing.not_available(axis, 0.02, row, transform=axis.get_yaxis_transform())
+                continue
+            for point in shown[entry].points:
+                turn = figure.budgets.index(point.epsilon)
+                at = row + (step * turn - 0.25 if len(figure.budgets) > 1 else 0)
+                color, name = PALETTE[turn], f"ε = {point.epsilon:g}"
+                axis.plot(100 * point.mean, at, "o", color=color, label=name)
+                if point.low is not None and point.high is not None:
+                    axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
+        for series in panel.levels:
+            dash = FREE_DASHES[levels.index(series.label) % len(FREE_DASHES)]
+            short = tuple(0.6 * length for length in dash)
+            axis.axvline(
+                100 * series.points[0].mean, color="#777777", lw=1, linestyle=(0, short),
+                label=drawing.free_label(series.label),
+            )  # fmt: skip
+        axis.set_xlabel(_score(panel))
+        drawing.panel_title(axis, panel.title)
+        axis.tick_params(axis="y", length=0)
+    axes[0].set_yticks(range(len(labels)), list(labels.values()))
+    axes[0].set_ylim(len(labels) - 0.5, -0.5)
+    drawing.legend(canvas, axes)
+    return canvas
+
+
+def _score(panel: AccuracyPanel) -> str:
+    return f"test {panel.metric.replace('_', ' ')} (%)"
 
 
 def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -> None:
@@ -119,7 +195,7 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
             100 * point.mean,
             color=style.color,
             linestyle=style.line(free=True),
-            label=f"{series.label} (no privacy)",
+            label=drawing.free_label(series.label),
         )
         if point.low is not None and point.high is not None:
             axis.axhspan(100 * point.low, 100 * point.high, color=style.color, alpha=0.08, lw=0)
@@ -127,19 +203,20 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         style = look[series.entry]
         x = [point.epsilon for point in series.points]
         y = [100 * point.mean for point in series.points]
+        joined = len(x) > FEW
         axis.plot(
-            x, y, color=style.color, marker=style.marker, linestyle=style.line(), label=series.label
-        )
+            x, y, color=style.color, marker=style.marker,
+            linestyle=style.line() if joined else "", label=series.label,
+        )  # fmt: skip
         bounds = [(p.epsilon, p.low, p.high) for p in series.points if p.low is not None]
         if bounds:
             low = [100 * (p[1] or 0) for p in bounds]
             high = [100 * (p[2] or 0) for p in bounds]
-            if len(bounds) > 1:
-                axis.fill_between(
-                    [p[0] for p in bounds], low, high, color=style.color, alpha=0.15, lw=0
-                )
+            at = [p[0] for p in bounds]
+            if joined:
+                axis.fill_between(at, low, high, color=style.color, alpha=0.15, lw=0)
             else:
-                axis.vlines(bounds[0][0], low[0], high[0], color=style.color, alpha=0.5)
+                axis.vlines(at, low, high, color=style.color, alpha=0.5)
     if epsilons:
         axis.set_xscale("log", base=2)
         axis.set_xticks(epsilons, [f"{value:g}" for value in epsilons])
@@ -148,31 +225,30 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         axis.set_xlabel("ε")
     else:
         axis.set_xticks([])
-    axis.set_title(panel.title, loc="left")
+    drawing.panel_title(axis, panel.title)
     axis.margins(y=0.08)
 
 
 def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Look]) -> None:
-    many = max((len(curve.classes) for curve in curves), default=0) > 12
+    """Dots, side by side within a class; classes have no order that a line could follow."""
+    size = 4.0 if max((len(curve.classes) for curve in curves), default=0) <= 12 else 2.5
     for offset, curve in enumerate(curves):
         style, private = look[curve.entry], curve.epsilon != "inf"
         shift = (offset - (len(curves) - 1) / 2) * min(0.12, 0.6 / max(len(curves), 1))
-        x = [position + (0 if many else shift) for position in range(len(curve.classes))]
+        x = [position + shift for position in range(len(curve.classes))]
         axis.plot(
             x,
             [100 * value for value in curve.mean],
             color=style.color,
-            marker=None if many else style.marker,
-            linestyle=style.line(free=not private),
-            linewidth=1.0,
-            label=curve.label if private else f"{curve.label} (no privacy)",
+            marker=style.marker,
+            markersize=size,
+            markerfacecolor=style.color if private else "white",
+            linestyle="",
+            label=curve.label if private else drawing.free_label(curve.label),
         )
-        if not many:
-            for position, low, high in zip(x, curve.low, curve.high):
-                if low is not None and high is not None:
-                    axis.vlines(
-                        position, 100 * low, 100 * high, color=style.color, alpha=0.35, lw=1
-                    )
+        for position, low, high in zip(x, curve.low, curve.high):
+            if low is not None and high is not None:
+                axis.vlines(position, 100 * low, 100 * high, color=style.color, alpha=0.35, lw=1)
     if curves:
         share = curves[0].share
         step = max(1, math.ceil(len(share) / 6))
@@ -193,7 +269,7 @@ def _training_axis(
             [scale * value for value in curve.mean],
             color=style.color,
             linestyle=style.line(free=not private),
-            label=curve.label if private else f"{curve.label} (no privacy)",
+            label=curve.label if private else drawing.free_label(curve.label),
         )
         low, high = ([scale * value for value in values] for values in (curve.low, curve.high))
         axis.fill_between(curve.step, low, high, color=style.color, alpha=0.12, lw=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,15 @@ HEIGHT = 230
 def layer(mark: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
     """One layer with its own encoding."""
     return {"mark": dict(mark), "encoding": encoding}
+
+
+def joined(rows: Sequence[Mapping[str, Any]], few: int, **encoding: Any) -> dict[str, Any]:
+    """A layer of lines through the points of entries that have more than a few."""
+    counts = Counter(row["entry"] for row in rows)
+    shown = [name for name, number in counts.items() if number > few]
+    made = layer({"type": "line", "strokeWidth": 2}, **encoding)
+    some = len(shown) < len(counts)
+    return made | ({"transform": [{"filter": {"field": "entry", "oneOf": shown}}]} if some else {})
 
 
 def points(size: int) -> dict[str, Any]:

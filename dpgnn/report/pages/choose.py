@@ -156,7 +156,7 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
 
         columns = min(3, len(shown))
         rows = -(-len(shown) // columns)
-        figure = Figure(figsize=(7.0, 2.1 * rows + 0.5), layout="constrained")
+        figure = Figure(figsize=(drawing.FULL, 2.1 * rows + 0.5), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis, graph in zip(axes, shown):
             _panel(axis, graph, chosen, cells)

@@ -19,6 +19,7 @@ from dpgnn.report.pages.explorer import explorer_table
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_lines
+from dpgnn.report.pages.page_form import LARGEST
 from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import headlines
@@ -58,9 +59,12 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
             if table.rows:
                 text = pivot_latex(table)
                 write_text(folder / f"{table.name}-layout.tex", text)
+        figures = docs / "figures" / results.info.name
+        for stale in figures.glob("*.png"):
+            stale.unlink()
         for picture, _ in results.figures:
-            if picture.name not in ("training-curves", "class-accuracy"):
-                write_png(docs / "figures" / results.info.name, picture)
+            if not picture.name.startswith(LARGEST):
+                write_png(figures, picture)
         texts[results.info.name] = study_page(results)
     front = front_figure(found)
     if front is not None:
@@ -222,7 +226,7 @@ def _figure_lines(results: StudyResults) -> list[str]:
     lines = ['<a id="figures"></a>', "", "## Figures", ""]
     names = {picture.name for picture, _ in results.figures}
     for picture, _ in results.figures:
-        if picture.name in ("training-curves", "class-accuracy"):
+        if picture.name.startswith(LARGEST):
             continue
         path = f"../figures/{results.info.name}/{picture.name}.png"
         lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-# figures with the most data, the first to give up its interactive form
+# figures with the most data, by the stem of their names, the first to give up its interactive form
 LARGEST = ("training-curves", "class-accuracy")
 
 
@@ -30,7 +30,11 @@ class Form:
 
     def is_live(self, figure: str) -> bool:
         """Whether a figure keeps its interactive form."""
-        return self.printed is not None and figure not in self.printed
+        return self.printed is not None and not figure.startswith(self.printed)
+
+    def is_linked(self, figure: str) -> bool:
+        """Whether a link to its file stands in a figure's place."""
+        return figure.startswith(self.linked)
 
     def has_room(self, num_rows: int) -> bool:
         """Whether a table of that many rows stands on the page."""

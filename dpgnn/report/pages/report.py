@@ -250,7 +250,7 @@ def _view(results: StudyResults, form: Form, *, joined: bool) -> dict[str, Any]:
 
 
 def _figure_view(study: str, picture: Picture, chart: Chart | None, form: Form) -> dict[str, Any]:
-    spec, linked = None, picture.name in form.linked
+    spec, linked = None, form.is_linked(picture.name)
     if chart is not None and form.is_live(picture.name) and not linked:
         spec = {"panels": [vega.compact(panel) for _, panel in chart.panels]}
     return {

@@ -17,6 +17,7 @@ from dpgnn.report.figures import figure_data, figures
 from dpgnn.report.figures.attack_figure import draw_attacks
 from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.parts import in_rows
 from dpgnn.report.pages.findings import Finding, findings
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.figures import FigureRow
@@ -139,8 +140,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
     papers = _papers(cells, runs, info)
-    picture = draw_attacks(attacked, info)
-    curves = () if picture is None else ((picture, None),)
+    curves = ((picture, None) for picture in draw_attacks(attacked, info))
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
     further = [
         audits_table(audits, cells),
@@ -197,11 +197,10 @@ def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[
         (figures.draw_accuracy(figure, info), accuracy_chart(figure, info))
         for figure in figure_data.accuracy_figures(shown, ranked)
     ]
-    classes = figure_data.class_curves(shown)
-    found.append((figures.draw_classes(classes, info), class_chart(classes, info)))
-    curves = figure_data.training_curves(shown)
-    if curves:
-        found.append((figures.draw_training(curves, info), training_chart(curves, info)))
+    for of_classes in in_rows(figure_data.class_curves(shown)):
+        found.append((figures.draw_classes(of_classes, info), class_chart(of_classes, info)))
+    for of_training in in_rows(figure_data.training_curves(shown)):
+        found.append((figures.draw_training(of_training, info), training_chart(of_training, info)))
     if len(shown) < len(cells):
         note = " Entries made by a sweep stand in the tables only."
         found = [(replace(picture, caption=picture.caption + note), c) for picture, c in found]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from dpgnn import methods
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.cells import Cell
@@ -237,7 +238,7 @@ def _bars(by_method: dict[str, list[ClaimRow]]) -> Picture:
             widths = [found[place] for found in counts]
             axis.barh(range(len(widths)), widths, left=left, color=color, label=kind, height=0.7)
             left = [start + width for start, width in zip(left, widths, strict=True)]
-        axis.set_yticks(range(len(by_method)), list(by_method))
+        axis.set_yticks(range(len(by_method)), [methods.get(name).title for name in by_method])
         axis.invert_yaxis()
         axis.tick_params(axis="y", length=0)
         axis.grid(visible=False, axis="y")
@@ -320,7 +321,7 @@ def _scatter(by_paper: dict[str, list[PaperRow]]) -> Picture:
     with drawing.style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(drawing.COLUMN * 1.2, drawing.COLUMN * 1.1), layout="constrained")
+        figure = Figure(figsize=(drawing.COLUMN, drawing.COLUMN), layout="constrained")
         axis: Axes = figure.subplots()
         for place, (paper, rows) in enumerate(by_paper.items()):
             points = [

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpgnn.report.figures import vega
 from dpgnn.report.figures.charts import Chart
+from dpgnn.report.figures.figure_data import FEW
 from dpgnn.report.figures.style import Look, look_at
 from dpgnn.report.paper.figures import PaperFigure
 from dpgnn.report.paper.panels import Line, Panel, PanelPoint
@@ -28,7 +29,7 @@ def chart(name: str, figure: PaperFigure, panels: Sequence[Panel]) -> Chart:
     make = {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)
     free = {line.label: line.free for panel in panels for line in panel.lines}
     levels = {line.label for panel in panels for line in panel.lines if line.level}
-    lined = figure.kind not in ("heat", "bars", "embedding")
+    lined = figure.kind not in ("heat", "bars", "embedding", "classes")
     return Chart(
         name=name,
         panels=tuple((panel.title, make(panel, look)) for panel in panels),
@@ -36,7 +37,7 @@ def chart(name: str, figure: PaperFigure, panels: Sequence[Panel]) -> Chart:
             {"entry": label, "label": label, "private": not is_free}
             | look[label].legend(
                 free=is_free,
-                marked=figure.kind == "embedding" or (lined and label not in levels),
+                marked=figure.kind in ("embedding", "classes") or (lined and label not in levels),
                 lined=lined,
             )
             for label, is_free in free.items()
@@ -63,9 +64,12 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
         free = {line.label for line in panel.lines if line.free and not line.level}
         tooltip = vega.tooltip(("entry", "series"), ("x", panel.x_title), *NUMBERS)
         band, dash = vega.y_axis("low"), vega.dash(look, free)
+        dotted = panel.by_class or len(values) <= FEW
+        spread = {"type": "rule", "opacity": 0.5} if dotted else {"type": "area", "opacity": 0.15}
+        joined = vega.joined(rows, FEW, x=x, y=y, strokeDash=dash)
         layers = [
-            vega.layer({"type": "area", "opacity": 0.15}, x=x, y=band, y2={"field": "high"}),
-            vega.layer({"type": "line", "strokeWidth": 2}, x=x, y=y, strokeDash=dash),
+            vega.layer(spread, x=x, y=band, y2={"field": "high"}),
+            *([] if dotted else [joined]),
             vega.layer(vega.points(50), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
         ]  # fmt: skip
         groups.append(vega.group(rows, layers, vega.color(look)))

@@ -23,7 +23,7 @@ from dpgnn.report.paper.figures import (
 )
 from dpgnn.report.paper.map import read_numbers
 from dpgnn.report.paper.panels import Key, Panel, key_of, panels_of
-from dpgnn.report.paper.printed import draw
+from dpgnn.report.paper.printed import draw, sheets
 from dpgnn.report.tables.table import Table
 
 
@@ -68,9 +68,10 @@ def paper_figures(
                 reason=reason,
             )
         )
-        if panels:
-            stem, title = f"paper-{info.paper}-{name}", f"{info.paper} {name}: {figure.title}"
-            drawn.append((draw(stem, title, figure, panels), chart(stem, figure, panels)))
+        stem, title = f"paper-{info.paper}-{name}", f"{info.paper} {name}: {figure.title}"
+        for suffix, words, page in sheets(figure, panels) if panels else ():
+            made = draw(stem + suffix, title + words, figure, page)
+            drawn.append((made, chart(stem + suffix, figure, page)))
     return drawn, [figures_table(info.paper, rows)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpgnn.records.archive import SCORE_COLUMNS
 from dpgnn.records.cells import Cell
@@ -47,8 +48,7 @@ class Panel:
     """A panel: its title, its axes and its lines; `ticks` name positions of x.
 
     `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share
-    it. `part` is the
-    letter of the figure's part.
+    it. `part` is the letter of the figure's part; `by_class` says that x counts classes.
     """
 
     title: str
@@ -61,6 +61,7 @@ class Panel:
     place: str = ""
     where: str = ""
     part: str = ""
+    by_class: bool = False
 
 
 def panels_of(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
@@ -127,7 +128,7 @@ def _value(expression: str, cell: Cell) -> float | str | None:
 
 def _panel(figure: PaperFigure, title: str, cells: Sequence[Cell], quantity: str) -> Panel:
     metric = (cells[0].metric if cells else "accuracy").replace("_", " ")
-    words = {
+    words: dict[str, Any] = {
         "x_title": figure.x_title, "y_title": QUANTITIES[quantity].format(metric=metric),
         "x_log": figure.x_log, "row_title": figure.row_title,
     }  # fmt: skip
@@ -146,9 +147,16 @@ def _panel(figure: PaperFigure, title: str, cells: Sequence[Cell], quantity: str
             ticks[float(position)] = series.label
     if figure.kind == "classes":
         words |= {"x_title": "class, from rare to frequent", "y_title": "recall of the class (%)"}
+        words["x_log"] = False
     if figure.kind == "checkpoints":
         words["x_title"] = "ε spent"
-    return Panel(title=title, lines=tuple(lines), ticks=tuple(ticks.items()), **words)  # type: ignore[arg-type]
+    return Panel(
+        title=title,
+        lines=tuple(lines),
+        ticks=tuple(ticks.items()),
+        by_class=figure.kind == "classes",
+        **words,
+    )
 
 
 def _points(

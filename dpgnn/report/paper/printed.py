@@ -10,10 +10,11 @@ import numpy as np
 
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.figure_data import FEW
 from dpgnn.report.figures.figures import SIDE_BY_SIDE
 from dpgnn.report.figures.style import PALETTE, Look, look_at
 from dpgnn.report.paper.figures import PaperFigure, varied_words
-from dpgnn.report.paper.panels import Panel
+from dpgnn.report.paper.panels import Line, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +26,24 @@ def looks_of(figure: PaperFigure) -> dict[str, Look]:
     return {label: look_at(position) for position, label in enumerate(figure.labels)}
 
 
+def sheets(figure: PaperFigure, panels: Sequence[Panel]) -> list[tuple[str, str, list[Panel]]]:
+    """What the stem and the title get, and the panels, of each of a figure's sheets of at most six."""
+    wide = len(figure.y)
+    step = wide if wide > 1 and len(panels) % wide == 0 else 1
+    rows = [panels[start : start + step] for start in range(0, len(panels), step)]
+    found = drawing.pages(rows, step=step)
+    return [
+        (
+            f"-{number}" if number > 1 else "",
+            f" ({number} of {len(found)})" if len(found) > 1 else "",
+            [panel for row in page for panel in row],
+        )
+        for number, page in enumerate(found, start=1)
+    ]
+
+
 def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) -> Picture:
-    """Draw the panels of one figure.
+    """Draw the panels of one sheet of a figure, see `sheets`.
 
     Args:
         name: of the files.
@@ -36,12 +53,12 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
     """
     look = looks_of(figure)
     with drawing.style():
-        canvas, axes = _canvas(figure, len(panels))
+        canvas, axes = _canvas(figure, title.partition(": ")[2] or title, panels)
         for panel, axis in zip(panels, axes):
             {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)(
                 axis, panel, look
             )
-            axis.set_title(panel.title, loc="left")
+            drawing.panel_title(axis, panel.title)
             if figure.kind == "bars":
                 axis.set_xlabel(panel.y_title)
             else:
@@ -58,45 +75,42 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
     )
 
 
-def _canvas(figure: PaperFigure, num_panels: int) -> tuple[Figure, list[Axes]]:
-    """Panels in rows; quantities of one place side by side."""
-    wide = len(figure.y)
-    if wide == 1 or num_panels % wide:
-        canvas, axes = drawing.grid(num_panels, title=figure.title)
-    else:
-        canvas, rows = drawing.rows_of(num_panels // wide, wide)
-        canvas.suptitle(figure.title, x=0.01, ha="left", fontsize=10)
-        axes = [axis for row in rows for axis in row]
-    # room for the title and the legend, however few panels there are
-    entries = len(figure.labels) if figure.kind in ("lines", "checkpoints", "classes") else 0
-    width = max(canvas.get_figwidth(), 0.075 * len(figure.title), 5.2 if entries > 3 else 0.0)
-    longest = max(map(len, figure.labels))
-    # 13 letters say "(no privacy)"
-    legend_rows = -(-entries // drawing.legend_columns(width, longest + 13))
-    canvas.set_size_inches(width, canvas.get_figheight() + 0.17 * legend_rows)
-    return canvas, axes
+def _canvas(figure: PaperFigure, title: str, panels: Sequence[Panel]) -> tuple[Figure, list[Axes]]:
+    """Panels in rows; quantities of one place side by side, bars as wide as their names ask for."""
+    wide, num_panels = len(figure.y), len(panels)
+    columns = wide if wide > 1 and num_panels % wide == 0 else 0
+    if figure.kind != "bars":
+        shown = {line.label for panel in panels for line in panel.lines}
+        entries = 0 if figure.kind == "heat" else len(shown)
+        return drawing.grid(num_panels, title=title, columns=columns, entries=entries)
+    names = {name for panel in panels for _, name in panel.ticks}
+    room = drawing.LEGEND_LETTER * max(map(len, names))
+    columns = columns or min(drawing.columns_of(num_panels), max(1, int(drawing.FULL / (room + 1))))
+    width = drawing.COLUMN if num_panels == 1 and room < 1.4 else drawing.FULL
+    height = 0.2 * len(names) + 0.65
+    return drawing.grid(num_panels, title=title, columns=columns, width=width, height=height)
 
 
 def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
+    """Lines with bands; dots with intervals across classes and over few values."""
+    moving = [line for line in panel.lines if not line.level]
+    values = sorted({p.x for line in moving for p in line.points})
+    dotted = panel.by_class or len(values) <= FEW
     for line in panel.lines:
         style = look[line.label]
-        name = f"{line.label} (no privacy)" if line.free else line.label
+        name = drawing.free_label(line.label) if line.free else line.label
         if line.level:
             (point,) = line.points
             axis.axhline(point.mean, color=style.color, linestyle=style.line(free=True), label=name)
             if point.low is not None and point.high is not None:
                 axis.axhspan(point.low, point.high, color=style.color, alpha=0.08, lw=0)
-            continue
-        x, y = [p.x for p in line.points], [p.mean for p in line.points]
-        dash = style.line(free=line.free)
-        axis.plot(x, y, color=style.color, marker=style.marker, linestyle=dash, label=name)
-        known = [(p.x, p.low, p.high) for p in line.points if p.low is not None]
-        if len(known) > 1:
-            low, high = [k[1] or 0.0 for k in known], [k[2] or 0.0 for k in known]
-            axis.fill_between([k[0] for k in known], low, high, color=style.color, alpha=0.15, lw=0)
-        elif known:
-            axis.vlines(known[0][0], known[0][1] or 0, known[0][2] or 0, color=style.color)
-    values = sorted({p.x for line in panel.lines if not line.level for p in line.points})
+        elif dotted:
+            shift = _shift(moving.index(line), len(moving), values, log=panel.x_log)
+            _dots(axis, line, style, name, shift, log=panel.x_log)
+        elif len(line.points) <= FEW:
+            _dots(axis, line, style, name, 0.0, log=panel.x_log)
+        else:
+            _band(axis, line, style, name)
     if panel.x_log and values:
         axis.set_xscale("log", base=2)
     if values and len(values) <= 8:
@@ -108,6 +122,39 @@ def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
     elif all(value.is_integer() for value in values):
         axis.locator_params(axis="x", integer=True)
     axis.margins(y=0.08)
+    if dotted and len(values) == 1:
+        axis.margins(x=0.5)
+
+
+def _band(axis: Axes, line: Line, style: Look, name: str) -> None:
+    x, y = [p.x for p in line.points], [p.mean for p in line.points]
+    dash = style.line(free=line.free)
+    axis.plot(x, y, color=style.color, marker=style.marker, linestyle=dash, label=name)
+    known = [(p.x, p.low, p.high) for p in line.points if p.low is not None]
+    if len(known) > 1:
+        low, high = [k[1] or 0.0 for k in known], [k[2] or 0.0 for k in known]
+        axis.fill_between([k[0] for k in known], low, high, color=style.color, alpha=0.15, lw=0)
+    elif known:
+        axis.vlines(known[0][0], known[0][1] or 0, known[0][2] or 0, color=style.color)
+
+
+def _dots(axis: Axes, line: Line, style: Look, name: str, shift: float, *, log: bool) -> None:
+    """Dots, hollow without privacy, beside those of other lines."""
+    x = [p.x * 2**shift if log else p.x + shift for p in line.points]
+    axis.plot(
+        x, [p.mean for p in line.points], color=style.color, marker=style.marker, linestyle="",
+        markerfacecolor="white" if line.free else style.color, label=name,
+    )  # fmt: skip
+    for place, point in zip(x, line.points):
+        if point.low is not None and point.high is not None:
+            axis.vlines(place, point.low, point.high, color=style.color, alpha=0.5)
+
+
+def _shift(position: int, count: int, values: Sequence[float], *, log: bool) -> float:
+    """How far the dots of one line stand beside their value: all within a third of the way to the next."""
+    at = [math.log2(value) if log else value for value in values]
+    gap = min((after - before for before, after in zip(at, at[1:])), default=1.0)
+    return (position - (count - 1) / 2) * min(0.1, 0.6 / max(count, 1)) * gap
 
 
 def _apart(values: Sequence[float], *, log: bool) -> list[float]:
@@ -134,6 +181,10 @@ def _bars(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         end = max(point.mean, point.high or 0.0)
         text = f"{point.mean:.1f}" if largest < 200 else f"{point.mean:,.0f}"
         axis.text(end + 0.02 * largest, point.x, text, va="center", fontsize=8)
+    shown = {p.x for line in panel.lines for p in line.points}
+    for tick, _ in panel.ticks:
+        if tick not in shown:
+            drawing.not_available(axis, 0.02 * largest, tick)
     axis.set_yticks([tick for tick, _ in panel.ticks], [name for _, name in panel.ticks])
     axis.set_xlim(0, 1.18 * largest)
     axis.invert_yaxis()
@@ -152,6 +203,8 @@ def _heat(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         if np.isfinite(value):
             color = "black" if value > middle else "white"
             axis.text(column, row, f"{value:.1f}", ha="center", va="center", color=color, size=8)
+        else:
+            drawing.not_available(axis, column, row, ha="center")
     axis.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
     axis.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
     axis.grid(visible=False)
@@ -171,11 +224,11 @@ def _cloud(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
 def _caption(figure: PaperFigure) -> str:
     parts = {
         "lines": "Means over repeats with 95 % bands; dashed: no privacy.",
-        "bars": "Means over repeats with 95 % intervals.",
-        "heat": "Mean test score in percent over repeats; empty cells have no record.",
+        "bars": "Means over repeats with 95 % intervals; n/a: no record.",
+        "heat": "Mean test score in percent over repeats; n/a: no record.",
         "checkpoints": "Score at the ε spent so far, means over repeats with 95 % bands; dashed: the last "
         "score without privacy. Such curves read held-out labels and are never shown in a release.",
-        "classes": "Classes from rare to frequent, means over repeats with 95 % bands; dashed: no privacy.",
+        "classes": "Classes from rare to frequent, means with 95 % intervals; hollow: no privacy.",
         "embedding": "",
     }  # fmt: skip
     shared = "Means are over the repeats that all points of a line have." if figure.is_sweep else ""

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+from report.figures.test_figures import with_budgets
 
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import load_runs
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import figure_data, vega
 from dpgnn.report.figures.charts import Chart, accuracy_chart, class_chart, training_chart
+from dpgnn.report.figures.parts import in_rows
 from dpgnn.report.figures.style import MARKERS, VEGA_SHAPES, looks
 from dpgnn.report.statistics.ranking import rankings
 
@@ -21,10 +23,12 @@ from dpgnn.report.statistics.ranking import rankings
 def charts(written: Path, info: StudyInfo) -> list[Chart]:
     runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
     cells = build_cells(runs, info)
+    (classes,) = in_rows(figure_data.class_curves(cells))
+    (curves,) = in_rows(figure_data.training_curves(cells))
     return [
         *(accuracy_chart(f, info) for f in figure_data.accuracy_figures(cells, rankings(cells))),
-        class_chart(figure_data.class_curves(cells), info),
-        training_chart(figure_data.training_curves(cells), info),
+        class_chart(classes, info),
+        training_chart(curves, info),
     ]
 
 
@@ -61,21 +65,46 @@ def test_legends_draw_what_the_panels_draw(charts: list[Chart], info: StudyInfo)
         for item in chart.legend:
             style = look[item["entry"]]
             dash = style.dash if item["private"] else style.free_dash
-            assert item["dash"] == " ".join(map(str, dash))
+            by_class = chart.name == "class-accuracy"
+            assert item["dash"] == (None if by_class else " ".join(map(str, dash)))
             level = chart.name.startswith("accuracy") and not item["private"]
             bare = level or chart.name == "training-curves"
             assert item["shape"] == ("" if bare else style.shape)
 
 
-def test_levels_and_lines_keep_their_own_dashes(charts: list[Chart]) -> None:
+def test_levels_and_lines_keep_their_own_dashes(written: Path, info: StudyInfo) -> None:
     import vl_convert
 
-    made = vl_convert.vegalite_to_vega(json.dumps(charts[0].panels[0][1]))
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
+    cells = build_cells(runs, info)
+    figure = with_budgets(figure_data.accuracy_figures(cells, rankings(cells))[0], 1.0, 2.0, 8.0)
+    made = vl_convert.vegalite_to_vega(json.dumps(accuracy_chart(figure, info).panels[0][1]))
     ranges = [
         scale["range"] for scale in made["scales"] if scale["name"].lower().endswith("strokedash")
     ]
     assert len(ranges) == 2
     assert ranges[0] != ranges[1]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "joined"), [((8.0,), False), ((1.0, 8.0), False), ((1.0, 2.0, 8.0), True)]
+)
+def test_lines_join_three_budgets_or_more(
+    budgets: tuple[float, ...], joined: bool, written: Path, info: StudyInfo
+) -> None:
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
+    cells = build_cells(runs, info)
+    figure = with_budgets(figure_data.accuracy_figures(cells, rankings(cells))[0], *budgets)
+    for _, spec in accuracy_chart(figure, info).panels:
+        marks = [layer["mark"]["type"] for group in spec["layer"] for layer in group["layer"]]
+        assert ("line" in marks) == joined
+        assert "point" in marks
+
+
+def test_no_line_joins_classes(charts: list[Chart]) -> None:
+    for _, spec in charts[-2].panels:
+        marks = [layer["mark"]["type"] for group in spec["layer"] for layer in group["layer"]]
+        assert marks == ["rule", "point"]
 
 
 def test_every_shape_has_an_area_when_it_is_filled() -> None:
@@ -112,5 +141,6 @@ def test_specifications_are_the_same_for_the_same_records(
 ) -> None:
     runs = load_runs(written / "studies" / "toy" / "runs", info.planned[::-1])
     cells = build_cells(runs, info)
-    again = class_chart(figure_data.class_curves(cells), info)
+    (classes,) = in_rows(figure_data.class_curves(cells))
+    again = class_chart(classes, info)
     assert json.dumps(again.panels[0][1]) == json.dumps(charts[-2].panels[0][1])

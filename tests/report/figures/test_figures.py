@@ -13,10 +13,38 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.figures import drawing, figure_data
-from dpgnn.report.figures.drawing import write_picture
+from dpgnn.report.figures.drawing import Picture, write_picture
+from dpgnn.report.figures.figure_data import AccuracyFigure
 from dpgnn.report.figures.figures import draw_accuracy, draw_classes
+from dpgnn.report.figures.parts import in_rows, parts
 from dpgnn.report.figures.style import DASHES, FREE_DASHES, looks
 from dpgnn.report.statistics.ranking import rankings
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def with_budgets(figure: AccuracyFigure, *budgets: float) -> AccuracyFigure:
+    """The same figure with other budgets."""
+    panels = [
+        replace(
+            panel,
+            series=tuple(
+                replace(one, points=tuple(replace(one.points[0], epsilon=e) for e in budgets))
+                for one in panel.series
+            ),
+        )
+        for panel in figure.panels
+    ]
+    return replace(figure, panels=tuple(panels))
+
+
+def joined(picture: Picture) -> int:
+    """Lines through points, which are not levels."""
+    return sum(
+        line.get_linestyle() not in ("None", "") and line.get_marker() not in ("None", "")
+        for axis in picture.figure.axes
+        for line in axis.get_lines()
+    )
 
 
 def test_the_same_records_give_the_same_bytes(runs: list[Run], info: StudyInfo) -> None:
@@ -39,10 +67,60 @@ def test_a_figure_holds_only_entries_that_share_a_guarantee(
         for figure in figure_data.accuracy_figures(cells, rankings(cells))
     }
     assert found == {
-        "node-record, add-remove, proved": {"dp_mlp", "dp_gcn"},
-        "edge, add-remove, proved": {"gap"},
-        "node-record, add-remove, as-published": {"dp_gcn-paper"},
+        "node-record, add-remove, answers to their own node, proved": {"dp_mlp", "dp_gcn"},
+        "edge, add-remove, answers to their own node, proved": {"gap"},
+        "node-record, add-remove, answers to their own node, as-published": {"dp_gcn-paper"},
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "pages"), [(1, [1]), (6, [6]), (7, [4, 3]), (9, [6, 3]), (13, [5, 5, 3])]
+)
+def test_no_figure_has_more_than_six_panels(count: int, pages: list[int]) -> None:
+    names = [f"graph{number}" for number in range(count)]
+    made = parts(names, str)
+    assert [len(part.panels) for part in made] == pages
+    assert [name for part in made for name in part.panels] == names
+    assert made[-1].suffix == (f"-{len(pages)}" if len(pages) > 1 else "")
+    with pytest.raises(ValueError, match=r"num_panels must be in \[1, 6\]"):
+        drawing.grid(7, title="")
+
+
+def test_stand_ins_have_figures_of_their_own_that_say_so(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+    names = ["cora, whole", "synthetic-arxiv, whole", "photo, whole"]
+    real, drawn = parts(names, str)
+    assert (real.suffix, real.words, real.panels) == ("", "", ("cora, whole", "photo, whole"))
+    assert (drawn.suffix, drawn.words) == ("-stand-in", "stand-ins (synthetic)")
+    picture = draw_accuracy(replace(figure, part=drawn.words), info)
+    assert "stand-ins (synthetic)" in picture.title
+    assert "stand-ins" in picture.svg.decode()
+    for path in (ROOT / "docs" / "figures").rglob("*.png"):
+        assert "synthetic" not in path.name
+
+
+def test_a_figure_of_few_budgets_has_dots_and_no_lines(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+    assert joined(draw_accuracy(with_budgets(figure, 8.0), info)) == 0
+    assert joined(draw_accuracy(with_budgets(figure, 1.0, 8.0), info)) == 0
+    lines = sum(len(panel.series) for panel in figure.panels)
+    assert joined(draw_accuracy(with_budgets(figure, 1.0, 2.0, 8.0), info)) == lines
+
+
+def test_what_was_not_run_says_so(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+    first, *rest = figure.panels
+    fewer = replace(figure, panels=(replace(first, series=first.series[:-1]), *rest))
+    assert ">n/a<" not in draw_accuracy(figure, info).svg.decode()
+    assert draw_accuracy(fewer, info).svg.decode().count(">n/a<") == 1
+
+
+def test_no_line_joins_classes(runs: list[Run], info: StudyInfo) -> None:
+    (part,) = in_rows(figure_data.class_curves(build_cells(runs, info)))
+    assert joined(draw_classes(part, info)) == 0
 
 
 def test_points_and_levels_are_the_cells_means_and_intervals(
@@ -104,7 +182,8 @@ def test_every_figure_says_in_words_what_is_seen(runs: list[Run], info: StudyInf
 
 def test_svg_text_stays_text_and_names_every_entry(runs: list[Run], info: StudyInfo) -> None:
     cells = build_cells(runs, info)
-    text = draw_classes(figure_data.class_curves(cells), info).svg.decode()
+    (classes,) = in_rows(figure_data.class_curves(cells))
+    text = draw_classes(classes, info).svg.decode()
     for cell in cells:
         assert cell.label in re.sub(r"<[^>]+>", "\n", text)
 
@@ -125,7 +204,8 @@ def test_many_classes_and_one_repeat_and_no_private_entry_can_be_drawn(
     (figure,) = figure_data.accuracy_figures(cells, rankings(cells))
     assert figure.guarantee == "no privacy"
     assert draw_accuracy(figure, info).png.startswith(b"\x89PNG")
-    assert draw_classes(figure_data.class_curves(cells), info).png.startswith(b"\x89PNG")
+    (classes,) = in_rows(figure_data.class_curves(cells))
+    assert draw_classes(classes, info).png.startswith(b"\x89PNG")
 
 
 def test_an_entry_keeps_its_look_and_looks_differ(info: StudyInfo) -> None:
@@ -159,7 +239,8 @@ def test_a_panel_of_another_metric_has_its_own_label(runs: list[Run], info: Stud
     ]
     for made, labels in ((runs, 1), (changed, 2)):
         cells = build_cells(made, info)
-        picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[0], info)
+        figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+        picture = draw_accuracy(with_budgets(figure, 1.0, 2.0, 4.0), info)
         found = re.findall(r">(test [^<]* \(%\))<", picture.svg.decode())
         assert found == ["test accuracy (%)", "test micro f1 (%)"][:labels]
 

@@ -104,8 +104,9 @@ def test_the_page_opens_without_errors_or_requests_and_draws_its_charts(
             requested.add(message["params"]["request"]["url"].split(":")[0])
     # chrome and chrome-untrusted are pages inside the browser, such as its empty tab
     assert requested <= {"file", "data", "chrome", "chrome-untrusted"}
-    drawn = "return document.querySelectorAll('.view svg .mark-line path').length"
-    assert browser.execute_script(drawn) >= 20
+    for mark, least in (("line", 12), ("symbol", 20)):
+        drawn = f"return document.querySelectorAll('.view svg .mark-{mark} path').length"
+        assert browser.execute_script(drawn) >= least
     assert browser.execute_script("return document.querySelectorAll('figure.broken').length") == 0
     # nothing sticks out sideways
     wide = browser.execute_script("return document.documentElement.scrollWidth")

@@ -42,7 +42,7 @@ from dpgnn.report.paper.figures import (
     value_of,
 )
 from dpgnn.report.paper.panels import panels_of
-from dpgnn.report.paper.printed import draw
+from dpgnn.report.paper.printed import draw, sheets
 from dpgnn.run.execute import run_one
 from dpgnn.run.specification import RunInputs
 from dpgnn.study.study import load_study
@@ -262,6 +262,39 @@ def test_panels_and_lines_that_are_not_drawn_are_named(runs: list[Run], info: St
     drawn, planned, reason = missing(sweep, one, info, [])
     assert (drawn, planned) == (0, 2)
     assert "no panel of alpha.random: what the figure varies has one value there" in reason
+
+
+def test_a_figure_of_many_panels_has_sheets_of_at_most_six(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    shown = figure()
+    (panel, _) = panels_of(shown, build_cells(runs, info))
+    assert [(s, w, len(p)) for s, w, p in sheets(shown, [panel] * 6)] == [("", "", 6)]
+    made = sheets(shown, [panel] * 13)
+    assert [(s, w, len(p)) for s, w, p in made] == [
+        ("", " (1 of 3)", 5), ("-2", " (2 of 3)", 5), ("-3", " (3 of 3)", 3),
+    ]  # fmt: skip
+    # quantities of one place stay together
+    pairs = sheets(replace(shown, kind="bars", y=("steps", "score")), [panel] * 14)
+    assert [len(page) for _, _, page in pairs] == [6, 6, 2]
+
+
+def test_few_values_and_classes_are_dots_and_what_is_missing_says_so(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    for kind in ("lines", "classes"):
+        shown = figure(kind=kind, epsilons=("8",) if kind == "classes" else ())
+        picture = draw("name", "title", shown, panels_of(shown, cells))
+        for axis in picture.figure.axes:
+            styles = {(line.get_marker(), line.get_linestyle()) for line in axis.get_lines()}
+            assert all(dash == "None" for marker, dash in styles if marker != "None")
+            assert any(marker != "None" for marker, _ in styles)
+    bars = figure(kind="bars", epsilons=("8",), places=("alpha.random",))
+    (panel,) = panels_of(bars, cells)
+    assert b">n/a<" not in draw("name", "title", bars, [panel]).svg
+    fewer = replace(panel, lines=panel.lines[1:])
+    assert draw("name", "title", bars, [fewer]).svg.count(b">n/a<") == 1
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars", "classes"])
