@@ -13,7 +13,7 @@ def add_parser(subparsers: Any) -> None:
     """Add `verify` to the command line."""
     parser = subparsers.add_parser(
         "verify",
-        help="check every file of a study, or a bundle: files, signature, plan, epsilon, tensors",
+        help="check a study's files and releases, or a bundle: files, signature, plan, epsilon, tensors",
         epilog="Exit status: 1 if anything is wrong, else 0. A file without a checksum is taken as whole.",
     )
     parser.add_argument(
@@ -34,6 +34,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.study import driver
     from dpgnn.study.verify import lines, verify
+    from dpgnn.study.verify_releases import LOST, verify_releases
     from dpgnn.study.workflow import Workflow
 
     if Path(args.study).is_dir():
@@ -42,11 +43,15 @@ def main(args: argparse.Namespace) -> int:
     path = driver.study_file(args.study, root=root)
     workflow = Workflow(study_file=str(path), tier=args.tier)
     found = list(verify(workflow, root=root))
+    released = list(verify_releases(workflow.study, root=root))
+    found += released
     for line in lines(found, root):
         print(line)
     counts = Counter(item.state for item in found)
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     print(f"study {workflow.study.name}, tier {workflow.study.tier}: {said}", file=sys.stderr)
+    if any(item.is_bad for item in released):
+        print(LOST, file=sys.stderr)
     return int(any(item.is_bad for item in found))
 
 
