@@ -18,7 +18,8 @@ class GapConfig:
         num_hops: K.
         normalization: "l2" (GAP's own), or "columns-l1" (the re-implementation in CARIBOU's code).
         directed: published mode, edge level: count one stored direction (sensitivity 1), as published, and
-            aggregate over stored edges; False counts the undirected edge (sqrt 2).
+            aggregate over stored edges, self-loops too; False counts the undirected edge (sqrt 2). Without
+            privacy: aggregate over stored edges of a directed graph, or over undirected ones.
         head: encoder and head.
         node: node-level options.
     """

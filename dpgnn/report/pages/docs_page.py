@@ -31,6 +31,7 @@ from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex, to
 from dpgnn.report.tables.tuning import CHOSEN
 
 MAX_ROWS = 200  # a longer table stands in its file only
+FOLDED = 60  # a paper's table with more lines is folded away
 
 
 def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
@@ -204,9 +205,12 @@ def _paper_lines(results: StudyResults, table: Table[PaperRow]) -> list[str]:
     if not table.rows:
         return _table_lines(results.info, table)
     head, body = pivot(table)
+    lines = pivots.markdown(head, body)
+    if len(body) > FOLDED:
+        lines = ["<details>", f"<summary>{len(body)} lines</summary>", "", *lines, "", "</details>"]
     return [
         f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", "",
-        *pivots.markdown(head, body), "", f"{markdown_text(table.caption)} {NOTE} Differences, n and "
+        *lines, "", f"{markdown_text(table.caption)} {NOTE} Differences, n and "
         f"reasons: {_csv(results.info, table)}.", "",
     ]  # fmt: skip
 

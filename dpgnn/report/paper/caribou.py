@@ -19,8 +19,15 @@ from dpgnn.report.tables.tables import mean_of
 
 # the authors' method -> entries of workflow/studies/caribou.yaml that are its configurations
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "caribou-edp": ("released-e*", "released~*", "released-c9~*", "released-map*"),
-    "caribou-inf": ("released-inf", "released-c9-inf~*"),
+    "caribou-edp": (
+        "released-e*",
+        "released~*",
+        "released-c9~*",
+        "released-map*",
+        "released-k10~*",
+        "logged-e*",
+    ),
+    "caribou-inf": ("released-inf", "released-c9-inf~*", "released-k10-inf~*", "logged-inf"),
     "caribou-ndp": ("released-ndp-e?", "released-ndp-e??"),
     "gap-edp": ("gap-paper", "gap-paper~*"),
     "gap-inf": ("gap-inf", "gap-paper-inf~*"),

@@ -20,7 +20,8 @@ else. The paper's numbers are those of data/papers/*.csv; no number is typed int
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,11 @@ class PaperRule:
 
     Attributes:
         where: column -> value or list of values that a row must have.
-        entry: our entry; empty with `select` or `unavailable`.
+        entry: our entry; empty with `select` or `unavailable`. {COLUMN} stands for the row's value in that
+            column: gap~num_hops={hops}.
         select: names or patterns of entries (drw-1~*); the one with the best mean validation score stands for
             the row, as a paper that searched a grid did.
+        pooled: the runs of all entries of `select` stand for the row, whose value is a mean over a grid.
         epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
         setting: overrides the table's.
         unavailable: why there is no entry for these rows.
@@ -53,6 +56,7 @@ class PaperRule:
     where: Mapping[str, Any]
     entry: str = ""
     select: tuple[str, ...] = ()
+    pooled: bool = False
     epsilon: str = ""
     setting: str = ""
     unavailable: str = ""
@@ -73,11 +77,16 @@ class PaperTable:
         datasets: the paper's name -> ours, where they differ; DATASET.SETTING where its setting is another.
         unavailable: the paper's data set -> why we do not have it.
         rules: tried in order; the first that matches a row decides.
+        apart: column -> words before its value, for what tells apart rows of one data set, method and budget.
+        source, spread: file in data/papers, and its column of standard deviations, if not the map's.
         reproduces: false where our entries are other mechanisms, set beside the paper's numbers only.
     """
 
     where: Mapping[str, Any]
     title: str = ""
+    apart: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    spread: str = ""
     reproduces: bool = True
     setting: str
     scale: float = 1.0
@@ -128,6 +137,23 @@ def load_map(paper: str, folder: Path | None = None) -> PaperMap:
         return strict.read(PaperMap, yaml.safe_load(path.read_text(encoding="utf-8")))
     except (ConfigError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def entry_pattern(entry: str) -> str:
+    """The pattern of all entries that a rule's entry may stand for: any value for each {COLUMN}."""
+    return re.sub(r"\{\w+\}", "*", entry)
+
+
+def entry_for(entry: str, row: Mapping[str, str]) -> str:
+    """A rule's entry for one row of the paper's numbers."""
+    return re.sub(r"\{(\w+)\}", lambda found: row[found[1]], entry)
+
+
+def rows_of(
+    mapping: PaperMap, table: PaperTable, numbers: Sequence[Mapping[str, str]]
+) -> Sequence[Mapping[str, str]]:
+    """What a table's rows are chosen from: `numbers`, the map's source, or the table's own."""
+    return read_numbers(table.source) if table.source else numbers
 
 
 def read_numbers(source: str, folder: Path | None = None) -> list[dict[str, str]]:

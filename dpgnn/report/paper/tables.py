@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,7 +12,14 @@ from dpgnn.core.config import ConfigError
 from dpgnn.records.cells import Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.map import PaperMap, PaperRule, PaperTable
+from dpgnn.report.paper.map import (
+    PaperMap,
+    PaperRule,
+    PaperTable,
+    entry_for,
+    entry_pattern,
+    rows_of,
+)
 from dpgnn.report.statistics.differences import differing_options
 from dpgnn.report.statistics.equivalence import MARGIN, Spread, equivalence
 from dpgnn.report.tables.table import DASH, Column, Table, columns_of
@@ -99,9 +107,10 @@ def paper_tables(
     _check(mapping, numbers, info)
     tables = []
     for name, stated in mapping.tables.items():
-        rows = [row for row in numbers if row_matches(row, stated.where)]
+        rows = [row for row in rows_of(mapping, stated, numbers) if row_matches(row, stated.where)]
         if not rows:
-            raise ConfigError(f"tables.{name}.where matches no row of {mapping.source}")
+            source = stated.source or mapping.source
+            raise ConfigError(f"tables.{name}.where matches no row of {source}")
         widths = {row.get("width", "") for row in rows}
         rounding = _rounding([row.get(mapping.value, "") for row in rows]) * stated.scale
         made = [
@@ -148,12 +157,18 @@ def _row(
     place = (mapped, rule.setting or own or stated.setting)
     epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
     there = [c for c in cells if (c.dataset, c.setting, c.epsilon) == (*place, epsilon)]
-    if rule.select:
+    entry = entry_for(rule.entry, row)
+    grid: list[Cell] = []
+    if rule.pooled:
+        entry = rule.select[0]
+        grid = [c for c in there if any(fnmatchcase(c.entry, item) for item in rule.select)]
+        cell = grid[0] if grid else None
+    elif rule.select:
         cell, candidates = _selected(rule.select, there)
         made = replace(made, candidates=candidates)
+        entry = cell.entry if cell is not None else rule.select[0]
     else:
-        cell = next((c for c in there if c.entry == rule.entry), None)
-    entry = rule.entry or (cell.entry if cell is not None else rule.select[0])
+        cell = next((c for c in there if c.entry == entry), None)
     made = replace(
         made, entry=entry, our_dataset=place[0], our_setting=place[1], our_epsilon=epsilon
     )
@@ -163,18 +178,19 @@ def _row(
         )
     if made.paper_mean is None:
         return replace(made, reason="no value is stated")
-    return _beside(made, made.paper_mean, cell, there, rule, stated)
+    return _beside(made, made.paper_mean, grid or [cell], there, rule, stated)
 
 
 def _stated(
     row: Mapping[str, str], stated: PaperTable, mapping: PaperMap, rounding: float
 ) -> PaperRow:
     """What the paper says."""
+    spread = stated.spread or mapping.spread
     return PaperRow(
         dataset=row.get("dataset", ""), method=row.get("method", ""), detail="",
         epsilon=row.get("epsilon", ""), rounding=rounding,
         paper_mean=_number(row, mapping.value, stated.scale),
-        paper_std=_number(row, mapping.spread, stated.scale) if mapping.spread else None,
+        paper_std=_number(row, spread, stated.scale) if spread else None,
         paper_n=int(row[mapping.runs]) if mapping.runs and row[mapping.runs] else mapping.repeats,
     )  # fmt: skip
 
@@ -182,13 +198,13 @@ def _stated(
 def _beside(
     made: PaperRow,
     paper: float,
-    cell: Cell,
+    cells: Sequence[Cell],
     there: Sequence[Cell],
     rule: PaperRule,
     stated: PaperTable,
 ) -> PaperRow:
-    """The row with the value of our cell, the verdict and what may explain a difference."""
-    ours = _scores(cell, stated)
+    """The row with the value of our cell, or of all runs of a grid, and what may explain a difference."""
+    ours, cell = _scores(cells, stated), cells[0]
     made = replace(
         made,
         our_mean=ours.mean,
@@ -207,9 +223,11 @@ def _beside(
     return made
 
 
-def _scores(cell: Cell, stated: PaperTable) -> Interval:
-    metric = stated.metric or cell.metric
-    return mean_interval([float(run.record.metrics["test"][metric]) for run in cell.runs])
+def _scores(cells: Sequence[Cell], stated: PaperTable) -> Interval:
+    metric = stated.metric or cells[0].metric
+    return mean_interval(
+        [float(run.record.metrics["test"][metric]) for cell in cells for run in cell.runs]
+    )
 
 
 def _with_verdict(row: PaperRow, paper: float, ours: Interval) -> PaperRow:
@@ -247,7 +265,7 @@ def _explained(
     ]
     single = [(other, options[0]) for other, options in tests if len(options) == 1]
     moved = [
-        (_scores(other, stated).mean - (row.our_mean or 0.0), other, option)
+        (_scores([other], stated).mean - (row.our_mean or 0.0), other, option)
         for other, option in single
     ]
     moved.sort(
@@ -307,7 +325,8 @@ def _table(
             f"means); "
             "different: it lies beyond; undecided: neither, with the number of repeats of ours that "
             "would decide "
-            f"it. {_behind(mapping)} Majority class: the share of the largest class among the test nodes."
+            f"it. {_behind(mapping, stated)} Majority class: the share of the largest class among the "
+            "test nodes."
         ),
         columns=[
             replace(column, header=mapping.stated_as.capitalize())
@@ -320,7 +339,7 @@ def _table(
     )  # fmt: skip
 
 
-def _behind(mapping: PaperMap) -> str:
+def _behind(mapping: PaperMap, stated: PaperTable) -> str:
     """What is known of the runs behind the stated values."""
     if mapping.runs:
         number = "their number of runs is stated with each"
@@ -328,16 +347,19 @@ def _behind(mapping: PaperMap) -> str:
         number = f"they are means of {mapping.repeats} runs"
     else:
         number = "how many runs they are means of is not stated, so each is taken for one run"
-    spread = "" if mapping.spread else "; their spread is not stated, and taken to be ours"
+    own = stated.spread or mapping.spread
+    spread = "" if own else "; their spread is not stated, and taken to be ours"
     return f"Of the stated values {number}{spread}."
 
 
 def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyInfo) -> None:
-    columns = set(numbers[0]) if numbers else set()
-    wanted = {mapping.value, *filter(None, [mapping.spread])}
     for name, table in mapping.tables.items():
+        stated = rows_of(mapping, table, numbers)
+        columns = set(stated[0]) if stated else set()
+        wanted = {mapping.value, *filter(None, [table.spread or mapping.spread])}
         for where in (table.where, *(rule.where for rule in table.rules)):
             wanted |= set(where)
+        wanted |= set(table.apart)
         for position, rule in enumerate(table.rules):
             path = f"tables.{name}.rules.{position}"
             if bool(rule.entry) + bool(rule.select) + bool(rule.unavailable) != 1:
@@ -347,11 +369,16 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
                 for pattern in getattr(rule, key):
                     if not any(fnmatchcase(entry, pattern) for entry in entries):
                         raise ConfigError(f"{path}.{key}: {pattern!r} matches no entry")
-            if rule.entry and rule.entry not in entries:
+            if rule.pooled and not rule.select:
+                raise ConfigError(f"{path}.pooled needs select, which names the grid")
+            wanted |= set(re.findall(r"\{(\w+)\}", rule.entry))
+            named = entry_pattern(rule.entry)
+            if rule.entry and not any(fnmatchcase(entry, named) for entry in entries):
                 known = ", ".join(sorted(entries))
                 raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")
-    if unknown := sorted(wanted - columns):
-        raise ConfigError(f"{mapping.source} has no column {', '.join(unknown)}")
+        if unknown := sorted(wanted - columns):
+            source = table.source or mapping.source
+            raise ConfigError(f"{source} has no column {', '.join(unknown)}")
 
 
 def row_matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
@@ -394,6 +421,7 @@ def _detail(row: Mapping[str, str], stated: PaperTable, *, with_width: bool) -> 
         parts.append(f"{row['layers']} layers" if row["layers"] != "1" else "1 layer")
     if with_width and row.get("width"):
         parts.append(f"width {row['width']}")
+    parts += [f"{words}{row[column]}" for column, words in stated.apart.items() if row[column]]
     return ", ".join(filter(None, parts))
 
 

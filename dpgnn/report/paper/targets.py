@@ -12,7 +12,7 @@ from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.info import PAPERS, StudyInfo
 from dpgnn.report.paper import figures as paper_figures
 from dpgnn.report.paper.captions import load_captions, place_of
-from dpgnn.report.paper.map import PaperTable, load_map, read_numbers
+from dpgnn.report.paper.map import PaperTable, entry_pattern, load_map, read_numbers, rows_of
 from dpgnn.report.paper.tables import row_matches
 from dpgnn.report.tables import pivots
 
@@ -105,7 +105,7 @@ def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
     mapping = load_map(info.paper)
     numbers = read_numbers(mapping.source)
     for name, table in mapping.tables.items():
-        rows = [row for row in numbers if row_matches(row, table.where)]
+        rows = [row for row in rows_of(mapping, table, numbers) if row_matches(row, table.where)]
         stated = {row["dataset"] for row in rows} - set(table.unavailable)
         own = {table.datasets.get(name, name).partition(".")[0] for name in stated}
         yield name, table.title, info.tier if _plans_cells(info, table, own) else "L"
@@ -123,7 +123,9 @@ def _plans_cells(info: StudyInfo, table: PaperTable, datasets: set[str]) -> bool
     planned = {dataset for dataset, *_ in info.cell_order}
     return datasets <= planned and any(
         setting == (rule.setting or table.setting)
-        and any(fnmatchcase(entry, name) for name in (rule.entry, *rule.select) if name)
+        and any(
+            fnmatchcase(entry, name) for name in (entry_pattern(rule.entry), *rule.select) if name
+        )
         for _, setting, entry, _ in info.cell_order
         for rule in table.rules
     )

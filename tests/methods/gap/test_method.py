@@ -59,6 +59,34 @@ def test_counting_one_direction_understates_an_undirected_edge() -> None:
     assert both[0].epsilon == pytest.approx(both[1].epsilon)
 
 
+@pytest.mark.parametrize(
+    ("mode", "directed", "stored"),
+    [("published", True, True), ("nonprivate", True, True), ("nonprivate", False, False),
+     ("published", False, False), ("sound", True, False)],
+)  # fmt: skip
+def test_sums_go_along_stored_edges_with_and_without_published_noise(
+    mode: Any, directed: bool, stored: bool
+) -> None:
+    from dpgnn.data.datasets.chains import load
+    from dpgnn.methods.gap.fit import edge_adjacency
+    from dpgnn.methods.shared.undirected import adjacency_of
+
+    graph = load("chains-s", None, 0)  # type: ignore[arg-type]
+    options = strict.read(METHOD.config, {"directed": directed})
+    entry = Entry(
+        name="gap",
+        method="gap",
+        mode=mode,
+        privacy_unit="edge",
+        relation="add-remove",
+        options=options,
+    )
+    wanted = graph.adjacency() if stored else adjacency_of(graph)
+    assert (edge_adjacency(entry, graph).toarray() == wanted.toarray()).all()
+    # stored: a chain's start and a self-loop on each node; undirected: both directions, no loop
+    assert edge_adjacency(entry, graph).nnz == (90 if stored else 2 * 42)
+
+
 @pytest.mark.parametrize("num_train", [1895, 1896])
 def test_the_shared_multiplier_reproduces_the_logged_dp_mlp_noise(num_train: int) -> None:
     """Logged 13.0238 = 2z for Cora's DP-MLP: batch 64, 100 epochs, delta 1e-4, epsilon 1."""

@@ -322,3 +322,60 @@ def test_rows_with_a_value_come_first_and_budgets_by_size() -> None:
     ]  # fmt: skip
     table = Table(name="t", title="", caption="", columns=(), rows=rows)
     assert [row.epsilon for row in values_first(table).rows] == ["2", "16", "", "1"]
+
+
+def changed_map(**changed: Any) -> dict[str, Any]:
+    """The toy map with T1 alone, changed."""
+    return {**MAP, "tables": {"T1": {**MAP["tables"]["T1"], **changed}}}
+
+
+def test_an_entry_may_name_a_column_of_the_row(runs: list[Run], info: StudyInfo) -> None:
+    numbers = [{**row, "suffix": "paper"} for row in NUMBERS]
+    rules = [{"where": {"method": "DP-GCN"}, "entry": "dp_gcn-{suffix}"}]
+    mapping = strict.read(PaperMap, changed_map(rules=rules))
+    row = paper_tables(mapping, numbers, build_cells(runs, info), runs, info)[0].rows[0]
+    assert row.entry == "dp_gcn-paper"
+    assert row.our_mean == pytest.approx(0.78)
+    with pytest.raises(ConfigError, match="no column suffix"):
+        make(changed_map(rules=rules), runs, info)
+    with pytest.raises(ConfigError, match=r"unknown entry 'dp_gnn-\{suffix\}'"):
+        make(changed_map(rules=[{**rules[0], "entry": "dp_gnn-{suffix}"}]), runs, info)
+
+
+def test_a_mean_over_a_grid_stands_beside_all_runs_of_ours(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    """A pooled row has the scores of all entries that its rule selects, none chosen."""
+    cells = build_cells(runs, info)
+    rule = {"where": {"method": "MLP"}, "select": ["mlp", "gcn"], "pooled": True}
+    row = make(changed_map(rules=[rule]), runs, info)[0].rows[1]
+    there = [
+        c for c in cells if (c.dataset, c.setting) == ("alpha", "random") and c.epsilon == "inf"
+    ]
+    scores = [s for c in there if c.entry in ("mlp", "gcn") for s in c.scores.values()]
+    assert len(scores) > max(len(c.scores) for c in there)
+    assert (row.our_n, row.our_mean) == (len(scores), pytest.approx(sum(scores) / len(scores)))
+    assert row.candidates is None
+    with pytest.raises(ConfigError, match="pooled needs select"):
+        make(changed_map(rules=[{"where": {}, "entry": "mlp", "pooled": True}]), runs, info)
+
+
+def test_a_table_may_have_a_source_of_its_own_and_tell_rows_apart(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    """The toy's tables by the real logs of CARIBOU's figures: three runs a point, their spread stated."""
+    where = {"figure": "F7", "dataset": "chain-l", "method": "gap", "metric": "all_runs_mean"}
+    stated = {
+        "source": "caribou_figures.csv", "spread": "std", "apart": {"hops": "K = "}, "where": where,
+        "datasets": {"chain-l": "alpha"}, "rules": [{"where": {"hops": "20"}, "entry": "mlp"}],
+    }  # fmt: skip
+    mapping = strict.read(PaperMap, {**changed_map(**stated), "value": "value", "runs": "runs"})
+    table = paper_tables(mapping, [{"value": "", "std": ""}], build_cells(runs, info), runs, info)[
+        0
+    ]
+    row = next(row for row in table.rows if row.detail == "K = 20")
+    # 90, 90 and 100 %
+    assert (row.paper_mean, row.paper_n) == (pytest.approx(0.9333), 3)
+    assert row.paper_std == pytest.approx(0.0577, abs=2e-4)
+    assert row.our_mean is not None
+    assert [r.detail for r in table.rows] == [f"K = {k}" for k in (5, 7, 9, 11, 13, 15, 17, 20)]
