@@ -64,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
     from dpgnn.cli.attack_inputs import load, request_of
     from dpgnn.cli.made import require_made
-    from dpgnn.core.checks import one_of
+    from dpgnn.core.checks import one_of, require
     from dpgnn.core.paths import Paths
     from dpgnn.records.attacks import read_attacks
     from dpgnn.report.tables.attack_pages import fill_page
@@ -80,6 +80,11 @@ def main(args: argparse.Namespace) -> int:
         fill_page(args.page, read_attacks(folder))
     if args.table is not None or args.page is not None:
         return 0
+    remedy = "attack a study with `randomness: study`: an attack's score reads private records"
+    kind = study.config.randomness
+    require(
+        kind == "study", f"randomness of study {study.name}", "be study to attack it", kind, remedy
+    )
     names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
     sizes, keys = sizes_of(args), keys_of(study, args)
     for key in keys:

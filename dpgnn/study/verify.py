@@ -30,11 +30,13 @@ class Group:
         listed: the job's list of checksums.
         files: what it makes at least.
         is_data: graph, split or sample, from which runs are made; the others are made from runs.
+        folders: that the job fills; what its list does not name there has no checksum.
     """
 
     listed: Path
     files: tuple[Path, ...]
     is_data: bool = False
+    folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,8 @@ def groups(workflow: Workflow, root: Path) -> Iterator[Group]:
         yield _named(root / path, root / path)
     folder = root / Paths().study(study.name)
     files = (folder / "report.html", folder / "metrics.json")
-    yield Group(listed=folder / OF_FOLDER, files=files)
+    filled = (folder / "tables", folder / "figures")
+    yield Group(listed=folder / OF_FOLDER, files=files, folders=filled)
     joined = root / Paths().results / "report.html"
     yield _named(joined, joined)
 
@@ -102,7 +105,8 @@ def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
         else:
             if not _is_as_written(group, sums):
                 yield Finding(path=group.listed, state="changed", group=group)
-    for path in sorted({*group.files, *sums}):
+    filled = {path for folder in group.folders for path in folder.rglob("*") if path.is_file()}
+    for path in sorted({*group.files, *sums, *filled}):
         yield Finding(path=path, state=_state(path, sums.get(path), whole), group=group)
 
 

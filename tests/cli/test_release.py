@@ -153,6 +153,12 @@ def test_a_run_of_a_study_becomes_a_bundle(
     assert "differential privacy for one node" in capsys.readouterr().out
     assert main(["verify", "bundle"]) == 0
     assert dpgnn.load("bundle").claim.is_release
+    capsys.readouterr()
+    assert main(["attack", "--study", "study.yaml"]) == 1
+    assert "randomness of study small must be study to attack it, got 'release'" in (
+        capsys.readouterr().err
+    )
+    assert not Path("results/studies/small/attacks").exists()
     assert main([*command[:-1], "other", "--run", "chains-s.public/dp_mlp/eps=3/0"]) == 1
     told = "must be planned by study small, tier S, got 'chains-s.public/dp_mlp/eps=3/0'; it plans"
     assert f"{told} {run}" in capsys.readouterr().err
