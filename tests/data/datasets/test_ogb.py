@@ -66,6 +66,27 @@ def files_of(name, tmp_path, content, *, unpacked=False):
     return RawFiles(source=source, folder=tmp_path, mirrors=())
 
 
+def more_for_its_loader(name, root, rng):
+    """The tables of OGB's archive that its loader reads and ours does not."""
+
+    def put(path, rows):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(gzip.compress(text_of(rows)))
+
+    if name != "ogbn-mag":
+        put("raw/num-node-list.csv.gz", [[NUM_NODES]])
+        put("raw/num-edge-list.csv.gz", [[NUM_EDGES]])
+    else:
+        put("raw/triplet-type-list.csv.gz", [["paper", "cites", "paper"]])
+        put("raw/relations/paper___cites___paper/num-edge-list.csv.gz", [[NUM_EDGES]])
+        put("raw/nodetype-has-feat.csv.gz", [["paper"], ["True"]])
+        put("raw/nodetype-has-label.csv.gz", [["paper"], ["True"]])
+        put("raw/num-node-dict.csv.gz", [["paper"], [NUM_NODES]])
+        put("split/time/nodetype-has-split.csv.gz", [["paper"], ["True"]])
+    if name == "ogbn-arxiv":
+        put("raw/node_year.csv.gz", rng.integers(2000, 2020, NUM_NODES)[:, None])
+
+
 @pytest.mark.parametrize("unpacked", [False, True])
 @pytest.mark.parametrize("name", list(ogb.LAYOUTS))
 def test_archive_and_unpacked_folder_give_the_graph_of_the_tables(
@@ -86,6 +107,37 @@ def test_archive_and_unpacked_folder_give_the_graph_of_the_tables(
     streamed = read_graph(tmp_path / "g", full_check=True)
     np.testing.assert_array_equal(streamed.edge_index, graph.edge_index)
     np.testing.assert_array_equal(streamed.x, graph.x)
+
+
+@pytest.mark.parametrize("name", list(ogb.LAYOUTS))
+def test_ogbs_own_loader_reads_the_same_split_and_graph(tmp_path, name):
+    """Ours stays: it reads the archive too, in blocks, and names what is damaged; to the same nodes and edges."""
+    from ogb.nodeproppred import NodePropPredDataset
+
+    rng = np.random.default_rng(0)
+    content, *_ = tables(name, rng)
+    files = files_of(name, tmp_path, content, unpacked=True)
+    graph = pieces.collect(ogb.pieces(name, files, 0))
+    root = tmp_path / f"ogbn_{ogb.LAYOUTS[name].archive}"
+    (root / f"RELEASE_v{2 if name == 'ogbn-mag' else 1}.txt").touch()  # as in OGB's archive
+    (root / "processed").mkdir()
+    more_for_its_loader(name, root, rng)
+    theirs = NodePropPredDataset(name, root=str(tmp_path))
+    (data, labels), split = theirs[0], theirs.get_idx_split()
+    edges = (
+        data["edge_index_dict"]["paper", "cites", "paper"]
+        if theirs.is_hetero
+        else data["edge_index"]
+    )
+    x = data["node_feat_dict"]["paper"] if theirs.is_hetero else data["node_feat"]
+    if theirs.is_hetero:
+        labels, split = labels["paper"], {part: idx["paper"] for part, idx in split.items()}
+    for part, ours in ogb.PARTS.items():
+        np.testing.assert_array_equal(graph.splits["public"][ours], np.sort(split[part]))
+    np.testing.assert_array_equal(graph.x, x)
+    np.testing.assert_array_equal(graph.y, labels.ravel())
+    both = {(u, v) for a, b in edges.T.tolist() for u, v in ((a, b), (b, a)) if u != v}
+    assert list(map(tuple, graph.edge_index.T.tolist())) == sorted(both)
 
 
 BAD = {
