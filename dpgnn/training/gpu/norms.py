@@ -139,7 +139,7 @@ def scaled(
     """Rows a, and g times the factor of its root; both zero where the root is bad or pads.
 
     Args:
-        a: (num_rows, num_in); g: (num_rows, num_out); not used any more after this.
+        a: (num_rows, num_in); g: (num_rows, num_out), in a memory of its own; not used any more after this.
         owner: int64 (num_rows,), slots.
         factor: (num_slots + 1,); bad: bool (num_slots + 1,).
     """

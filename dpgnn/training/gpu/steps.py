@@ -204,7 +204,13 @@ class ResidentSteps:
             loss = losses.masked_fill(~layout.filled, 0.0).sum()
         grads = torch.autograd.grad(loss, [z for _, _, z in outputs])
         self.loss.add_(loss.detach())
-        return [(op, a, g) for (op, a, _), g in zip(outputs, grads)]
+        # layers whose outputs are added get one gradient in one memory, where rows are scaled in place
+        addresses = [g.data_ptr() for g in grads]
+        alone = [
+            g.clone() if addresses.index(g.data_ptr()) < place else g
+            for place, g in enumerate(grads)
+        ]
+        return [(op, a, g) for (op, a, _), g in zip(outputs, alone)]
 
 
 def _add_product(sums: dict[str, Tensor], op: Linear, a: Tensor, g: Tensor, bias_g: Tensor) -> None:

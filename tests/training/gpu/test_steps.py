@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpgnn.training.clipping import uniform_clipping
-from dpgnn.training.gpu import shapes, steps
+from dpgnn.training.gpu import norms, shapes, steps
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.reference import plain_sum
 
@@ -69,6 +69,30 @@ def test_first_captured_and_replayed_steps_equal_the_plain_loop(
         assert close(sum_of(wide, problem, roots), expected, 1e-11)
         assert close(sum_of(narrow, problem, roots), expected, 1e-4)
     assert gpu.replays > before
+
+
+@pytest.mark.parametrize("config", NETWORKS, ids=lambda config: f"{config.get('conv', 'gcn')}")
+def test_rows_may_be_scaled_in_their_memory_as_the_fused_kernels_do(
+    gpu, make_problem, monkeypatch, config
+):
+    """Layers whose outputs are added have one gradient: scaled twice, it would be scaled wrongly."""
+
+    class InPlace:
+        """The operations of `norms`, with rows scaled where they lie."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(norms, name)
+
+        def scaled(self, a, g, owner, factor, bad):
+            for rows, found in zip((a, g), norms.scaled(a, g, owner, factor, bad)):
+                rows.copy_(found)
+            return a, g
+
+    problem = make_problem(6, num_roots=12, **config)
+    clipping, roots = uniform_clipping(problem.network, "group", 0.3), np.arange(9)
+    monkeypatch.setattr(steps, "chosen_operations", lambda *_: ("in place", InPlace()))
+    found = sum_of(on_gpu(problem, clipping), problem, roots)
+    assert close(found, plain(problem, roots, clipping), 1e-11)
 
 
 @pytest.mark.parametrize("config", NETWORKS, ids=lambda config: f"{config.get('conv', 'gcn')}")
