@@ -111,7 +111,7 @@ def test_archive_and_unpacked_folder_give_the_graph_of_the_tables(
 
 @pytest.mark.parametrize("name", list(ogb.LAYOUTS))
 def test_ogbs_own_loader_reads_the_same_split_and_graph(tmp_path, name):
-    """Ours stays: it reads the archive too, in blocks, and names what is damaged; to the same nodes and edges."""
+    """Ours stays: it reads the archive too, in blocks, names what is damaged, and finds the same."""
     from ogb.nodeproppred import NodePropPredDataset
 
     rng = np.random.default_rng(0)
