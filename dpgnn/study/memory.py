@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def to_prepare(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
     if (folder / "nodes.parquet").exists():
         return max(LEAST, -(-(stream.peak_bytes(folder) or 0) // 10**6))
     names = (*FORMATS, "edges.csv")
-    size = sum((folder / name).stat().st_size for name in names if (folder / name).is_file())
+    size = sum(_unpacked(folder / name) for name in names if (folder / name).is_file())
     return max(LEAST, OTHER + TIMES_FILE * size // 10**6)
 
 
@@ -41,6 +42,15 @@ def to_read(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
         return LEAST
     stated = source_of(dataset).counts()
     return _megabytes(*(stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges")))
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes of a file once it is unpacked; of a damaged archive, which its reader refuses, its own size."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, OSError):
+        return path.stat().st_size
 
 
 def _of_tables(folder: Path) -> int:

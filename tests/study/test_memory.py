@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpgnn.data.custom import stream
-from dpgnn.study.memory import LEAST, to_prepare, to_read
+from dpgnn.data.files.graph_files import save_graph
+from dpgnn.data.graph import Graph, clean_edges
+from dpgnn.study.memory import COPIES, LEAST, to_prepare, to_read
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +77,38 @@ def test_large_tables_that_are_read_at_once_ask_for_more(
         file.truncate(10**9)  # a file of this size without its content
     assert to_prepare("text", tmp_path) == 13_500
     assert to_read("text", tmp_path) == 13_500
+
+
+def test_what_an_archive_unpacks_to_decides(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    edges = np.zeros((2, 25_000_000), dtype=np.int64)  # 400 MB, next to nothing when it is packed
+    np.savez_compressed(folder / "graph.npz", edge_index=edges)
+    assert (folder / "graph.npz").stat().st_size < 10**6
+    assert to_prepare("mine", tmp_path) >= 1500 + 12 * 400
+    (folder / "graph.npz").write_bytes(b"PK, and no archive")
+    to_prepare.cache_clear()
+    assert to_prepare("mine", tmp_path) == LEAST
+
+
+def test_a_graph_that_is_read_needs_no_second_copy_of_its_edges(tmp_path: Path) -> None:
+    """What the rules ask of memory counts the edges three times: read, and sorted in both directions."""
+    num_nodes, num_edges = 100_000, 4_000_000
+    rng = np.random.default_rng(0)
+    edges = clean_edges(*rng.integers(0, num_nodes, (2, num_edges)), num_nodes)
+    x = np.zeros((num_nodes, 1), dtype=np.float32)
+    y = np.zeros(num_nodes, dtype=np.int64)
+    graph = Graph(name="wide", x=x, y=y, edge_index=edges, num_classes=2)
+    save_graph(graph, tmp_path / "wide")
+    code = (
+        "import sys; from pathlib import Path; from dpgnn.data.files.graph_files import read_graph\n"
+        "def peak(): return 1024 * int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
+        "import pyarrow.parquet\n"
+        "before = peak(); read_graph(Path(sys.argv[1])); print(peak() - before)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "wide")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(done.stdout) <= COPIES * edges.nbytes
 
 
 def test_published_sizes_decide_for_data_sets_of_the_table() -> None:

@@ -136,17 +136,14 @@ def read_graph(
         _check_file(folder / name, meta["files"][name], full_check)
     wanted = None if features else ["y", *(f"split_{name}" for name in meta["splits"])]
     nodes = read_parquet(folder / "nodes.parquet", wanted)
-    ends = read_parquet(folder / "edges.parquet", ["source", "target"] if edges else [])
-    num_edges = ends.num_rows if edges else meta["num_edges"]
+    edge_index = _edge_index(folder) if edges else np.zeros((2, 0), dtype=np.int64)
+    num_edges = edge_index.shape[1] if edges else meta["num_edges"]
     _check_rows(folder, meta, nodes.num_rows, num_edges)
     shape = (meta["num_nodes"], meta["num_features"])
-    no_edges = np.zeros((2, 0), dtype=np.int64)
     graph = Graph(
         name=meta["name"],
         x=_features(nodes, meta) if features else _no_features(shape),
-        edge_index=np.stack([values_of(ends[e]) for e in ("source", "target")])
-        if edges
-        else no_edges,
+        edge_index=edge_index,
         y=_labels(nodes, meta),
         num_classes=meta["num_classes"],
         task=meta["task"],
@@ -269,6 +266,19 @@ def _no_features(shape: tuple[int, int]) -> Features:
     import scipy.sparse as sp
 
     return sp.csr_array(shape, dtype=np.float32)
+
+
+def _edge_index(folder: Path) -> np.ndarray:
+    """The edges, one end after the other: the largest part of most graphs is held twice at no time."""
+    edge_index = np.zeros((2, 0), dtype=np.int64)
+    for row, name in enumerate(("source", "target")):
+        ids = values_of(read_parquet(folder / "edges.parquet", [name])[name])
+        if row == 0:
+            edge_index = np.empty((2, len(ids)), dtype=np.int64)
+        edge_index[row] = ids
+        del ids
+        pa.default_memory_pool().release_unused()
+    return edge_index
 
 
 def _labels(nodes: pa.Table, meta: Mapping[str, Any]) -> np.ndarray:
