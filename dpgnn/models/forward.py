@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from dpgnn.models.network import (
     Keep,
     Linear,
     Network,
+    Operation,
     RowWise,
 )
 from dpgnn.models.trees import graph_lists
@@ -67,8 +68,18 @@ def evaluate(
         def linear(op: Linear, a: Tensor) -> Tensor:
             return plain_linear(parameters, op, a)
 
-    values: list[Tensor] = [inputs]
-    for op in network.operations:
+    return _go_on(network, layout, [inputs], linear)
+
+
+def _go_on(
+    network: Network,
+    layout: Layout,
+    values: list[Tensor],
+    linear: LinearRule,
+    stop: int | None = None,
+) -> Tensor:
+    """Append the values of the operations that are not there yet, up to `stop`; the last one."""
+    for op in network.operations[len(values) - 1 : stop]:
         match op:
             case Linear():
                 value = linear(op, values[op.source])
@@ -238,16 +249,35 @@ def full_graph(
     )
 
     @cache
-    def ready() -> tuple[GraphLayout, Any]:
+    def ready() -> tuple[GraphLayout, list[Tensor]]:
         layout = graph_layout(edges, x.shape[0], config.conv if hops else "gcn", device)
-        return layout, to_torch(x, device, network)
+        values = [to_torch(x, device, network)]
+        is_linear = [isinstance(op, Linear) for op in network.operations]
+        first = is_linear.index(True)
+        _go_on(network, layout, values, _no_weights, first)
+        read = {index for op in network.operations[first:] for index in _sources(op)}
+        nothing = torch.empty(0)
+        return layout, [v if i in read else nothing for i, v in enumerate(values)]
 
     @torch.no_grad()
     def logits(parameters: Mapping[str, Tensor]) -> Tensor:
         moved = {name: value.to(device) for name, value in parameters.items()}
-        return evaluate(network, moved, *ready()).cpu()
+        layout, values = ready()
+        return _go_on(network, layout, list(values), partial(plain_linear, moved)).cpu()
 
     return logits
+
+
+def _sources(op: Operation) -> tuple[int, ...]:
+    """Values that an operation reads."""
+    if isinstance(op, RowWise):
+        return op.sources
+    names = ("source", "left", "right", "query", "key", "value")
+    return tuple(getattr(op, name) for name in names if hasattr(op, name))
+
+
+def _no_weights(op: Linear, a: Tensor) -> Tensor:
+    raise AssertionError(f"{op.name} has weights")
 
 
 def full_graph_logits(

@@ -13,7 +13,7 @@ from dpgnn.methods.heterpoisson.sample import (
     readers_and_lists,
     without_earlier_roots,
 )
-from dpgnn.methods.heterpoisson.sums import per_example_gradients
+from dpgnn.methods.heterpoisson.sums import padded_layers
 
 CONFIG = entry_of(
     "heterpoisson", "published", Support(privacy_unit="node", relation="add-remove")
@@ -24,11 +24,11 @@ def gradient(config, size):
     """Of one example of three rows, padded to a size."""
     network = network_of(config, GRAPH)
     flat = network.initial(rng=np.random.default_rng(0))
-    rows = torch.zeros(1, size, GRAPH.num_features)
-    rows[0, :3] = torch.from_numpy(GRAPH.x[:3].copy())
-    there = torch.zeros(1, size)
-    there[0, :3] = 1.0
-    return per_example_gradients(config, network, flat, rows, there, torch.tensor([1]))[0]
+    rows = torch.zeros(4, GRAPH.num_features)
+    rows[:3] = torch.from_numpy(GRAPH.x[:3].copy())
+    counts, missing = torch.tensor([4]), torch.tensor([size - 3])
+    layers = padded_layers(config, network, flat, rows, counts, missing, torch.tensor([1]))
+    return torch.cat([(a.T @ g).flatten() for _, a, g in layers])
 
 
 def test_one_large_example_changes_the_gradients_of_all_others_in_its_batch():

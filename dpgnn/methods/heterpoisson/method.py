@@ -54,7 +54,8 @@ def check(entry: Entry, path: str) -> None:
 
 def sampler(entry: Entry) -> SamplerSpec | None:
     """Half-edges into training nodes, from which own lists are drawn at every step; none as published."""
-    return None if entry.mode == "published" else SamplerSpec(name="training_arcs")
+    config: HeterPoissonConfig = entry.options
+    return None if config.draws_coins(entry.mode) else SamplerSpec(name="training_arcs")
 
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
@@ -100,7 +101,7 @@ def fit(
 
 
 def arcs_in(prepared: Prepared | None) -> np.ndarray:
-    """The prepared half-edges; none for a published run, which reads whole lists."""
+    """The prepared half-edges; none for a run that draws coins, which reads whole lists."""
     if prepared is None:
         return np.zeros((2, 0), dtype=np.int64)
     return np.stack([prepared.table[name].to_numpy() for name in ("source", "target")])

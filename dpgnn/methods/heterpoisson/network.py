@@ -23,6 +23,7 @@ from dpgnn.models.network import (
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.methods.heterpoisson.options import HeterPoissonConfig
+    from dpgnn.models.forward import LinearRule
 
 
 def network_of(config: HeterPoissonConfig, graph: Graph) -> Network:
@@ -82,24 +83,45 @@ def filled(x: Tensor, *, width: int) -> Tensor:
 
 
 def padded_logits(
-    config: HeterPoissonConfig, named: dict[str, Tensor], rows: Tensor, present: Tensor
+    config: HeterPoissonConfig,
+    network: Network,
+    linear: LinearRule,
+    rows: Tensor,
+    counts: Tensor,
+    missing: Tensor,
 ) -> Tensor:
-    """The published network on one padded example: statistics over all rows, padding among them.
+    """The published network on padded examples: statistics over all rows of an example, padding among them.
 
     Args:
-        rows: (size, num_features); the root is the first, padding is zeros.
-        present: (size,), 1 for rows that are there.
+        linear: a W + b of a layer.
+        rows: (num_rows, num_features); examples stand one after another, each with its root first and one
+            row of zeros last, which stands for all its padding.
+        counts: (num_examples,), rows of an example there.
+        missing: (num_examples,), how many rows of padding it has.
 
     Returns:
-        shape (num_outputs,): of the root.
+        shape (num_examples, num_outputs): of the roots.
     """
-    weight, bias = named["encoder.0.weight"], named["encoder.0.bias"]
-    mean = squashed(((rows * present[:, None]).sum(0) / present.sum())[None])
+    encoder, decoder = network.linears
+    owner = torch.repeat_interleave(counts, output_size=len(rows))
+    last = counts.cumsum(0) - 1
+    first = last - counts + 1
+
+    def total(values: Tensor) -> Tensor:
+        return values.new_zeros(len(counts), *values.shape[1:]).index_add(0, owner, values)
+
+    mean = squashed(total(rows) / (counts - 1)[:, None])
     if rows.shape[-1] < config.width:
-        own, mean = filled(rows, width=config.width), mean @ weight + bias
+        h = linear(encoder, mean)[owner] + filled(rows, width=config.width)
+    else:  # the same layer reads both
+        h = linear(encoder, mean[owner] + rows)
+    h = F.elu(h)
+    roots = h[first]
+    if config.padding:
+        times = torch.ones_like(rows[:, 0]).index_copy(0, last, missing.to(rows.dtype))
+        size = total(times) * config.width
+        middle = total(times * h.sum(1)) / size
+        deviation = (total(times * (h - middle[owner, None]).square().sum(1)) / size).sqrt()
     else:
-        own, mean = rows @ weight, mean @ weight + bias
-    h = F.elu(mean + own)
-    kept = h if config.padding else h[present.argmax().reshape(1)]
-    h = (h[0] - kept.mean()) / (kept.std(unbiased=False) + 1e-5)
-    return torch.addmv(named["decoder.0.bias"], named["decoder.0.weight"].T, h)
+        middle, deviation = roots.mean(1), roots.std(1, unbiased=False)
+    return linear(decoder, (roots - middle[:, None]) / (deviation[:, None] + 1e-5))

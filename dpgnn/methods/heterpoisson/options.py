@@ -25,6 +25,8 @@ class HeterPoissonConfig:
         row_norm: each record's features divided by their norm (none, l1 or l2).
         preprocessing: published mode: features less the mean of all entries, over their deviation, as the
             code does; claims then carry the caveat. Without effect in sound mode.
+        sampler: published mode: "coins", each root takes a listed node with a probability that counts the
+            node's readers, or "own-list", the sampler of sound mode, for a ladder.
         noise: published mode: "laplace", one exponential variable scales Gaussian noise of all coordinates
             (symmetric multivariate Laplace), or "gaussian" of the same deviation, for a ladder. Sound
             mode is Gaussian.
@@ -42,6 +44,7 @@ class HeterPoissonConfig:
     width: int = 128
     row_norm: RowNorm = "none"
     preprocessing: bool = True
+    sampler: Literal["coins", "own-list"] = "coins"
     noise: Literal["laplace", "gaussian"] = "laplace"
     padding: bool = True
     dedupe: bool = True
@@ -52,7 +55,12 @@ class HeterPoissonConfig:
         for name in ("max_degree", "batch_size", "num_epochs", "width"):
             at_least(name, getattr(self, name), 1)
         positive("clipping_norm", self.clipping_norm)
+        one_of("sampler", self.sampler, ("coins", "own-list"))
         one_of("noise", self.noise, ("laplace", "gaussian"))
+
+    def draws_coins(self, mode: str) -> bool:
+        """Whether roots take by the number of readers, from whole lists."""
+        return mode == "published" and self.sampler == "coins"
 
     def rate(self, num_train: int) -> float:
         """q, the probability of a root.

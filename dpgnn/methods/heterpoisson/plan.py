@@ -105,7 +105,7 @@ def published_caveats(config: HeterPoissonConfig, num_train: int) -> tuple[str, 
     """What is open in the published count, by the options."""
     more_steps = config.steps_run(num_train) > config.steps_counted(num_train)
     said = {
-        "sampler-ripple": True,
+        "sampler-ripple": config.sampler == "coins",
         "inference-reads-private-graph": True,
         "sml-as-univariate": config.noise == "laplace",
         "batch-padding": config.padding,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +10,10 @@ from torch import Tensor
 
 from dpgnn.methods.heterpoisson import sample
 from dpgnn.methods.heterpoisson.network import padded_logits
-from dpgnn.models.forward import per_root_loss
+from dpgnn.models.forward import per_root_loss, plain_linear
+from dpgnn.models.network import Linear
 from dpgnn.training.clipping import Clipping
+from dpgnn.training.ghost import norm_array
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise, add_rounded_noise
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dpgnn.models.trees import Trees
 
 # padded examples at once
-CHUNK = 256
+CHUNK = 1024
 
 
 class DrawnSums:
@@ -134,10 +135,14 @@ class PublishedSums(DrawnSums):
         super().__init__(*arguments, **named)
 
     def _trees(self, step: int) -> Trees:
+        rng, degree = self._streams.numpy("sampler", step=step), self.config.max_degree
+        if self.config.sampler == "own-list":
+            pointer, sources = sample.fresh_lists(self._arcs, self.graph.num_nodes, degree, rng)
+            self._read = [sources[pointer[root] : pointer[root + 1]] for root in self.roots]
+            return sample.star_trees(self.roots, pointer, sources, self.graph.y)
         if self._lists is None:
             self._lists = sample.readers_and_lists(self.graph)
-        rng = self._streams.numpy("sampler", step=step)
-        read = sample.published_lists(*self._lists, self.roots, self.config.max_degree, rng)
+        read = sample.published_lists(*self._lists, self.roots, degree, rng)
         sizes = np.zeros(self.graph.num_nodes, dtype=np.int64)
         sizes[self.roots] = [len(ids) for ids in read]
         pointer = np.concatenate([[0], np.cumsum(sizes)])
@@ -178,36 +183,59 @@ class PublishedSums(DrawnSums):
         self, parameters: Tensor, ids: np.ndarray, read: list[np.ndarray], size: int
     ) -> Tensor:
         """Sum of gradients of padded examples, each of norm at most C/2."""
-        node = np.zeros((len(ids), size), dtype=np.int64)
-        there = np.zeros((len(ids), size), dtype=np.float32)
-        for place, (root, listed) in enumerate(zip(ids, read)):
-            node[place, : len(listed) + 1] = [root, *listed]
-            there[place, : len(listed) + 1] = 1.0
-        rows = self.x[node.ravel()]
-        rows = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
-        x = torch.from_numpy(rows.reshape(*node.shape, -1).astype(np.float32) * there[:, :, None])
-        gradients = per_example_gradients(
-            self.config, self.network, parameters, x, torch.from_numpy(there),
-            torch.from_numpy(self.graph.y[ids]),
+        counts = np.array([len(listed) for listed in read]) + 2
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        node = np.concatenate([[root, *listed, 0] for root, listed in zip(ids, read)])
+        rows = self.x[node.astype(np.int64)]
+        rows = np.array(rows if isinstance(rows, np.ndarray) else rows.toarray(), np.float32)
+        rows[ptr[1:] - 1] = 0.0
+        records = padded_layers(
+            self.config, self.network, parameters, torch.from_numpy(rows), torch.from_numpy(counts),
+            torch.from_numpy(size + 1 - counts), torch.from_numpy(self.graph.y[ids]),
         )  # fmt: skip
-        factors = torch.clamp(
-            self.config.clipping_norm / (2 * gradients.norm(dim=1) + 1e-6), max=1.0
-        )
-        return factors @ gradients
+        squared = np.zeros(len(ids))
+        pointers = [ptr if len(a) == ptr[-1] else np.arange(len(ids) + 1) for _, a, _ in records]
+        for (_, a, g), rows_of in zip(records, pointers):
+            weight, _, bias, _ = norm_array(a, g, rows_of)
+            squared += weight + bias
+        factors = np.minimum(1.0, self.config.clipping_norm / (2 * np.sqrt(squared) + 1e-6))
+        total = torch.zeros_like(parameters)
+        sums = self.network.views(total)
+        for (op, a, g), rows_of in zip(records, pointers):
+            scaled = g * torch.from_numpy(np.repeat(factors, np.diff(rows_of))).to(g.dtype)[:, None]
+            sums[f"{op.name}.weight"].addmm_(a.T, scaled)
+            sums[f"{op.name}.bias"].add_(scaled.sum(dim=0))
+        return total
 
 
-def per_example_gradients(
-    config: HeterPoissonConfig, network: Network, flat: Tensor, x: Tensor, there: Tensor, y: Tensor
-) -> Tensor:
-    """Gradients of padded examples, shape (num_examples, num_parameters); sensitive."""
-    from torch.func import grad, vmap
+def padded_layers(
+    config: HeterPoissonConfig,
+    network: Network,
+    flat: Tensor,
+    rows: Tensor,
+    counts: Tensor,
+    missing: Tensor,
+    y: Tensor,
+) -> list[tuple[Linear, Tensor, Tensor]]:
+    """Of each layer: its inputs a and the gradients g of its outputs; sensitive.
 
-    def loss(named: dict[str, Tensor], rows: Tensor, present: Tensor, label: Tensor) -> Tensor:
-        logits = padded_logits(config, named, rows, present)
-        return per_root_loss(network, logits[None], label[None]).sum()
+    An example's gradient by a layer's weights is sum_t a_t^T g_t over its own rows.
 
-    named = {name: view.clone() for name, view in network.views(flat).items()}
+    Args:
+        rows, counts, missing: as in `padded_logits`.
+        y: labels of the roots.
+    """
+    named, outputs = network.views(flat), []
+
+    def linear(op: Linear, a: Tensor) -> Tensor:
+        z = plain_linear(named, op, a)
+        if not z.requires_grad:
+            z.requires_grad_()
+        outputs.append((op, a.detach(), z))
+        return z
+
     with torch.enable_grad():
-        each: Callable[..., dict[str, Tensor]] = vmap(grad(loss), in_dims=(None, 0, 0, 0))
-        found = each(named, x, there, y)
-    return torch.cat([found[name].flatten(1) for name in network.shapes], dim=1)
+        logits = padded_logits(config, network, linear, rows, counts, missing)
+        loss = per_root_loss(network, logits, y).sum()
+    grads = torch.autograd.grad(loss, [z for _, _, z in outputs])
+    return [(op, a, g) for (op, a, _), g in zip(outputs, grads)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Support, facts_of
 from dpgnn.methods.heterpoisson import sample, sums
-from dpgnn.methods.heterpoisson.network import network_of, padded_logits
+from dpgnn.methods.heterpoisson.network import filled, network_of, padded_logits, squashed
 from dpgnn.methods.shared.aggregate_bounds import own_arcs
-from dpgnn.models.forward import full_graph_logits
+from dpgnn.models.forward import full_graph_logits, per_root_loss, plain_linear
 from dpgnn.models.trees import trees_of
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.training.clipping import global_clipping
@@ -103,12 +104,57 @@ def test_the_published_network_without_padding_is_the_sound_one(width):
     network = network_of(config, GRAPH)
     flat = network.initial(rng=np.random.default_rng(0))
     rows = torch.from_numpy(GRAPH.x[:4].copy())
-    padded = torch.cat([rows, torch.zeros(3, rows.shape[1])])
-    there = torch.tensor([1.0] * 4 + [0.0] * 3)
-    found = padded_logits(config, network.views(flat), padded, there)
+    padded = torch.cat([rows, torch.zeros(1, rows.shape[1])])
+    linear = partial(plain_linear, network.views(flat))
+    counts, missing = torch.tensor([5]), torch.tensor([3])
+    found = padded_logits(config, network, linear, padded, counts, missing)[0]
     star = np.array([(1, 0), (2, 0), (3, 0)]).T
     expected = full_graph_logits(network, network.named(flat), GRAPH.x[:4], star)[0]
     assert torch.allclose(found, expected, atol=1e-4)
+
+
+def written_out(config, named, rows, present):
+    """The published network on one example that is padded with rows of zeros; the root is the first."""
+    mean = squashed(((rows * present[:, None]).sum(0) / present.sum())[None])[0]
+    mean = mean @ named["encoder.0.weight"] + named["encoder.0.bias"]
+    wide = rows.shape[1] >= config.width
+    own = rows @ named["encoder.0.weight"] if wide else filled(rows, width=config.width)
+    h = torch.nn.functional.elu(mean + own)
+    kept = h if config.padding else h[:1]
+    h = (h[0] - kept.mean()) / (kept.std(unbiased=False) + 1e-5)
+    return h @ named["decoder.0.weight"] + named["decoder.0.bias"]
+
+
+@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("width", [4, 64])
+def test_published_sums_are_those_of_one_padded_example_at_a_time(width, padding):
+    """By autograd on the parameters, each clipped by its own norm."""
+    entry = entry_of("heterpoisson", "published", NODE)
+    config = dataclasses.replace(
+        entry.options, width=width, padding=padding, clamped=False, dedupe=False, clipping_norm=1.3
+    )
+    network = network_of(config, GRAPH)
+    made = sums.PublishedSums(
+        config, network, GRAPH, GRAPH.x, SPLIT.train_idx, arcs(), global_clipping(0.65), context(),
+        noise_stddev=1e-9, divisor=7.0,
+    )  # fmt: skip
+    flat, roots = network.initial(rng=np.random.default_rng(3)), np.arange(len(SPLIT.train_idx))
+    read = [made._read[root] for root in roots]
+    size, total, clipped = 1 + max(len(ids) for ids in read), torch.zeros_like(flat), 0
+    assert size > 2
+    for root, listed in zip(made.roots, read):
+        rows = torch.zeros(size, GRAPH.num_features)
+        rows[: 1 + len(listed)] = torch.from_numpy(GRAPH.x[[root, *listed]])
+        leaf = flat.clone().requires_grad_()
+        there = (torch.arange(size) <= len(listed)).float()
+        logits = written_out(config, network.views(leaf), rows, there)
+        loss = per_root_loss(network, logits[None], torch.tensor([GRAPH.y[root]])).sum()
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        factor = min(1.0, 1.3 / (2 * float(gradient.norm()) + 1e-6))
+        clipped += factor < 1.0
+        total += factor * gradient
+    assert clipped
+    assert torch.allclose(made(flat, roots), 7.0 * total / len(roots), atol=2e-5)
 
 
 def test_published_sums_are_clipped_at_half_the_norm_and_clamped():
