@@ -15,6 +15,13 @@ EDGE = {"unit": "edge", "relation": "add-remove"}
 BOUNDED = {"unit": "node-bounded", "relation": "add-remove"}
 CONTRACT: dict[str, Any] = {"num_hops": 3, "contraction": 0.8, "beta": 0.5, "head": SHORT}
 WIDTH = {"hidden": SHORT["hidden"]}
+RECORD = {"unit": "node-record", "relation": "add-remove"}
+PROGRESSIVE: dict[str, Any] = {"num_hops": 2, "hidden": 8, "training": {"num_epochs": 10}}
+PROGRESSIVE_STAGES: dict[str, Any] = {
+    "max_degree": 30,
+    "stage": {"batch_size": 10, "num_epochs": 3},
+}
+POISSON: dict[str, Any] = {"batch_size": 10, "num_epochs": 2, "width": 4}
 GCN: dict[str, Any] = {"hidden": [8], "training": {"num_epochs": 20}}
 NODE = {"unit": "node", "relation": "add-remove"}
 TAPE: dict[str, Any] = {"width": 8, "training": {"num_steps": 20, "expected_batch_size": 10}}
@@ -61,6 +68,29 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         "gap",
         {"mode": "published", **EDGE, "options": {"normalization": "columns-l1", "head": SHORT}},
         "one by one",
+    ),
+    "progap": ("progap", {"mode": "sound", **EDGE, "options": PROGRESSIVE}, "differences"),
+    "progap layer by layer": (
+        "progap", {"mode": "sound", **EDGE, "options": PROGRESSIVE | {"layerwise": True}}, "differences",
+    ),
+    "progap at node level": (
+        "progap",
+        {"mode": "sound", **BOUNDED, "options": {"num_hops": 2, "hidden": 8, "node": PROGRESSIVE_STAGES}},
+        "differences",
+    ),
+    "lpgnet": (
+        "lpgnet",
+        {"mode": "sound", **EDGE, "options": {"num_hops": 2, "hidden": 8, "training": {"num_epochs": 20}}},
+        "one by one",
+    ),
+    "heterpoisson": (
+        "heterpoisson", {"mode": "sound", **RECORD, "options": POISSON}, "differences",
+    ),
+    "heterpoisson on narrow features": (
+        "heterpoisson", {"mode": "sound", **RECORD, "options": POISSON | {"width": 64}}, "differences",
+    ),
+    "heterpoisson as published": (
+        "heterpoisson", {"mode": "published", **NODE, "options": POISSON}, "one by one",
     ),
     "dpdgc": (
         "dpdgc", {"mode": "sound", **EDGE, "options": {"head": SHORT, "node": STAGES}}, "differences",

@@ -4,7 +4,8 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 
-from dpgnn.models.forward import evaluate, full_graph_logits, per_root_loss
+from dpgnn.models import forward
+from dpgnn.models.forward import evaluate, full_graph, full_graph_logits, per_root_loss
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import build_trees
 from dpgnn.training.chunks import chunk_layout
@@ -110,6 +111,27 @@ def test_a_root_with_its_whole_neighbourhood_gets_the_full_graph_logits(graph, c
     rows = torch.from_numpy(x)[layout.node]
     logits = evaluate(network, p, layout, rows)
     torch.testing.assert_close(logits, full_graph_logits(network, p, x, edges))
+
+
+def test_what_no_weight_moves_is_made_once_and_gives_the_same_bits(graph, monkeypatch):
+    x, edges = graph
+    network = network_of("gcn", encoder_layers=0, num_hops=2)
+    calls, real = [], forward.GraphLayout.aggregate
+
+    def aggregate(self, hop, h):
+        calls.append(hop)
+        return real(self, hop, h)
+
+    monkeypatch.setattr(forward.GraphLayout, "aggregate", aggregate)
+    logits, layout = full_graph(network, x, edges), forward.graph_layout(edges, N, "gcn")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        flat = torch.from_numpy(rng.standard_normal(network.num_parameters)).float()
+        named = network.named(flat)
+        expected = evaluate(network, named, layout, torch.from_numpy(x))
+        calls.clear()
+        assert torch.equal(logits(named), expected)
+        assert calls == ([1, 2] if seed == 0 else [2])
 
 
 def test_sparse_and_dense_features_give_the_same_logits(graph):

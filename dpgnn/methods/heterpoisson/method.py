@@ -33,6 +33,8 @@ from dpgnn.methods.queries import Queries
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
+    from dpgnn.methods.queries import FittedRun
+    from dpgnn.methods.shared.layers import Layers
 
 NOTE = "an answer reads features and edges of the evaluation graph within one hop of the asked node"
 
@@ -134,6 +136,22 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits, answers="none", note=NOTE)
 
 
+def _layers(run: FittedRun) -> Layers:
+    from dpgnn.methods.heterpoisson.network import network_of
+    from dpgnn.methods.shared.aggregate_bounds import own_arcs
+    from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
+
+    config, graph = run.entry.options, run.graph
+    features = normalized_features(graph.x, config.row_norm)
+    logits = network_logits(network_of(config, graph), run.state, features)
+    return Layers(logits=logits, operator=convolution(own_arcs(graph), graph.num_nodes, "gcn"))
+
+
+def _why_not_layers(entry: Entry) -> str:
+    scaled = entry.mode == "published" and entry.options.preprocessing
+    return "features are scaled by the mean and deviation of all entries" if scaled else ""
+
+
 def degrees(entry: Entry) -> Degrees:
     """M slots."""
     return Degrees(slots=entry.options.max_degree)
@@ -162,7 +180,7 @@ METHOD = Method(
         },
     ),
     predict=predict,
-    queries=Queries(disjoint=True),
+    queries=Queries(layers=_layers, why_not_layers=_why_not_layers),
     list_owner="source",
     degrees=degrees,
     example={"batch_size": 10, "num_epochs": 2, "width": 8},

@@ -50,5 +50,11 @@ def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:
     return run.state["noisy_state.1"].double().numpy(), members
 
 
-QUERIES = Queries(noise=noise_in_answers, answer=answer)
+QUERIES = Queries(
+    noise=noise_in_answers,
+    answer=answer,
+    why_not_layers=lambda entry: (
+        "a row of zeros gets the class that is drawn next, so it depends on the rows before it"
+    ),
+)
 LEAKS = Leaks(noisy_rows=noisy_rows)

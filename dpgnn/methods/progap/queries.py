@@ -9,6 +9,7 @@ import numpy as np
 from dpgnn.methods.queries import Leaks, Queries, at_node_level
 from dpgnn.methods.shared import aggregate_queries
 from dpgnn.methods.shared.aggregate import unit_rows
+from dpgnn.methods.shared.layers import Joined, Layers, RowMap, RowWise, Spread, Step
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -49,6 +50,32 @@ def answer(run: FittedRun, query: Query) -> Tensor:
     return stages.logits(channels)
 
 
+def layers(run: FittedRun) -> Layers:
+    """The channels with the noise of the run, and the last stage on them."""
+    config = run.entry.options
+    stages = _stages(run, run.graph).double()
+    states: list[Step] = [aggregate_queries.raw_features(run.graph)]
+    for hop in range(1, config.num_hops + 1):
+        sent = RowWise(source=states[-1], layer=_sent_by(stages, hop - 1))
+        noise = aggregate_queries.run_noise(run, hop, (run.graph.num_nodes, config.hidden))
+        states.append(RowWise(source=Spread(source=sent), layer=_plus(noise), exact=True))
+    widths = [run.graph.num_features, *[config.hidden] * config.num_hops]
+    ends = np.cumsum(widths)[:-1]
+    logits = RowWise(
+        source=Joined(sources=tuple(states)),
+        layer=lambda node, rows: stages.logits(np.split(rows, ends, axis=1)).numpy(),
+    )
+    return Layers(logits=logits, operator=_edges(run, run.graph, run.prepared))
+
+
+def _sent_by(stages: Stages, stage: int) -> RowMap:
+    return lambda node, rows: unit_rows(stages.embed(stage, rows))
+
+
+def _plus(noise: np.ndarray | None) -> RowMap:
+    return lambda node, rows: rows if noise is None else rows + noise[node]
+
+
 def _noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:
     from dpgnn.methods.progap.stages import dense_or_sparse
 
@@ -60,5 +87,6 @@ QUERIES = Queries(
     noise=aggregate_queries.noise_in_answers,
     answer=answer,
     reads_sample=at_node_level,
+    layers=layers,
 )
 LEAKS = Leaks(noisy_rows=_noisy_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -49,6 +49,9 @@ class Stages(Protocol):
     def state(self) -> State:
         """The weights that `embed` and `logits` read."""
 
+    def double(self) -> Self:
+        """Compute in float64 from now on; returns itself."""
+
 
 def dense_or_sparse(x: Any) -> Any:
     """Features as the faster of the two for products: dense float32 where they are not sparse enough."""
@@ -81,6 +84,7 @@ class EdgeStages:
         self.sent: list[Base] = []  # base module of stage i as stage i left it
         self.bases: list[Base] = []  # as the last stage left them
         self.head: Stack | None = None
+        self.dtype: type = np.float32
         if state is not None:
             self._read(state)
 
@@ -121,7 +125,7 @@ class EdgeStages:
         assert self.head is not None
         model = StageModel(self.bases, self.head).eval()
         with torch.no_grad():
-            found: Tensor = model([as_input(_float32(channel)) for channel in channels])
+            found: Tensor = model([self._input(channel) for channel in channels])
         return found
 
     def state(self) -> State:
@@ -174,9 +178,22 @@ class EdgeStages:
         made = [self._embedding(self.sent[i], channels[i]) for i in range(frozen)]
         return [*made, *(_float32(channel) for channel in channels[frozen:])]
 
+    def double(self) -> Self:
+        """See `Stages.double`."""
+        self.dtype = np.float64
+        for module in (*self.sent, *self.bases, self.head):
+            assert module is not None
+            module.double()
+        return self
+
+    def _input(self, rows: Any) -> Any:
+        if self.dtype is np.float32:
+            return as_input(_float32(rows))
+        return torch.from_numpy(np.asarray(rows, dtype=np.float64))
+
     def _embedding(self, base: Base, rows: Any) -> np.ndarray:
         with torch.no_grad():
-            return np.asarray(base.eval()(as_input(_float32(rows))).numpy())
+            return np.asarray(base.eval()(self._input(rows)).numpy())
 
 
 class NodeStages:
@@ -201,6 +218,7 @@ class NodeStages:
         self.delta = delta
         self.sent: list[State] = []
         self.last: State = {}
+        self.dtype: type = np.float32
         if state is not None:
             self.last, self.sent = _node_state(state, config.num_hops)
 
@@ -249,7 +267,7 @@ class NodeStages:
         network = node_model.stage_network(
             self.config, [channel.shape[1] for channel in channels], self.graph
         )
-        return full_graph_logits(network, self.last, joined.astype(np.float32), None)
+        return full_graph_logits(network, self.last, joined.astype(self.dtype), None)
 
     def state(self) -> State:
         """See `Stages.state`."""
@@ -258,10 +276,17 @@ class NodeStages:
             found |= {f"sent.{stage}.{name}": value for name, value in weights.items()}
         return found
 
+    def double(self) -> Self:
+        """See `Stages.double`."""
+        self.dtype = np.float64
+        self.last = {name: value.double() for name, value in self.last.items()}
+        self.sent = [{name: v.double() for name, v in weights.items()} for weights in self.sent]
+        return self
+
     def _embedding(self, stage: int, rows: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             found = node_model.embedded(
-                self.config, stage, self.sent[stage], torch.from_numpy(rows.astype(np.float32))
+                self.config, stage, self.sent[stage], torch.from_numpy(rows.astype(self.dtype))
             )
         return np.asarray(found.numpy())
 

@@ -183,11 +183,26 @@ def network_logits(
                 value = Spread(source=values[op.source])
             case tape.Add():
                 value = Sum(left=values[op.left], right=values[op.right])
+            case tape.RowWise():
+                (source,) = op.sources
+                value = RowWise(source=values[source], layer=on_rows(op.function))
             case _:
                 assert isinstance(op, tape.Keep)
                 value = values[op.source]
         values.append(value)
     return values[-1]
+
+
+def on_rows(function: Callable[[Tensor], Tensor]) -> RowMap:
+    """A function of tensors as a layer, in float64."""
+    import torch
+
+    def layer(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            found = function(torch.from_numpy(np.ascontiguousarray(rows)))
+        return np.asarray(found.numpy())
+
+    return layer
 
 
 def convolution(edges: np.ndarray, num_nodes: int, conv: Any) -> sp.csr_array:

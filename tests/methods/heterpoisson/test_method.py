@@ -157,6 +157,20 @@ def test_published_sums_are_those_of_one_padded_example_at_a_time(width, padding
     assert torch.allclose(made(flat, roots), 7.0 * total / len(roots), atol=2e-5)
 
 
+def test_the_last_rung_of_the_ladder_reads_the_lists_of_the_sound_mode():
+    entry = entry_of("heterpoisson", "published", NODE)
+    assert METHOD.sampler(entry) is None
+    config = dataclasses.replace(entry.options, sampler="own-list")
+    assert METHOD.sampler(dataclasses.replace(entry, options=config)).name == "training_arcs"
+    made = sums.PublishedSums(
+        config, network_of(config, GRAPH), GRAPH, GRAPH.x, SPLIT.train_idx, arcs(),
+        global_clipping(0.5), context(), noise_stddev=1.0, divisor=7.0,
+    )  # fmt: skip
+    assert np.array_equal(made.trees.node, fresh(config).trees.node)
+    counts = made.trees.level_rows[:, 0]
+    assert [1 + len(ids) for ids in made._read] == counts.tolist()
+
+
 def test_published_sums_are_clipped_at_half_the_norm_and_clamped():
     entry = entry_of("heterpoisson", "published", NODE)
     config = dataclasses.replace(entry.options, clamped=False)

@@ -92,6 +92,12 @@ def test_what_is_published_proves_nothing_and_says_why():
         noise="gaussian", padding=False, dedupe=False, preprocessing=False,
     )  # fmt: skip
     assert set(fewer.claims[0].caveats) == {"sampler-ripple", "inference-reads-private-graph"}
+    lists = plan_of(
+        "published", "node", "add-remove", num_train=1000, target=8.0, batch_size=100,
+        noise="gaussian", padding=False, dedupe=False, preprocessing=False, sampler="own-list",
+    )  # fmt: skip
+    assert lists.claims[0].caveats == ("inference-reads-private-graph",)
+    assert lists.claims[1].epsilon == math.inf
 
 
 @pytest.mark.parametrize(
