@@ -29,6 +29,7 @@ from dpgnn.models.network import (
 from dpgnn.models.trees import Trees
 from dpgnn.training import _kernels as kernels
 from dpgnn.training._grams import InputGrams
+from dpgnn.training._softmax import softmax
 from dpgnn.training.chunks import level_ptr, row_nodes
 from dpgnn.training.clipping import clip_factors
 from dpgnn.training.ghost import form_large, formed_from, norm_array
@@ -236,7 +237,7 @@ class CompiledEngine:
                 kernels.apply_by_rows(3, *self._activation[1:], logits.numpy())
                 return logits.sub_(y).div_(y.shape[1]), loss
             return torch.sigmoid(logits).sub_(y).div_(y.shape[1]), loss
-        g = torch.softmax(logits, dim=1)
+        g = softmax(logits)
         loss = -g.gather(1, y[:, None]).clamp_(min=_LEAST).log_().sum() if with_loss else None
         kernels.take_one(g.numpy(), y.numpy())
         return g, loss

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dpgnn.models.inputs import linear_stack
 from dpgnn.training._kernels import sparse_linear, sparse_outer
+from dpgnn.training._softmax import softmax
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import AdamConfig, OptimizerConfig
 
@@ -114,7 +115,7 @@ class Networks:
             logits = logits + weight * block[:, None]
         share = rows.seen / rows.seen.sum(dim=0).clamp_(min=1.0)
         right = rows.y[:, None, None].expand(-1, self.num_networks, 1)
-        g = torch.softmax(logits, dim=2)
+        g = softmax(logits)
         likely = g.gather(2, right)[:, :, 0]
         loss = -float((likely.clamp(min=1e-38).log_() * share).sum()) / self.num_networks
         g.scatter_(2, right, (likely - 1.0)[:, :, None]).mul_(share[:, :, None])
