@@ -218,3 +218,19 @@ def shorten_lists(pointer, sources, limit, key, by_priority):  # type: ignore[no
                 end += 1
         new_pointer[v + 1] = end
     return new_pointer, kept[:end].copy()
+
+
+@njit(cache=True, nogil=True)
+def arcs_of(place, source, target, row, other):
+    """Arcs whose source has a place >= 0, without loops; returns their number.
+
+    row[i] is the place of the i-th one's source, other[i] its target; both have the length of `source`.
+    """
+    count = 0
+    for i in range(len(source)):
+        own = place[source[i]]
+        if own >= 0 and source[i] != target[i]:
+            row[count] = own
+            other[count] = target[i]
+            count += 1
+    return count

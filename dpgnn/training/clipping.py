@@ -148,6 +148,16 @@ def clip_factors(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _clip_factors(squared, spread, part_of, bounds, unit, share, smallest, factors, bad):  # type: ignore[no-untyped-def]
     """One root after the other; no fast math: NaN and infinity must be told from numbers."""
+    if len(part_of) == 1:
+        # the same for one tensor, without inner loops, so that several roots are worked on at once
+        bound = bounds[0] * (1.0 - unit / 64.0)
+        for i in range(squared.shape[1]):
+            upper = np.sqrt(squared[0, i]) + share * spread[0, i]
+            norm = np.sqrt(upper * upper) * (1.0 + 2.0**-50)
+            factor = min(1.0, bound / norm)
+            bad[i] = not (np.isfinite(upper) and np.isfinite(norm))
+            factors[0, i] = 0.0 if bad[i] or factor < smallest else factor
+        return
     total = np.empty(len(bounds))
     for i in range(squared.shape[1]):
         total[:] = 0.0

@@ -51,18 +51,19 @@ def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
     Returns:
         int8 CSR, shape (len(nodes), num_nodes), indices ascending.
     """
+    from dpgnn.samplers._kernels import arcs_of
     from dpgnn.samplers.lists import arc_chunks
 
     place = np.full(num_nodes, -1, dtype=np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
     rows, ids = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    found = np.empty((2, ARCS_AT_ONCE), dtype=np.int32)
     for chunk in arc_chunks(arcs, num_nodes):
         for first in range(0, chunk.shape[1], ARCS_AT_ONCE):
             source, target = chunk[:, first : first + ARCS_AT_ONCE]
-            row = place[source]
-            own = (row >= 0) & (source != target)
-            rows.append(row[own])
-            ids.append(target[own].astype(np.int32))
+            count = arcs_of(place, source, target, *found)
+            rows.append(found[0, :count].copy())
+            ids.append(found[1, :count].copy())
     row, column = np.concatenate(rows), np.concatenate(ids)
     rows.clear()
     ids.clear()
