@@ -221,7 +221,7 @@ def shorten_lists(pointer, sources, limit, key, by_priority):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def arcs_of(place, source, target, row, other):
+def arcs_of(place, source, target, row, other):  # type: ignore[no-untyped-def]
     """Arcs whose source has a place >= 0, without loops; returns their number.
 
     row[i] is the place of the i-th one's source, other[i] its target; both have the length of `source`.

@@ -4,7 +4,7 @@ torch works row by row with registers of 16 numbers, most of which are empty whe
 rows are worked on side by side, in a sixth of the time. Where a machine's torch rounds otherwise, it is used.
 """
 
-# mypy: disable-error-code="no-untyped-def, var-annotated"
+# mypy: disable-error-code="no-untyped-def, call-arg, var-annotated"
 
 from __future__ import annotations
 
