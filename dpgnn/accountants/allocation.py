@@ -75,25 +75,40 @@ def allocate(
         return composed(compose_all(*built, *fixed), delta=delta, relation=relation)
 
     if rule == "shared-multiplier":
-        shared = calibration.smallest_meeting(
-            lambda z: spent([z] * len(shares)).epsilon, target_epsilon, start=1.0,
-            tolerance=tolerance, name="target_epsilon",
-        )  # fmt: skip
-        return _result(names, [shared] * len(shares), spent([shared] * len(shares)))
+        start = 1.0
 
-    alone = [_Alone(share=share, delta=delta, relation=relation) for share in shares]
+        def noise_at(level: float) -> list[float]:
+            return [level] * len(shares)
+    else:
+        start = sum(share.weight for share in shares) / target_epsilon
+        alone = [_Alone(share=share, delta=delta, relation=relation) for share in shares]
+
+        def noise_at(level: float) -> list[float]:
+            return [one.noise_at(rule, level) for one in alone]
+
+    found = _least_noise(noise_at, spent, target_epsilon, start=start, tolerance=tolerance)
+    return _result(names, found, spent(found))
+
+
+def _least_noise(
+    noise_at: Callable[[float], list[float]],
+    spent: Callable[[Sequence[float]], Spent],
+    target_epsilon: float,
+    *,
+    start: float,
+    tolerance: float,
+) -> list[float]:
+    """The multipliers of the smallest level that meets the target; a larger level is more noise each."""
     tried: dict[float, list[float]] = {}
 
     def spent_at(level: float) -> float:
-        tried[level] = [one.noise_at(rule, level) for one in alone]
+        tried[level] = noise_at(level)
         return spent(tried[level]).epsilon
 
-    # Larger level, smaller shares, more noise: what is spent falls, as the search needs.
     level = calibration.smallest_meeting(
-        spent_at, target_epsilon, start=sum(share.weight for share in shares) / target_epsilon,
-        tolerance=tolerance, name="target_epsilon",
-    )  # fmt: skip
-    return _result(names, tried[level], spent(tried[level]))
+        spent_at, target_epsilon, start=start, tolerance=tolerance, name="target_epsilon"
+    )
+    return tried[level]
 
 
 def _checked_names(shares: Sequence[Share[R]], rule: Rule) -> list[str]:

@@ -22,17 +22,9 @@ def spread(key, value, ptr, readers, weights, keep):
         The keys of the rows that read a changed one, ascending, and their values.
     """
     num_nodes, width = keep.shape[1], value.shape[1]
-    # place[v]: number of the query that reached v last; then the row that v has in the result
-    place = np.full(num_nodes, np.int64(-1))
-    rows = np.int64(0)
-    for row in range(len(key)):
-        query, node = divmod(key[row], num_nodes)
-        for entry in range(ptr[node], ptr[node + 1]):
-            reader = readers[entry]
-            if keep[query, reader] and place[reader] != query:
-                place[reader] = query
-                rows += 1
+    rows = _num_reached(key, ptr, readers, keep)
     keys, moved = np.empty(rows, np.int64), np.zeros((rows, width))
+    place = np.empty(num_nodes, np.int64)  # the row that a node has in the result
     reached = np.zeros(num_nodes, np.bool_)
     rows, first = np.int64(0), 0
     while first < len(key):
@@ -59,6 +51,22 @@ def spread(key, value, ptr, readers, weights, keep):
                         total[column] += weight * read[column]
         first = last
     return keys, moved
+
+
+@njit(cache=True, nogil=True)
+def _num_reached(key, ptr, readers, keep):
+    """Rows of the result: nodes in `keep` that read a changed row, query by query."""
+    num_nodes = keep.shape[1]
+    last = np.full(num_nodes, np.int64(-1))  # the query that reached a node last
+    rows = np.int64(0)
+    for row in range(len(key)):
+        query, node = divmod(key[row], num_nodes)
+        for entry in range(ptr[node], ptr[node + 1]):
+            reader = readers[entry]
+            if keep[query, reader] and last[reader] != query:
+                last[reader] = query
+                rows += 1
+    return rows
 
 
 @njit(cache=True, nogil=True)

@@ -186,10 +186,7 @@ def attack(
         reason = why_not_other_graph(sides[0].target)
         if reason:
             return found | {"status": "not-available", "reason": reason}
-        accuracies = {
-            "train_accuracy": _accuracy(sides[0], graph),
-            "outside_accuracy": _accuracy(sides[0], graph, inside=False),
-        }
+        accuracies = _accuracies(sides[0], graph)
     except ValueError as error:
         return found | {"status": "not-available", "reason": str(error)}
     asked = {"rng": rng, "level": level, "scorer_rng": scorer_rng}
@@ -306,10 +303,11 @@ def _probabilities(logits: np.ndarray, task: str) -> np.ndarray:
     return np.asarray(found)
 
 
-def _accuracy(side: Side, graph: Graph, *, inside: bool = True) -> float:
-    """Share of right classes of members on their training graph, or of non-members on the full graph."""
-    if inside:
-        found, truth = ask(side.target, side.target.graph)[side.place], graph.y[side.inside]
-    else:
-        found, truth = _answers(side.target, graph, 0)[side.outside], graph.y[side.outside]
-    return float((found.argmax(1) == truth).mean())
+def _accuracies(side: Side, graph: Graph) -> dict[str, float]:
+    """Share of right classes of members on their training graph, and of non-members on the full graph."""
+    inside = ask(side.target, side.target.graph)[side.place].argmax(1)
+    outside = _answers(side.target, graph, 0)[side.outside].argmax(1)
+    return {
+        "train_accuracy": float((inside == graph.y[side.inside]).mean()),
+        "outside_accuracy": float((outside == graph.y[side.outside]).mean()),
+    }

@@ -97,8 +97,6 @@ def compare_sums(
     mechanism: Mechanism, first: Observed, second: Observed
 ) -> tuple[float, str, list[str]]:
     """Changed roots and the shift of the clipped sum, against the event."""
-    from dpgnn.audits.training_audit import noise_free_sum, root_rows
-
     if any(mechanism.name not in seen.trainings for seen in (first, second)):
         return 0.0, "", []
     sides = [seen.trainings[mechanism.name] for seen in (first, second)]
@@ -106,28 +104,15 @@ def compare_sums(
     examples = [examples_of(side) for side in sides]
     counts = [Counter(side) for side in examples]
     changed = ((counts[0] - counts[1]).total(), (counts[1] - counts[0]).total())
-    event: Any = parts(mechanism.event)[0][0]
-    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
-    if isinstance(event, PoissonRoots):
-        allowed = (event.d_plus, event.d_minus)
-    else:
-        allowed = (event.changed_roots,) * 2
-        if {len(side) for side in examples} != {event.population}:
-            broken.append("number of roots")
+    allowed, population = _roots_of(mechanism)
+    if population is not None and {len(side) for side in examples} != {population}:
+        broken.append("number of roots")
     if changed[0] > allowed[0] or changed[1] > allowed[1]:
         broken.append("changed roots")
     norms = [side.spec.clipping.total_norm for side in sides]
     if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
         broken.append("clipping norm or divisor depends on the data")
-    shift, leaks, apart = 0.0, False, 0.0
-    for scale in (1.0, 25.0):
-        rows = [root_rows(side, side.initial * scale) for side in sides]
-        shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
-        wholes = [noise_free_sum(side, side.initial * scale) for side in sides]
-        alone = [side.sum(axis=0) for side in rows]
-        apart = max(apart, *(float(np.linalg.norm(w - a)) for w, a in zip(wholes, alone)))
-        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
-        leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
+    shift, leaks, apart = _moved(sides, examples)
     bound = max(norms) * sum(allowed)
     if shift > bound * (1 + _ROUNDING):
         broken.append("shift of the clipped sum")
@@ -138,6 +123,32 @@ def compare_sums(
     shares = (c / max(a, 1e-9) for c, a in zip(changed, allowed) if c or a)
     share = max(shares, default=0.0)
     return share, f"{changed} of {allowed} roots, shift {shift:.4g} of {bound:.4g}", broken
+
+
+def _roots_of(mechanism: Mechanism) -> tuple[tuple[int, int], int | None]:
+    """Roots that may change on each side, and how many there must be; None where any number may."""
+    event: Any = parts(mechanism.event)[0][0]
+    assert isinstance(event, (PoissonRoots, FixedSizeRoots))
+    if isinstance(event, PoissonRoots):
+        return (event.d_plus, event.d_minus), None
+    return (event.changed_roots,) * 2, event.population
+
+
+def _moved(sides: list[Any], examples: list[list[bytes]]) -> tuple[float, bool, float]:
+    """At small and large weights: the largest shift of the sum between two worlds, whether an equal example
+    has another gradient, and how far a sum is from that of its roots one by one."""
+    from dpgnn.audits.training_audit import noise_free_sum, root_rows
+
+    shift, leaks, apart = 0.0, False, 0.0
+    for scale in (1.0, 25.0):
+        rows = [root_rows(side, side.initial * scale) for side in sides]
+        shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
+        wholes = [noise_free_sum(side, side.initial * scale) for side in sides]
+        alone = [side.sum(axis=0) for side in rows]
+        apart = max(apart, *(float(np.linalg.norm(w - a)) for w, a in zip(wholes, alone)))
+        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
+        leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
+    return shift, leaks, apart
 
 
 def compare_release(

@@ -88,20 +88,25 @@ def examine_loop(
     assert mechanism.divisor is not None
     deviation = world.spec.noise.per_coordinate(world.network, world.spec.clipping).numpy()
     sums, noisy = np.stack(recording.sums), np.stack(means) * mechanism.divisor
-    z = (noisy - sums) / deviation
-    p_values = {
-        "noise deviation": _two_sided(float((z**2).sum()), z.size),
-        "noise of every step": _smallest([_two_sided(float((r**2).sum()), r.size) for r in z]),
-        "fresh noise": _normal(float((z[1:] * z[:-1]).sum()) / math.sqrt(z[1:].size)),
-        "divisor": _normal(_slope(z, sums / deviation)),
+    p_values = _of_noise((noisy - sums) / deviation, sums / deviation) | {
         "batch size": _batch_size(mechanism, recording.roots, len(aim.rows[0])),
     }
     each = level / len(p_values)
     found = [
-        Check(name=name, passed=p >= each, p_value=p, found=f"{z.size} coordinates")
+        Check(name=name, passed=p >= each, p_value=p, found=f"{sums.size} coordinates")
         for name, p in p_values.items()
     ]
     return (*found, *_certain(aim, mechanism, recording.roots))
+
+
+def _of_noise(z: np.ndarray, sums: np.ndarray) -> dict[str, float]:
+    """p-values of standard noise z and the sums, both (steps, coordinates), in planned deviations."""
+    return {
+        "noise deviation": _two_sided(float((z**2).sum()), z.size),
+        "noise of every step": _smallest([_two_sided(float((r**2).sum()), r.size) for r in z]),
+        "fresh noise": _normal(float((z[1:] * z[:-1]).sum()) / math.sqrt(z[1:].size)),
+        "divisor": _normal(_slope(z, sums)),
+    }
 
 
 def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[Check]:

@@ -96,16 +96,10 @@ def _answer(method: Method, args: argparse.Namespace) -> int:
     return 0
 
 
-def question_of(method: Method, args: argparse.Namespace) -> Question:
-    """The question that the flags ask.
-
-    Raises:
-        ValueError: no number of nodes, a number that is none, or an option without a value.
-    """
-    from dpgnn.core.checks import at_least, require
+def _options(method: Method, args: argparse.Namespace) -> dict[str, Any]:
+    """Options by the method's own flags, then those of --set."""
+    from dpgnn.core.checks import require
     from dpgnn.core.yaml_text import parse_yaml
-    from dpgnn.methods.base import Facts
-    from dpgnn.run.account import Question
 
     options: dict[str, Any] = {}
     for flag, option in method.asked.flags.items():
@@ -116,6 +110,19 @@ def question_of(method: Method, args: argparse.Namespace) -> Question:
         option, equals, value = text.partition("=")
         require(bool(equals), "--set", "have the form OPTION=VALUE", text)
         options[option] = parse_yaml(value, f"--set {option}")
+    return options
+
+
+def question_of(method: Method, args: argparse.Namespace) -> Question:
+    """The question that the flags ask.
+
+    Raises:
+        ValueError: no number of nodes, a number that is none, or an option without a value.
+    """
+    from dpgnn.core.checks import at_least, require
+    from dpgnn.methods.base import Facts
+    from dpgnn.run.account import Question
+
     sizes = (args.num_train_nodes, args.num_nodes)
     stated = sizes != (None, None)
     require(stated, "--num-train-nodes or --num-nodes", "be given", "neither", "they are public")
@@ -128,7 +135,7 @@ def question_of(method: Method, args: argparse.Namespace) -> Question:
         mode=args.mode,
         privacy_unit=args.privacy_unit,
         relation=args.relation,
-        options=options,
+        options=_options(method, args),
         facts=Facts(
             num_nodes=num_nodes, num_train=num_train, num_features=1, num_classes=2,
             task="multiclass", declared=args.public_population,

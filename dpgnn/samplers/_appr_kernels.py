@@ -31,21 +31,9 @@ def ista_rows(  # type: ignore[no-untyped-def]
         num_touched = 1
         reached = False
         for _ in range(max_iterations):
-            num_sources = num_touched
-            for place in range(num_sources):
-                u = touched[place]
-                if p[u] == 0.0:
-                    continue
-                share = half_move * p[u] / (pointer[u + 1] - pointer[u] + loop)
-                if loop:
-                    inflow[u] += share
-                for entry in range(pointer[u], pointer[u + 1]):
-                    v = neighbours[entry]
-                    if not seen[v]:
-                        seen[v] = True
-                        touched[num_touched] = v
-                        num_touched += 1
-                    inflow[v] += share
+            num_touched = _spread_mass(
+                pointer, neighbours, loop, half_move, p, inflow, seen, touched, num_touched
+            )
             worst = 0.0
             for place in range(num_touched):
                 v = touched[place]
@@ -68,6 +56,29 @@ def ista_rows(  # type: ignore[no-untyped-def]
         counts[index] = written - end if reached else -1
         end = written
     return columns[:end].copy(), values[:end].copy()
+
+
+@njit(cache=True, nogil=True)
+def _spread_mass(  # type: ignore[no-untyped-def]
+    pointer, neighbours, loop, half_move, p, inflow, seen, touched, num_touched
+):
+    """Add to `inflow` what each touched node's mass sends on; the number of touched nodes after it."""
+    num_sources = num_touched
+    for place in range(num_sources):
+        u = touched[place]
+        if p[u] == 0.0:
+            continue
+        share = half_move * p[u] / (pointer[u + 1] - pointer[u] + loop)
+        if loop:
+            inflow[u] += share
+        for entry in range(pointer[u], pointer[u + 1]):
+            v = neighbours[entry]
+            if not seen[v]:
+                seen[v] = True
+                touched[num_touched] = v
+                num_touched += 1
+            inflow[v] += share
+    return num_touched
 
 
 @njit(cache=True, nogil=True)

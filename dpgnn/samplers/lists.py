@@ -214,22 +214,10 @@ def trees(
     Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 2 and 3.
     """
     roots = np.ascontiguousarray(roots, dtype=np.int64)
-    node_count, edge_count = np.zeros(len(roots), np.int64), np.zeros(len(roots), np.int64)
     bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
     parts = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:]) if high > low]
     size = lists.num_nodes
-
-    def measure(part: slice) -> None:
-        mark, queue = np.full(size, -1, np.int64), np.empty(size, np.int64)
-        _ragged.measure_trees(
-            lists.pointer, lists.sources, roots[part], num_hops, mark, queue,
-            node_count[part], edge_count[part],
-        )  # fmt: skip
-
-    in_threads(measure, parts, num_workers)
-    node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
-    np.cumsum(node_count, out=node_ptr[1:])
-    np.cumsum(edge_count, out=edge_ptr[1:])
+    node_ptr, edge_ptr = _tree_pointers(lists, roots, num_hops, parts)
     nodes, depth = np.empty(node_ptr[-1], np.int64), np.empty(node_ptr[-1], np.int8)
     heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
 
@@ -272,3 +260,23 @@ def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) 
         return
     with ThreadPoolExecutor(num_workers) as pool:
         list(pool.map(work, parts))
+
+
+def _tree_pointers(
+    lists: Lists, roots: np.ndarray, num_hops: int, parts: list[slice]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each root's nodes and edges start, int64 of shape (num_roots + 1,); a thread for each part."""
+    node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
+    node_count, edge_count = node_ptr[1:], edge_ptr[1:]
+
+    def measure(part: slice) -> None:
+        mark = np.full(lists.num_nodes, -1, np.int64)
+        _ragged.measure_trees(
+            lists.pointer, lists.sources, roots[part], num_hops, mark, np.empty_like(mark),
+            node_count[part], edge_count[part],
+        )  # fmt: skip
+
+    in_threads(measure, parts, len(parts))
+    np.cumsum(node_count, out=node_count)
+    np.cumsum(edge_count, out=edge_count)
+    return node_ptr, edge_ptr

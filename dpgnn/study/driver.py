@@ -101,10 +101,7 @@ def run_snakemake(
     snakemake = [sys.executable, "-m", "snakemake"]
     config = ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--"]
     with locks.exclusive(progress.workflow_lock(root)) as lock:
-        if any((root / ".snakemake" / "locks").glob("*")):
-            print("removing the lock that a killed run left", file=sys.stderr)
-            unlock = [*snakemake, "--unlock", "--quiet", "all"]
-            subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
+        _remove_lock(snakemake, path, root)
         started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
         with _signals_for_child() as child:
             screen = _Screen(child, {} if workflow is None else workflow.runs_of_rules)
@@ -121,14 +118,19 @@ def run_snakemake(
                 repair(found, root=root, make=lambda wanted: make(wanted, plain))
             code = make(targets)
         if code:
-            told = (
-                [screen.stopped]
-                if child.interrupted
-                else [*progress.last_screen(root, since=started)]
-            )
+            lines_of_log = progress.last_screen(root, since=started)
+            told = [screen.stopped] if child.interrupted else [*lines_of_log]
             for line in told or screen.last:
                 print(line, file=sys.stderr)
         return code
+
+
+def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:
+    """Remove the lock of Snakemake's own that a killed run left; ours is held, so nobody is at work."""
+    if any((root / ".snakemake" / "locks").glob("*")):
+        print("removing the lock that a killed run left", file=sys.stderr)
+        unlock = [*snakemake, "--unlock", "--quiet", "all"]
+        subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
 
 
 class _Screen:

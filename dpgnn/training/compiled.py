@@ -186,15 +186,8 @@ class CompiledEngine:
             match op:
                 case Linear():
                     if self._needs_gradient(op.source):
-                        out, fresh = self._gradient(grads, op.source, values)
-                        weight = parameters[f"{op.name}.weight"]
-                        if self.by_rows:
-                            out.zero_() if fresh else None
-                            kernels.row_products(
-                                g.numpy(), weight.T.contiguous().numpy(), out.numpy()
-                            )
-                        else:
-                            torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
+                        target = self._gradient(grads, op.source, values)
+                        self._linear_back(parameters[f"{op.name}.weight"], g, *target)
                 case Activate():
                     kernels.activate_back(*self._activation, values[index].numpy(), g.numpy())
                     grads[op.source] = g
@@ -213,6 +206,14 @@ class CompiledEngine:
                     out.copy_(g) if fresh else out.add_(g)
                     grads[op.left] = g
         return grads
+
+    def _linear_back(self, weight: Tensor, g: Tensor, out: Tensor, fresh: bool) -> None:
+        """Add g W^T to `out`, or write it where nothing stands there yet."""
+        if self.by_rows:
+            out.zero_() if fresh else None
+            kernels.row_products(g.numpy(), weight.T.contiguous().numpy(), out.numpy())
+        else:
+            torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
 
     def _needs_gradient(self, index: int) -> bool:
         """Whether some linear layer stands before value `index`."""

@@ -19,7 +19,7 @@ from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, po
 from dpgnn.training.clipping import Clipping, global_clipping
 from dpgnn.training.gpu.noise import NoiseAhead
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.loop import GPU_SECONDS, ProgressLine, Row, run_steps, seldom
+from dpgnn.training.loop import ProgressLine, Row, run_steps, shown_loss
 from dpgnn.training.noise import Noise, add_noise, add_rounded_noise, joint_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
@@ -183,62 +183,65 @@ def train(
     device, dtype = gradients.device, gradients.execution.torch_dtype
     parameters = initial.detach().clone().to(device=device, dtype=dtype)
     state = Optimizer(optimizer, parameters, spec.num_steps)
-    deviations: Tensor | float = spec.noise.per_coordinate(network, spec.clipping)
-    if len(set(spec.noise.stddev.values())) == 1:
-        deviations = next(iter(spec.noise.stddev.values()))
+    noisy_sums = _NoisySums(spec, network, gradients, streams, stage)
     study = streams.randomness == "study"
-    add = add_noise
-    if streams.is_secret("noise"):
-        gradients.sum_for_release()
-        deviations = deviations * (1.0 + rounding_share(spec.batches.largest_batch))
-        add = add_rounded_noise
-
-    ahead: NoiseAhead | None = None
-    if device.type == "cuda":
-        ahead = NoiseAhead(
-            deviations, network.num_parameters, partial(streams.numpy, "noise", stage=stage),
-            num_steps=spec.num_steps, rounded=streams.is_secret("noise"), dtype=dtype,
-            device=device,
-        )  # fmt: skip
+    loss = shown_loss(gradients, study=study)
+    line: dict[str, str] = {}
 
     def take_step(step: int) -> None:
         if before_step is not None:
             before_step(step)
-        roots = spec.batches.draw(rng=streams.numpy("batches", stage=stage, step=step))
-        total = gradients(parameters, roots)
-        if ahead is not None:
-            noisy = ahead.add(total, step)
-        else:
-            noisy = add(total, deviations, rng=streams.numpy("noise", stage=stage, step=step))
-        state.step(noisy.to(dtype).div_(spec.divisor))
+        state.step(noisy_sums(parameters, step).to(dtype).div_(spec.divisor))
 
     def row(step: int) -> Row:
         values: Row = {} if epsilon_spent is None else {"epsilon": epsilon_spent(step)}
         if evaluate is not None and study:
             values |= evaluate(network.named(state.result()))
-        return values
-
-    line: dict[str, str] = {}
-    # a stand-in for RootGradients may have no loss to show
-    sums = gradients if study and hasattr(type(gradients), "mean_loss") else None
-    if sums is not None:
-        sums.track_loss = True
-
-    def row_and_line(step: int) -> Row:
-        values = row(step)
         if "epsilon" in values:
             line["epsilon"] = f"{values['epsilon']:.3g}"
         return values
 
-    loss = seldom(lambda: f"{gradients.mean_loss:.3f}", GPU_SECONDS if ahead else 0.0)
-
-    def shown(step: int) -> dict[str, str]:
-        return line if sums is None else line | {"loss": loss()}
-
-    with torch.no_grad(), ahead or nullcontext():
+    with torch.no_grad(), noisy_sums.ahead or nullcontext():
         history = run_steps(
             take_step, state, spec.num_steps, name=stage, store=store, progress=progress,
-            row=row_and_line, shown=shown, num_rows=num_rows,
+            row=row, shown=lambda step: line | loss(), num_rows=num_rows,
             checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
     return network.named(state.result()), history
+
+
+class _NoisySums:
+    """Clipped sums of fresh batches with fresh noise, as the mechanism states them.
+
+    Guarantee: unit and relation of the plan; one call is one release of the mechanism's event. In a release
+    the sum is float64, and the noise pays for what rounding moves it.
+    """
+
+    def __init__(
+        self, spec: DPSGD, network: Network, gradients: RootGradients, streams: Streams, stage: str
+    ) -> None:
+        self.spec, self.gradients, self.stage = spec, gradients, stage
+        self.draw = partial(streams.numpy, stage=stage)
+        self.add: Callable[..., Tensor] = add_noise
+        self.deviations: Tensor | float = spec.noise.per_coordinate(network, spec.clipping)
+        if len(set(spec.noise.stddev.values())) == 1:
+            self.deviations = next(iter(spec.noise.stddev.values()))
+        if streams.is_secret("noise"):
+            gradients.sum_for_release()
+            self.deviations = self.deviations * (1.0 + rounding_share(spec.batches.largest_batch))
+            self.add = add_rounded_noise
+        self.ahead: NoiseAhead | None = None
+        if gradients.device.type == "cuda":
+            self.ahead = NoiseAhead(
+                self.deviations, network.num_parameters, partial(self.draw, "noise"),
+                num_steps=spec.num_steps, rounded=streams.is_secret("noise"),
+                dtype=gradients.execution.torch_dtype, device=gradients.device,
+            )  # fmt: skip
+
+    def __call__(self, parameters: Tensor, step: int) -> Tensor:
+        """The noisy sum of a step, flat; it may be stated."""
+        roots = self.spec.batches.draw(rng=self.draw("batches", step=step))
+        total = self.gradients(parameters, roots)
+        if self.ahead is not None:
+            return self.ahead.add(total, step)
+        return self.add(total, self.deviations, rng=self.draw("noise", step=step))

@@ -44,9 +44,8 @@ def metrics(
         guess = logits.argmax(1)[:, None] == np.arange(num_classes)
     hits = (truth & guess).sum(0)
     counts, guessed = truth.sum(0), guess.sum(0)
-    f1 = np.divide(
-        2.0 * hits, counts + guessed, out=np.zeros(len(hits)), where=counts + guessed > 0
-    )
+    present = counts + guessed > 0
+    f1 = np.divide(2.0 * hits, counts + guessed, out=np.zeros(len(hits)), where=present)
     micro = 2.0 * hits.sum() / max(int(counts.sum() + guessed.sum()), 1)
     accuracy = float((truth == guess).mean()) if task == "multilabel" else float(micro)
     if dataset.startswith("ogbn-"):
@@ -54,7 +53,7 @@ def metrics(
     return {
         "accuracy": accuracy,
         "micro_f1": float(micro),
-        "macro_f1": float(f1[counts + guessed > 0].mean()),
+        "macro_f1": float(f1[present].mean()),
         "per_class_accuracy": [float(h / c) if c else None for h, c in zip(hits, counts)],
         "per_class_count": [int(count) for count in counts],
         "num_nodes": len(y),

@@ -112,20 +112,32 @@ def add_clipped_sum(
     squared, spread = _all_norms(records, pointers, norms or root_norms)
     unit = torch.finfo(x.dtype).eps / 2
     factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
-    index = {name: i for i, name in enumerate(network.shapes)}
-    for (op, a, g), ptr in zip(records, pointers):
-        counts, size = torch.from_numpy(np.diff(ptr)).to(g.device), int(ptr[-1])
-        if bad.any():
-            rows = _of_rows(bad, counts, size)[:, None]
-            a, g = a.masked_fill(rows, 0.0), g.masked_fill(rows, 0.0)
-        weight = _of_rows(factors[index[f"{op.name}.weight"]], counts, size).to(g.dtype)
-        if op.bias:
-            bias = _of_rows(factors[index[f"{op.name}.bias"]], counts, size).to(g.dtype)
-            bias_sum = sums[f"{op.name}.bias"]
-            bias_sum.add_(bias.to(bias_sum.dtype) @ g.to(bias_sum.dtype))
-        weight_sum = sums[f"{op.name}.weight"]
-        weight_sum.addmm_(a.to(weight_sum.dtype).T, (g * weight[:, None]).to(weight_sum.dtype))
+    named = dict(zip(network.shapes, factors))
+    for record, ptr in zip(records, pointers):
+        _add_scaled(record, ptr, named, bad, sums)
     return loss
+
+
+def _add_scaled(
+    record: Record,
+    ptr: np.ndarray,
+    factors: Mapping[str, np.ndarray],
+    bad: np.ndarray,
+    sums: Mapping[str, Tensor],
+) -> None:
+    """Add one layer's terms to `sums`, each root's scaled by its factors; those of `bad` roots are 0."""
+    op, a, g = record
+    counts, size = torch.from_numpy(np.diff(ptr)).to(g.device), int(ptr[-1])
+    if bad.any():
+        rows = _of_rows(bad, counts, size)[:, None]
+        a, g = a.masked_fill(rows, 0.0), g.masked_fill(rows, 0.0)
+    weight = _of_rows(factors[f"{op.name}.weight"], counts, size).to(g.dtype)
+    if op.bias:
+        bias = _of_rows(factors[f"{op.name}.bias"], counts, size).to(g.dtype)
+        bias_sum = sums[f"{op.name}.bias"]
+        bias_sum.add_(bias.to(bias_sum.dtype) @ g.to(bias_sum.dtype))
+    weight_sum = sums[f"{op.name}.weight"]
+    weight_sum.addmm_(a.to(weight_sum.dtype).T, (g * weight[:, None]).to(weight_sum.dtype))
 
 
 def _of_rows(values: np.ndarray, counts: Tensor, num_rows: int) -> Tensor:

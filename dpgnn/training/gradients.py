@@ -127,9 +127,7 @@ class RootGradients:
             if self.module.choice.draws:
                 self.dropout = lambda rows: rows  # says that gradients depend on masks
         if self.path == "compiled":
-            sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
-            features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
-            self._engine = compiled.CompiledEngine(network, features, trees, dtype)
+            self._engine = _compiled_engine(network, x, trees, dtype)
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The clipped sum over `roots`.
@@ -325,6 +323,15 @@ def _default_chunk_rows(path: str, network: Network, device: torch.device) -> in
     # float32 values and gradients, their float64 copies for norms, and autograd's own
     fitting = max(1024, int(free * 0.2 / (24 * widths)))
     return int(min(GPU_ROWS, 2 ** math.floor(math.log2(fitting))))
+
+
+def _compiled_engine(
+    network: Network, x: Any, trees: Trees, dtype: torch.dtype
+) -> compiled.CompiledEngine:
+    """An engine on sparse features where the first layer reads them as they are, on dense ones elsewhere."""
+    sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
+    features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
+    return compiled.CompiledEngine(network, features, trees, dtype)
 
 
 def _dense(x: Any) -> np.ndarray:

@@ -46,6 +46,21 @@ def seldom(read: Callable[[], str], seconds: float) -> Callable[[], str]:
     return reader
 
 
+def shown_loss(gradients: Any, *, study: bool) -> Callable[[], dict[str, str]]:
+    """The loss of the batch for the progress line; nothing in a release, where it is sensitive.
+
+    Args:
+        gradients: sums that keep their loss; a stand-in for them may have none to show.
+        study: False shows nothing.
+    """
+    if not study or not hasattr(type(gradients), "mean_loss"):
+        return dict
+    gradients.track_loss = True
+    seconds = GPU_SECONDS if gradients.device.type == "cuda" else 0.0
+    read = seldom(lambda: f"{gradients.mean_loss:.3f}", seconds)
+    return lambda: {"loss": read()}
+
+
 class Stopped(SystemExit):
     """SIGTERM came; the state was saved and the run can be started again. Exit code 143."""
 

@@ -13,7 +13,7 @@ from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.models.network import Network
 from dpgnn.samplers.batches import Batches
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.loop import GPU_SECONDS, ProgressLine, Row, run_steps, seldom
+from dpgnn.training.loop import ProgressLine, Row, run_steps, shown_loss
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig, Selection
 
@@ -105,21 +105,11 @@ def train(
             _select(state, weights, values.get(metric))
         return values
 
-    shows = streams.randomness == "study" and hasattr(type(gradients), "mean_loss")
-    if shows:
-        gradients.track_loss = True
-
-    loss = seldom(
-        lambda: f"{gradients.mean_loss:.3f}", GPU_SECONDS if device.type == "cuda" else 0.0
-    )
-
-    def shown(step: int) -> dict[str, str]:
-        return {"loss": loss()} if shows else {}
-
+    loss = shown_loss(gradients, study=streams.randomness == "study")
     with torch.no_grad():
         history = run_steps(
             take_step, state, run.num_steps, name=stage, store=store, progress=progress, row=row,
-            shown=shown, num_rows=run.num_rows,
+            shown=lambda step: loss(), num_rows=run.num_rows,
         )  # fmt: skip
     return network.named(state.extra.get("best", state.result())), history
 

@@ -148,9 +148,9 @@ def _train(
         with torch.no_grad():
             on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
-        score = (float(epoch), 0.0)  # the last weights, also without validation nodes to select on
-        if config.selection != "last" and len(y_val):
-            score = (val, -float(task_loss(on_val, y_val, task)))
+        selects = config.selection != "last" and len(y_val) > 0
+        # the last weights, also without validation nodes to select on
+        score = (val, -float(task_loss(on_val, y_val, task))) if selects else (float(epoch), 0.0)
         since += 1
         if score > best:
             best, since = score, 0

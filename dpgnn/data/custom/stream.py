@@ -65,10 +65,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
     num_classes = options.stated_classes or 0
     require(num_classes > 0, f"{yaml}: num_classes", "be stated", None, TOO_LARGE)
     require(options.drop_duplicates, f"{yaml}: drop_duplicates", "be true", False, TOO_LARGE)
-    schemas = {path: pq.read_schema(path) for path in (nodes_path, edges_path)}
-    for path, schema in schemas.items():
-        columns.check_schema(path, schema)
-    nodes, edges = schemas[nodes_path].names, schemas[edges_path].names
+    nodes, edges = _names(nodes_path), _names(edges_path)
     num_nodes = pq.read_metadata(nodes_path).num_rows
     require(num_nodes > 0, str(nodes_path), "have a row for each node", "no rows")
     rule = "be false: a graph this large has no ids"
@@ -97,6 +94,15 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         nodes=lambda: _rows(nodes_path, features, label, options, problems),
         edges=lambda: _edges(edges_path, num_nodes, options, problems),
     )
+
+
+def _names(path: Path) -> list[str]:
+    """The columns of a file whose schema can be read."""
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    columns.check_schema(path, schema)
+    return list(schema.names)
 
 
 def _rows(

@@ -75,13 +75,10 @@ def pieces(name: str, files: RawFiles, root_seed: int) -> Pieces:
         y = _labels(tables, labels, num_nodes, counts["num_classes"])
         codes = _split_codes(tables, layout, num_nodes)
         first = 0
-        for frame in tables.blocks(features, counts["num_features"], real=True):
-            x = np.ascontiguousarray(frame.to_numpy(), dtype=np.float32)
+        for x in _features(tables, features, counts["num_features"], num_nodes, name):
             rows = slice(first, first + len(x))
-            require(rows.stop <= num_nodes, features, f"have {num_nodes} rows", "more")
             yield x, y[rows], {"public": codes[rows]}
             first = rows.stop
-        require(first == num_nodes, f"{name}: {features}", f"have {num_nodes} rows", first)
 
     def edges() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         table, seen = f"raw/{layout.relation}edge.csv.gz", 0
@@ -158,6 +155,18 @@ class Tables:
         except (KeyError, *DAMAGED) as error:
             where = f"{self._place}: {table}"
             fail(where, "be there and whole", str(error), "fetch the archive again")
+
+
+def _features(
+    tables: Tables, table: str, num_features: int, num_nodes: int, name: str
+) -> Iterator[np.ndarray]:
+    """Blocks of float32 features, shape (n, num_features), of `num_nodes` nodes in all."""
+    seen = 0
+    for frame in tables.blocks(table, num_features, real=True):
+        seen += len(frame)
+        require(seen <= num_nodes, table, f"have {num_nodes} rows", "more")
+        yield np.ascontiguousarray(frame.to_numpy(), dtype=np.float32)
+    require(seen == num_nodes, f"{name}: {table}", f"have {num_nodes} rows", seen)
 
 
 def _labels(tables: Tables, table: str, num_nodes: int, num_classes: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from dpgnn.core.storage import UnwritableError, explain_os_errors, sha256_file
 
 BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
+FINAL = (401, 403, 404, 410)  # answers that another try does not change
 PAGES = (b"<!doctype html", b"<html")
 Progress = Callable[[int, int | None], None]
 
@@ -74,12 +75,7 @@ def download(
         except UnwritableError:
             raise
         except (OSError, http.client.HTTPException) as error:
-            refused = isinstance(error, urllib.error.HTTPError) and error.code in (
-                401,
-                403,
-                404,
-                410,
-            )
+            refused = isinstance(error, urllib.error.HTTPError) and error.code in FINAL
             if refused or attempt + 1 == attempts:
                 raise _gave_up(url, by_hand or target, part, error) from None
             time.sleep(wait_seconds * 2**attempt)

@@ -174,7 +174,6 @@ def check_entry(entry: Entry, path: str) -> None:
         ValueError: names the option, the rule and the remedy.
     """
     config: DPGNNConfig = entry.options
-    bounded = entry.privacy_unit == "node-bounded"
     if config.module:
         rule, remedy = "be sound or nonprivate with `module`", "the paper has no such network"
         require(entry.mode != "published", f"mode of {path}", rule, entry.mode, remedy)
@@ -183,10 +182,15 @@ def check_entry(entry: Entry, path: str) -> None:
             "name a module that Python finds", config.module,
             "it looks in the working folder last; `PYTHONPATH` names other folders",
         )  # fmt: skip
-    if entry.mode != "sound":
-        where = f"privacy_unit of {path}"
+    if entry.mode == "sound":
+        _check_sound(entry, config, path)
+    else:
+        where, bounded = f"privacy_unit of {path}", entry.privacy_unit == "node-bounded"
         require(not bounded, where, "be node-record or node-features", entry.privacy_unit)
-        return
+
+
+def _check_sound(entry: Entry, config: DPGNNConfig, path: str) -> None:
+    """Refuse in sound mode what no proof covers."""
     if config.sampler == "published" and entry.privacy_unit != "node-features":
         fail(
             f"sampler of {path}", "be own_list or stable in sound mode", "published",
@@ -205,7 +209,7 @@ def check_entry(entry: Entry, path: str) -> None:
             "add-remove", "fixed-size batches need the same number of roots in both worlds",
         )  # fmt: skip
     require(
-        not bounded or config.degree_bound is not None, f"{path}.degree_bound",
+        entry.privacy_unit != "node-bounded" or config.degree_bound is not None, f"{path}.degree_bound",
         "be declared for the unit node-bounded", config.degree_bound,
     )  # fmt: skip
 

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Plan
+    from dpgnn.accountants.plan import Mechanism, Plan
     from dpgnn.data.graph import Graph
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
+    from dpgnn.training.clipping import Clipping
+    from dpgnn.training.dp_sgd import DPSGD
 
 Trained = tuple["dict[str, Tensor]", list[dict[str, Any]]]
 Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
@@ -37,10 +39,8 @@ def train_private(
 
     Guarantee (sound): see `training.dp_sgd.train`; the sums are those of `FreshSums`.
     """
-    from dpgnn.samplers.batches import poisson_batches
     from dpgnn.training.clipping import global_clipping
-    from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
-    from dpgnn.training.noise import joint_noise
+    from dpgnn.training.dp_sgd import from_mechanism, train
 
     mechanism = context.ledger.enter(TRAIN)
     assert mechanism.clipping_norm is not None
@@ -56,13 +56,7 @@ def train_private(
         sums = PublishedSums(
             *common, noise_stddev=mechanism.noise_stddev, divisor=mechanism.divisor
         )
-        rate = mechanism.details["sampling_probability"]
-        # a release rounds to the grid of some noise: next to none beside what is there already
-        further = 1e-9 * mechanism.noise_stddev if context.streams.is_secret("noise") else 0.0
-        spec = DPSGD(
-            num_steps=mechanism.num_steps, batches=poisson_batches(len(train_idx), rate),
-            clipping=clipping, noise=joint_noise(clipping, further), divisor=mechanism.divisor,
-        )  # fmt: skip
+        spec = _published_spec(mechanism, clipping, len(train_idx), context)
     spent = epsilon_after(mechanism, plan.claims[0].delta) if entry.mode == "sound" else None
     return train(
         spec, network, sums,  # type: ignore[arg-type]
@@ -70,6 +64,24 @@ def train_private(
         streams=context.streams, store=context.store,
         progress=context.progress(mechanism.num_steps), stage=TRAIN, epsilon_spent=spent,
         evaluate=evaluate, num_rows=HISTORY_ROWS, before_step=sums.before_step,
+    )  # fmt: skip
+
+
+def _published_spec(
+    mechanism: Mechanism, clipping: Clipping, num_roots: int, context: Context
+) -> DPSGD:
+    """The loop around `PublishedSums`, which has its own noise; the loop adds next to none."""
+    from dpgnn.samplers.batches import poisson_batches
+    from dpgnn.training.dp_sgd import DPSGD
+    from dpgnn.training.noise import joint_noise
+
+    assert mechanism.divisor is not None
+    rate = mechanism.details["sampling_probability"]
+    # a release rounds to the grid of some noise: next to none beside what is there already
+    further = 1e-9 * mechanism.noise_stddev if context.streams.is_secret("noise") else 0.0
+    return DPSGD(
+        num_steps=mechanism.num_steps, batches=poisson_batches(num_roots, rate),
+        clipping=clipping, noise=joint_noise(clipping, further), divisor=mechanism.divisor,
     )  # fmt: skip
 
 

@@ -92,21 +92,28 @@ def train(
         with torch.no_grad():
             step(optimizer)
         shown = epoch % 50 == 0 or epoch == training.num_epochs
-        on_val = float("nan")
-        if select or (shown and len(val_rows[1])):
-            with torch.no_grad():
-                on_val = float(F.cross_entropy(model(val_rows[0]), val_rows[1]))
+        wanted = select or (shown and len(val_rows[1]) > 0)
+        on_val = _loss_on(model, val_rows) if wanted else float("nan")
         if select and on_val < best:
             best = on_val
             for copy, weight in zip(kept, weights):
                 copy.copy_(weight.detach())
         if shown:
-            if not torch.isfinite(loss):
-                raise ValueError(
-                    f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
-                )
-            history.append({"step": epoch, "train_loss": float(loss.detach()), "val_loss": on_val})
+            history.append({"step": epoch, "train_loss": _finite(loss, epoch), "val_loss": on_val})
         progress.update(epoch, val_loss=f"{on_val:.3f}")
     if not select or best == float("inf"):
         kept = [weight.detach().clone() for weight in weights]
     return dict(zip(model.state_dict(), kept)), history
+
+
+@torch.no_grad()
+def _loss_on(model: Perceptron, rows: tuple[Rows, Tensor]) -> float:
+    return float(F.cross_entropy(model(rows[0]), rows[1]))
+
+
+def _finite(loss: Tensor, epoch: int) -> float:
+    if not torch.isfinite(loss):
+        raise ValueError(
+            f"training loss must be finite, got {loss.item()} at epoch {epoch}; lower lr"
+        )
+    return float(loss.detach())

@@ -6,7 +6,8 @@ normalisation with one group, without weights of its own).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,21 +40,12 @@ def stage_network(
         operations.append(operation)
         return len(operations)
 
-    first, embeddings = 0, []
-    for channel, width in enumerate(widths):
-        here = put(RowWise(sources=(0,), function=partial(_columns, first=first, width=width)))
-        if channel >= frozen:
-            for op in base_layers(config, channel, width, here):
-                place = put(
-                    Linear(
-                        name=op.name, group=op.group, source=here, num_in=op.num_in,
-                        num_out=op.num_out, bias=True,
-                    )
-                )  # fmt: skip
-                here = put(RowWise(sources=(place,), function=activated))
-        embeddings.append(here)
-        first += width
-    here = put(RowWise(sources=tuple(embeddings), function=joined))
+    firsts = [sum(widths[:channel]) for channel in range(len(widths))]
+    embeddings = tuple(
+        _put_channel(put, config, channel, first, width, with_base=channel >= frozen)
+        for channel, (first, width) in enumerate(zip(firsts, widths))
+    )
+    here = put(RowWise(sources=embeddings, function=joined))
     width = sum(config.hidden for _ in widths)
     for layer in range(config.head_layers):
         last = layer == config.head_layers - 1
@@ -66,10 +58,27 @@ def stage_network(
             here = put(Activate(source=here))
         width = out
     sizes = NetworkConfig(
-        num_features=first, num_outputs=graph.num_classes, width=config.hidden, encoder_layers=0,
+        num_features=sum(widths), num_outputs=graph.num_classes, width=config.hidden, encoder_layers=0,
         num_hops=0, decoder_layers=1, activation="selu", task=graph.task,
     )  # fmt: skip
     return Network(sizes, operations)
+
+
+def _put_channel(
+    put: Callable[[Operation], int],
+    config: ProgapConfig,
+    channel: int,
+    first: int,
+    width: int,
+    *,
+    with_base: bool,
+) -> int:
+    """Put a channel's columns and its base module, if it has one; the place of its embedding."""
+    here = put(RowWise(sources=(0,), function=partial(_columns, first=first, width=width)))
+    for op in base_layers(config, channel, width) if with_base else ():
+        place = put(replace(op, source=here))
+        here = put(RowWise(sources=(place,), function=activated))
+    return here
 
 
 def base_layers(

@@ -108,6 +108,12 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     _check_batch(config, facts)
     if entry.mode == "published":
         return _published_node_plan(entry, facts, budget)
+    return _sound_node_plan(entry, facts, budget)
+
+
+def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """K releases of a declared degree bound and K + 1 runs of DP-SGD, counted by composed losses."""
+    config: ProgapConfig = entry.options
     for name, wanted, value in (
         ("node.bounding", "declared", config.node.bounding),
         ("node.drop_last_node", False, config.node.drop_last_node),

@@ -172,11 +172,8 @@ def network_logits(
         value: Step
         match op:
             case tape.Linear():
-                value = Product(source=values[op.source], weight=weights[f"{op.name}.weight"])
-                if first_hop and op.source == 0:
-                    value = Spread(source=value)
-                if op.bias:
-                    value = Offset(source=value, value=weights[f"{op.name}.bias"])
+                hop_first = first_hop and op.source == 0
+                value = _linear(values[op.source], weights, op.name, op.bias, hop_first)
             case tape.Activate():
                 value = RowWise(source=values[op.source], layer=activate)
             case tape.Aggregate():
@@ -203,6 +200,16 @@ def on_rows(function: Callable[[Tensor], Tensor]) -> RowMap:
         return np.asarray(found.numpy())
 
     return layer
+
+
+def _linear(
+    source: Step, weights: Mapping[str, np.ndarray], name: str, bias: bool, hop_first: bool
+) -> Step:
+    """a W + b, with the operator in between where the features pass it first."""
+    value: Step = Product(source=source, weight=weights[f"{name}.weight"])
+    if hop_first:
+        value = Spread(source=value)
+    return Offset(source=value, value=weights[f"{name}.bias"]) if bias else value
 
 
 def convolution(edges: np.ndarray, num_nodes: int, conv: Any) -> sp.csr_array:

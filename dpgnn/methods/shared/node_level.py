@@ -154,12 +154,11 @@ def published_plan(
     counted = [aggregation.build(aggregation.sensitivity, aggregation.sensitivity)]
     counted += [counted_steps(stage, facts.num_train) for stage in stages.values()]
     z, stated = published_multiplier(tuple(counted), budget)
-    mechanisms = []
-    for name, stage in stages.items():
-        factor, changed = (encoder_factor, encoder_changed) if name == ENCODER else (1.0, 1)
-        mechanisms.append(
-            _published_stage(entry, name, stage, facts.num_train, factor * z, changed)
-        )
+    of_stage = {ENCODER: (encoder_factor * z, encoder_changed), HEAD: (z, 1)}
+    mechanisms = [
+        _published_stage(entry, name, stage, facts.num_train, *of_stage[name])
+        for name, stage in stages.items()
+    ]
     mechanisms.insert(int(with_encoder), _aggregate_mechanism(aggregation, z))
     if fixed:
         caveats = (*caveats, "fixed-size-as-poisson")

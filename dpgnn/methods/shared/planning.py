@@ -131,8 +131,6 @@ def poisson_dp_sgd(
     Raises:
         ValueError: the budget allows no step, no noise meets it, or there are fewer roots than a batch has.
     """
-    from dpgnn.accountants.calibration import calibrate_noise, max_steps
-
     rate = config.sampling_probability(num_roots)
     relation: Any = entry.relation
 
@@ -142,25 +140,12 @@ def poisson_dp_sgd(
             sampling_probability=rate, d_plus=d_plus, d_minus=d_minus,
         )  # fmt: skip
 
-    def whole(noise_stddev: float, num_steps: int) -> Event[Any]:
-        steps = compose(step(noise_stddev), num_steps)
-        return also(steps) if also is not None else steps
-
     given = budget.noise_multiplier or config.noise_multiplier
-    asked: Any = {
-        "target_epsilon": budget.epsilon, "delta": budget.delta, "relation": relation,
-        "accountant": accountant,
-    }  # fmt: skip
-    spent: Spent
-    if given is None:
-        num_steps, start = config.num_steps, config.clipping_norm * max(d_plus, 1)
-        spent = found = calibrate_noise(lambda z: whole(z, num_steps), start=start, **asked)
-        noise_stddev = found.value
-    else:
-        noise_stddev = given * reference_sensitivity
-        step_of = step(noise_stddev)
-        spent = allowed = max_steps(step_of, also=also, limit=config.num_steps, **asked)
-        num_steps = allowed.value
+    noise_stddev, num_steps, spent = _noise_and_steps(
+        step, also, budget, relation, accountant, num_steps=config.num_steps,
+        noise_stddev=None if given is None else given * reference_sensitivity,
+        start=config.clipping_norm * max(d_plus, 1),
+    )  # fmt: skip
     mechanism = Mechanism(
         name=name, event=compose(step(noise_stddev), num_steps), noise_stddev=noise_stddev,
         sensitivity=config.clipping_norm * (d_plus + d_minus), num_steps=num_steps,
@@ -171,6 +156,36 @@ def poisson_dp_sgd(
         },
     )  # fmt: skip
     return Calibrated(mechanism=mechanism, spent=spent)
+
+
+def _noise_and_steps(
+    step: Callable[[float], Event[Any]],
+    also: Callable[[Event[Any]], Event[Any]] | None,
+    budget: Budget,
+    relation: Any,
+    accountant: Literal["pld", "rdp"],
+    *,
+    num_steps: int,
+    noise_stddev: float | None,
+    start: float,
+) -> tuple[float, int, Spent]:
+    """The least noise for all steps, or at given noise as many of the steps as the budget allows."""
+    from dpgnn.accountants.calibration import calibrate_noise, max_steps
+
+    asked: Any = {
+        "target_epsilon": budget.epsilon, "delta": budget.delta, "relation": relation,
+        "accountant": accountant,
+    }  # fmt: skip
+    if noise_stddev is not None:
+        allowed = max_steps(step(noise_stddev), also=also, limit=num_steps, **asked)
+        return noise_stddev, allowed.value, allowed
+
+    def whole(stddev: float) -> Event[Any]:
+        steps = compose(step(stddev), num_steps)
+        return also(steps) if also is not None else steps
+
+    found = calibrate_noise(whole, start=start, **asked)
+    return found.value, num_steps, found
 
 
 def claim_for(

@@ -12,6 +12,7 @@ from dpgnn.report.statistics.pairs import Pair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SPREAD = 0.62  # of a row, over which the dots of one graph stand
 
@@ -31,7 +32,6 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
     budgets = sorted({pair.epsilon for found in shown.values() for pair in found}, key=float)
     with drawing.style():
         from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
 
         height = 0.3 * len(graphs) + 1.0
         figure = Figure(figsize=(drawing.FULL, height), layout="constrained")
@@ -41,18 +41,7 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
             axis.set_xlabel("points of accuracy")
         axes[0].set_yticks(range(len(graphs)), graphs)
         axes[0].set_ylim(len(graphs) - 0.5, -0.5)
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=PALETTE[place % len(PALETTE)],
-                marker="o",
-                ls="",
-                label=f"ε = {budget}",
-            )
-            for place, budget in enumerate(budgets)
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        _legend(figure, budgets)
     return Picture(
         name=name,
         title=title,
@@ -63,6 +52,19 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
         alt=f"{title}: differences on {', '.join(graphs)}.",
         figure=figure,
     )
+
+
+def _legend(figure: Figure, budgets: Sequence[str]) -> None:
+    """A dot and its epsilon for each budget."""
+    from matplotlib.lines import Line2D
+
+    dots = [
+        Line2D(
+            [], [], color=PALETTE[place % len(PALETTE)], marker="o", ls="", label=f"ε = {budget}"
+        )
+        for place, budget in enumerate(budgets)
+    ]
+    figure.legend(handles=dots, loc="outside lower center", ncols=len(dots))
 
 
 def _panel(

@@ -47,19 +47,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     """
     texts = {}
     for results in found:
-        folder = docs / "reference" / results.info.name / "tables"
-        for stale in (*folder.glob("*.csv"), *folder.glob("*.md"), *folder.glob("*.tex")):
-            stale.unlink()
-        for table in (*results.tables.values(), *results.papers):
-            # runs are the records themselves; seconds of cost are those of one execution
-            if table.rows and table.name not in ("runs", "cost"):
-                write_text(folder / f"{table.name}.csv", to_csv(table))
-                if table.name.startswith("paper-"):
-                    write_text(folder / f"{table.name}.tex", to_latex(table))
-        for table in results.papers:
-            if table.rows:
-                text = pivot_latex(table)
-                write_text(folder / f"{table.name}-layout.tex", text)
+        _write_tables(results, docs / "reference" / results.info.name / "tables")
         figures = docs / "figures" / results.info.name
         for stale in figures.glob("*.png"):
             stale.unlink()
@@ -87,79 +75,35 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     return list(pages)
 
 
+def _write_tables(results: StudyResults, folder: Path) -> None:
+    """A study's tables as CSV, the paper's as LaTeX too; what earlier ones left goes first."""
+    for stale in (*folder.glob("*.csv"), *folder.glob("*.md"), *folder.glob("*.tex")):
+        stale.unlink()
+    for table in (*results.tables.values(), *results.papers):
+        # runs are the records themselves; seconds of cost are those of one execution
+        if table.rows and table.name not in ("runs", "cost"):
+            write_text(folder / f"{table.name}.csv", to_csv(table))
+            if table.name.startswith("paper-"):
+                write_text(folder / f"{table.name}.tex", to_latex(table))
+    for table in results.papers:
+        if table.rows:
+            write_text(folder / f"{table.name}-layout.tex", pivot_latex(table))
+
+
 def study_page(results: StudyResults) -> str:
     """One study: its findings, the paper's tables beside ours, comparisons, rankings, figures."""
     info = results.info
-    lines = [
-        MADE,
-        "",
-        f"# {markdown_text(info.title or info.name)}",
-        "",
-        "[All results](../results.md)",
-        "",
-    ]
-    scored = sum(len(cell.runs) for cell in results.cells)
-    dates = (
-        "" if results.started is None else f", run {' to '.join(t[:10] for t in results.started)}"
-    )
-    lines += [
-        f"Study `{_argument(info)}`, tier {info.tier}: {scored} of {len(info.planned)} planned runs have a "
-        f"score{dates}. Command: `.venv/bin/dpgnn run {_argument(info)} --tier {info.tier}`. Records: "
-        f"[docs/reference/{info.name}](../reference/{info.name}); every table with full numbers, as CSV and, "
-        f"for the paper's tables, as LaTeX: [tables](../reference/{info.name}/tables). Versions: "
-        + ", ".join(f"{name} {version}" for name, version in results.versions.items())
-        + ".",
-        "",
-    ]
-    lines += [method_line([info], "../"), "", *_contents(results)]
+    lines = [*_head(results), method_line([info], "../"), "", *_contents(results)]
     lines += ["## Summary", ""]
     for finding in results.summary:
         if finding.topic != "What was asked":
             lines += [f"**{finding.topic}.** {' '.join(finding.sentences)}", ""]
-    for table in results.papers:
-        lines += [*_paper_lines(results, table), *_commands(results, table)]
+    for paper in results.papers:
+        lines += [*_paper_lines(results, paper), *_commands(results, paper)]
     for name, table in results.tables.items():
         if name.startswith("paper-") and table.rows:
             lines += _table_lines(info, table)
-    comparisons = results.comparisons
-    if comparisons.rows and info.name == LADDER:
-        lines += ["## Rung by rung", "", *map(below, ladder_lines(results))]
-    if comparisons.rows:
-        lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
-        lines += [
-            f"Differences in percentage points at equal splits, over data sets and settings; each with its "
-            f"interval and n: {_csv(info, comparisons)}.",
-            "",
-        ]
-        for question in dict.fromkeys(row.question for row in comparisons.rows):
-            here = [row for row in comparisons.rows if row.question == question]
-            lines += [f"**{question}**", "", *pivots.comparison_summary(here), ""]
-    rankings = results.rankings
-    if rankings.rows:
-        lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
-        lines += [
-            *pivots.leaders(rankings.rows),
-            "",
-            f"{rankings.caption} All: {_csv(info, rankings)}.",
-            "",
-        ]
-    ranks = results.mean_ranks
-    if ranks.rows:
-        lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
-        lines += [
-            *pivots.mean_rank_lines(ranks.rows, ends=True),
-            "",
-            f"{ranks.caption} All: {_csv(info, ranks)}.",
-            "",
-        ]
-    tuned = results.tuned
-    if tuned.rows:
-        lines += ['<a id="tuned"></a>', "", f"## {tuned.title}", ""]
-        lines += [f"{tuned.caption} All: {_csv(info, tuned)}.", ""]
-        tuned_rankings = results.tuned_rankings
-        lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
-        lines += [*pivots.leaders(tuned_rankings.rows), ""]
-        lines += [f"{tuned_rankings.caption} All: {_csv(info, tuned_rankings)}.", ""]
+    lines += [*_comparison_lines(results), *_ranking_lines(results), *_tuned_lines(results)]
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
             lines += _table_lines(info, table)
@@ -167,6 +111,77 @@ def study_page(results: StudyResults) -> str:
     lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
     lines += _status_lines(results.status)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _head(results: StudyResults) -> list[str]:
+    """Title, what was run, when and with what."""
+    info = results.info
+    scored = sum(len(cell.runs) for cell in results.cells)
+    dates = (
+        "" if results.started is None else f", run {' to '.join(t[:10] for t in results.started)}"
+    )
+    return [
+        MADE, "", f"# {markdown_text(info.title or info.name)}", "",
+        "[All results](../results.md)", "",
+        f"Study `{_argument(info)}`, tier {info.tier}: {scored} of {len(info.planned)} planned runs have a "
+        f"score{dates}. Command: `.venv/bin/dpgnn run {_argument(info)} --tier {info.tier}`. Records: "
+        f"[docs/reference/{info.name}](../reference/{info.name}); every table with full numbers, as CSV and, "
+        f"for the paper's tables, as LaTeX: [tables](../reference/{info.name}/tables). Versions: "
+        + ", ".join(f"{name} {version}" for name, version in results.versions.items())
+        + ".",
+        "",
+    ]  # fmt: skip
+
+
+def _comparison_lines(results: StudyResults) -> list[str]:
+    """The comparisons that the study asks for, by question."""
+    info, rows = results.info, results.comparisons.rows
+    if not rows:
+        return []
+    lines = []
+    if info.name == LADDER:
+        lines += ["## Rung by rung", "", *map(below, ladder_lines(results))]
+    lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
+    lines += [
+        f"Differences in percentage points at equal splits, over data sets and settings; each with its "
+        f"interval and n: {_csv(info, results.comparisons)}.",
+        "",
+    ]
+    for question in dict.fromkeys(row.question for row in rows):
+        here = [row for row in rows if row.question == question]
+        lines += [f"**{question}**", "", *pivots.comparison_summary(here), ""]
+    return lines
+
+
+def _ranking_lines(results: StudyResults) -> list[str]:
+    """Rankings under one guarantee, and mean ranks over graphs."""
+    rankings, ranks = results.rankings, results.mean_ranks
+    lines = []
+    if rankings.rows:
+        lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
+        lines += [*pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
+    if ranks.rows:
+        lines += ['<a id="mean-ranks"></a>', "", f"### {ranks.title}", ""]
+        lines += [
+            *pivots.mean_rank_lines(ranks.rows, ends=True),
+            "",
+            *_caption(results.info, ranks),
+        ]
+    return lines
+
+
+def _tuned_lines(results: StudyResults) -> list[str]:
+    """What an equal tuning budget chose, and the rankings of that."""
+    tuned, rankings = results.tuned, results.tuned_rankings
+    if not tuned.rows:
+        return []
+    lines = ['<a id="tuned"></a>', "", f"## {tuned.title}", "", *_caption(results.info, tuned)]
+    lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
+    return [*lines, *pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
+
+
+def _caption(info: StudyInfo, table: Table) -> list[str]:
+    return [f"{table.caption} All: {_csv(info, table)}.", ""]
 
 
 def _csv(info: StudyInfo, table: Table) -> str:

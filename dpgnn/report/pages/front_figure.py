@@ -41,15 +41,7 @@ def front_figure(found: Sequence[StudyResults]) -> Picture | None:
 
 def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
     budget = max((row.epsilon for row in rows), key=float)
-    rows = [
-        replace(
-            row,
-            guarantee=row.guarantee.replace("<=", "≤"),
-            label=row.label.replace("<=", "≤"),
-        )
-        for row in rows
-        if row.epsilon == budget
-    ]
+    rows = [_with_signs(row) for row in rows if row.epsilon == budget]
     rows, settings = _one_setting(rows)
     rows = on_real_graphs_if_any(rows, lambda row: row.dataset)
     present, datasets = _panels_of(rows, _sizes(results))
@@ -84,6 +76,12 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
         figure=figure,
+    )
+
+
+def _with_signs(row: RankingRow) -> RankingRow:
+    return replace(
+        row, guarantee=row.guarantee.replace("<=", "≤"), label=row.label.replace("<=", "≤")
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.paths import Paths
-from dpgnn.records.attacks import read_attacks
+from dpgnn.records.attacks import AttackResult, read_attacks
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
@@ -128,40 +128,40 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     runs = load_runs(folder / "runs", info.planned)
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
-    cells = build_cells(runs, info)
-    released = build_cells(runs, info, released=True)
-    claiming = [*cells, *released]
+    audits, attacked = read_audits(folder / "audits"), read_attacks(folder / "attacks")
+    return _results(info, paths, runs, audits, attacked)
+
+
+def _results(
+    info: StudyInfo,
+    paths: Paths,
+    runs: Sequence[Run],
+    audits: Sequence[Mapping[str, Any]],
+    attacked: Sequence[AttackResult],
+) -> StudyResults:
+    """Tables and figures of what was read; each statistic is made once."""
+    cells, released = build_cells(runs, info), build_cells(runs, info, released=True)
     stated = figure_data.plotted(cells)
     ranked, refused = rankings(stated), refusals(stated)
     tuned = tuning.tuned_cells(cells, info)
     asked = comparisons.compared(cells, info)
     paired = differences(cells, info, asked)
-    audits = read_audits(folder / "audits")
-    attacked = read_attacks(folder / "attacks")
     ranking_table = tables.rankings_table(ranked)
     papers = _papers(cells, runs, info)
-    curves = ((picture, None) for picture in draw_attacks(attacked, info))
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
-    further = [
-        audits_table(audits, cells),
-        attacks_table(attacked, cells),
-        run_tables.cost_table(cells, info),
-        run_tables.datasets_table(runs, paths),
-        run_tables.runs_table(runs),
-        *([plans_table(released)] if released else []),
-        *listed,
-        *paper_drawn.further_tables(info, cells),
-    ]
     on_real = on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
     summary = findings(
         info, runs, cells, rankings=ranked, refusals=refused, differences=paired, papers=papers,
         asked=comparisons_table.sentences(on_real),
     )  # fmt: skip
+    further = (
+        audits_table(audits, cells), attacks_table(attacked, cells),
+        *_run_tables(info, paths, runs, cells, released), *listed,
+        *paper_drawn.further_tables(info, cells),
+    )  # fmt: skip
+    claiming = [*cells, *released]
     return StudyResults(
-        info=info,
-        runs=tuple(runs),
-        cells=tuple(cells),
-        summary=tuple(summary),
+        info=info, runs=tuple(runs), cells=tuple(cells), summary=tuple(summary),
         protection=tuple(protections(claiming)),
         scores=tables.summary_table(cells, info),
         comparisons=comparisons_table.comparisons_table(asked),
@@ -173,11 +173,29 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),
-        further=tuple(further),
+        further=further,
         paper_figures=tuple(row for table in listed for row in table.rows),
         papers=tuple(papers),
-        figures=(*_figures(cells, ranked, info), *drawn, *curves),
-    )
+        figures=(
+            *_figures(cells, ranked, info), *drawn,
+            *((picture, None) for picture in draw_attacks(attacked, info)),
+        ),
+    )  # fmt: skip
+
+
+def _run_tables(
+    info: StudyInfo,
+    paths: Paths,
+    runs: Sequence[Run],
+    cells: Sequence[Cell],
+    released: Sequence[Cell],
+) -> Iterator[Table]:
+    """Cost, graphs and runs; plans of releases, which have no score."""
+    yield run_tables.cost_table(cells, info)
+    yield run_tables.datasets_table(runs, paths)
+    yield run_tables.runs_table(runs)
+    if released:
+        yield plans_table(released)
 
 
 def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list[Table[PaperRow]]:

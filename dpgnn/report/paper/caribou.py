@@ -75,25 +75,8 @@ def tops_table(
         cells: of the study; their validation scores choose, their test scores are shown.
         other_bound: node level alone, at the degree bound of Table XII.
     """
-    rows = []
-    for row in numbers:
-        dataset = DATASETS.get(row["dataset"], row["dataset"])
-        bound = OTHER_BOUNDS.get(dataset, OTHER_BOUND)
-        wanted = (bound,) if other_bound else ("", "20")
-        chosen = row["metric"] == "test_acc_top_single_run" and row["degree"] in wanted
-        known = row["method"] in (NODE_LEVEL if other_bound else FAMILIES)
-        if not (chosen and known and row["source_file"].startswith("SUMMARY")):
-            continue
-        epsilon = "inf" if row["epsilon"] in ("", "inf") else f"{float(row['epsilon']):.10g}"
-        draws = int(row["runs"])
-        made = TopRow(
-            dataset=dataset, method=row["method"], epsilon=epsilon,
-            paper_top=float(row["value"]) / 100, paper_draws=draws, paper_coins=_coins(dataset, draws),
-        )  # fmt: skip
-        patterns = FAMILIES[row["method"]]
-        if other_bound:
-            patterns = tuple(f"{pattern}~max_degree={bound}" for pattern in patterns)
-        rows.append(_with_ours(made, cells, patterns))
+    found = (_top_row(row, cells, other_bound) for row in numbers)
+    rows = [row for row in found if row is not None]
     rows.sort(key=lambda row: (row.dataset, row.method, float(row.epsilon)))
     label = "TXII" if other_bound else "TIII"
     shown = (
@@ -115,6 +98,27 @@ def tops_table(
         rows=rows,
         empty="The authors' numbers hold no top accuracy.",
     )
+
+
+def _top_row(row: Mapping[str, str], cells: Sequence[Cell], other_bound: bool) -> TopRow | None:
+    """The authors' top beside ours; None where the row states none of this table."""
+    dataset = DATASETS.get(row["dataset"], row["dataset"])
+    bound = OTHER_BOUNDS.get(dataset, OTHER_BOUND)
+    wanted = (bound,) if other_bound else ("", "20")
+    chosen = row["metric"] == "test_acc_top_single_run" and row["degree"] in wanted
+    known = row["method"] in (NODE_LEVEL if other_bound else FAMILIES)
+    if not (chosen and known and row["source_file"].startswith("SUMMARY")):
+        return None
+    epsilon = "inf" if row["epsilon"] in ("", "inf") else f"{float(row['epsilon']):.10g}"
+    draws = int(row["runs"])
+    made = TopRow(
+        dataset=dataset, method=row["method"], epsilon=epsilon,
+        paper_top=float(row["value"]) / 100, paper_draws=draws, paper_coins=_coins(dataset, draws),
+    )  # fmt: skip
+    patterns = FAMILIES[row["method"]]
+    if other_bound:
+        patterns = tuple(f"{pattern}~max_degree={bound}" for pattern in patterns)
+    return _with_ours(made, cells, patterns)
 
 
 def _coins(dataset: str, draws: int) -> float | None:

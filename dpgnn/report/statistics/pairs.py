@@ -104,23 +104,13 @@ def pairs(
         if (not settings or cell.setting in settings)
         and (not datasets or cell.dataset in datasets)
         and (not mode or not cell.is_private or cell.mode == mode)
+        and (not epsilons or not cell.is_private or cell.epsilon in epsilons)
     ]
-    found: list[tuple[Cell, Cell, PairedTest]] = []
-    for ours in wanted:
-        match = _matches(entry, ours.entry)
-        if match is None or (epsilons and ours.is_private and ours.epsilon not in epsilons):
-            continue
-        for theirs in wanted:
-            if theirs is ours or theirs.place != ours.place or not _same_budget(ours, theirs):
-                continue
-            other = _matches(against, theirs.entry)
-            if other is None or not _same_text(match, other):
-                continue
-            if epsilons and theirs.is_private and theirs.epsilon not in epsilons:
-                continue
-            test = compare(ours, theirs)
-            if test is not None:
-                found.append((ours, theirs, test))
+    found = [
+        (ours, theirs, test)
+        for ours, theirs in _of_one_place(wanted, entry, against)
+        if (test := compare(ours, theirs)) is not None
+    ]
     if widens:
         found = list(_widened(found))
     corrected = holm([test.p for _, _, test in found])
@@ -128,6 +118,22 @@ def pairs(
         Pair(entry=ours, reference=theirs, test=test, verdict=verdict(test, p))
         for (ours, theirs, test), p in zip(found, corrected, strict=True)
     ]
+
+
+def _of_one_place(
+    cells: Sequence[Cell], entry: Sequence[str], against: Sequence[str]
+) -> Iterator[tuple[Cell, Cell]]:
+    """Two cells of one place and budget that match `entry` and `against`, a * as the same text."""
+    for ours in cells:
+        match = _matches(entry, ours.entry)
+        if match is None:
+            continue
+        for theirs in cells:
+            if theirs is ours or theirs.place != ours.place or not _same_budget(ours, theirs):
+                continue
+            other = _matches(against, theirs.entry)
+            if other is not None and _same_text(match, other):
+                yield ours, theirs
 
 
 def _matches(patterns: Sequence[str], name: str) -> tuple[str, ...] | None:

@@ -22,7 +22,7 @@ from dpgnn.training import ghost
 from dpgnn.training.clipping import clip_factors
 from dpgnn.training.modules.batches import Kind, TreeBatch
 from dpgnn.training.modules.masks import Masks, OneTree
-from dpgnn.training.modules.watch import NoRows, Watch, root_sums
+from dpgnn.training.modules.watch import NoRows, Product, Watch, root_sums
 
 Parts = tuple[np.ndarray, np.ndarray]
 
@@ -87,20 +87,9 @@ def row_gradients(
     for use, g in zip(watch.products, grads):
         if g is None:
             continue
-        flat = g.reshape(-1, g.shape[-1])
-        owner, ptr, order = batch.owners(use.kind)
         if use.bias:
-            rows = g if use.repeats == 1 else g.flatten(1, -2).sum(dim=1)
-            _add(
-                formed,
-                use.bias,
-                rows.new_zeros(batch.num_roots, g.shape[-1]).index_add_(0, owner, rows),
-            )
-        a, ptr = use.a, ptr * use.repeats
-        if order is not None:
-            moved = order if use.repeats == 1 else _repeated(order, use.repeats)
-            a, flat = a[moved], flat[moved]
-        products[use.weight].append(_nonzero(Rows(a=a, g=flat, ptr=ptr, transposed=use.transposed)))
+            _add(formed, use.bias, _bias_sums(use, g, batch))
+        products[use.weight].append(_nonzero(_rows_of(use, g, batch)))
     for spread, g in zip(watch.spreads, grads[len(watch.products) :]):
         if g is not None:
             for name, each in root_sums(spread, g, batch, leaves):
@@ -110,6 +99,23 @@ def row_gradients(
         raise NoRows(f"{both[0]} enters a matrix product and other places")
     joined = {name: _joined(uses) for name, uses in products.items()}
     return {**joined, **formed}, loss.detach(), watch.kinds
+
+
+def _bias_sums(use: Product, g: Tensor, batch: TreeBatch) -> Tensor:
+    """Each root's sum of the rows of g, shape (num_roots, num_out)."""
+    owner, _, _ = batch.owners(use.kind)
+    rows = g if use.repeats == 1 else g.flatten(1, -2).sum(dim=1)
+    return rows.new_zeros(batch.num_roots, g.shape[-1]).index_add_(0, owner, rows)
+
+
+def _rows_of(use: Product, g: Tensor, batch: TreeBatch) -> Rows:
+    """What one use of a matrix adds to its gradient, a root's rows together."""
+    _, ptr, order = batch.owners(use.kind)
+    a, flat = use.a, g.reshape(-1, g.shape[-1])
+    if order is not None:
+        moved = order if use.repeats == 1 else _repeated(order, use.repeats)
+        a, flat = a[moved], flat[moved]
+    return Rows(a=a, g=flat, ptr=ptr * use.repeats, transposed=use.transposed)
 
 
 def formed_by_loop(
