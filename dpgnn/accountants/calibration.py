@@ -28,6 +28,7 @@ __all__ = [
 
 # Noise beyond this multiple of the start means that no noise meets the target.
 _WIDEST = 2.0**60
+FLOOR_REMEDY = "a part of the plan spends this whatever the noise; raise epsilon or drop the part"
 
 Number = TypeVar("Number", int, float)
 
@@ -189,11 +190,7 @@ def smallest_meeting(
         if high < start / _WIDEST:
             return high  # the target is met with next to no noise at all
         if low > start * _WIDEST or _has_stopped_falling(known, low, target):
-            floor = min(known.values())
-            remedy = (
-                "a part of the plan spends this whatever the noise; raise epsilon or drop the part"
-            )
-            checks.fail(name, f"be above {floor:.6g}", target, remedy)
+            checks.fail(name, f"be above {min(known.values()):.6g}", target, FLOOR_REMEDY)
         x = _next_noise(known, low, high, target, tolerance)
         known[x] = spent(x)
 

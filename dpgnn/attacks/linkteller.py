@@ -249,9 +249,8 @@ def claim_tests(
     """
     from dpgnn.audits.one_run import guess
 
-    claims = target.plan.claims
-    delta = claims[0].delta if claims else 0.0
-    epsilon = claims[0].epsilon if claims else math.inf
+    claim = next(iter(target.plan.claims), None)
+    epsilon, delta = (math.inf, 0.0) if claim is None else (claim.epsilon, claim.delta)
     # equal scores must not be ordered by anything that knows the answer
     shuffled = rng.permutation(len(scores))
     run = guess(scores[shuffled], member[shuffled], delta=delta, level=level)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -102,36 +101,36 @@ def examine_method(
     """
     world = small_world() if world is None else world
     runner = _Runner(entry, budget, world, seed)
-    faults: dict[str, dict[str, str]] = defaultdict(dict)
-    worst: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, "nothing moved"))
+    tallies = {mechanism.name: _Tally() for mechanism in runner.plan.mechanisms}
     for name, fault in runner.faults():
-        faults[name][fault] = fault
+        tallies[name].faults[fault] = fault
     count = 0
     for offender, first, second in runner.pairs(world, max_neighbours):
         count += 1
-        try:
-            sides = (runner.observe(first), runner.observe(second))
-        except ValueError as refusal:
-            # the base world runs: whether a neighbour does depends on the data
-            for mechanism in runner.plan.mechanisms:
-                faults[mechanism.name].setdefault(
-                    "refused", f"the fit refuses a neighbour: {refusal} at {offender}"
-                )
-            continue
-        where = runner.where(offender, first, second)
-        for mechanism in runner.plan.mechanisms:
-            share, found, broken = runner.compared(mechanism, sides, where, offender)
-            if share > worst[mechanism.name][0]:
-                worst[mechanism.name] = (share, f"{found} at {offender}")
-            for kind in broken:
-                faults[mechanism.name].setdefault(kind, f"{kind}: {found} at {offender}")
+        for name, seen in runner.seen(offender, first, second):
+            tallies[name].add(*seen, offender)
     return tuple(
         MechanismReport(
-            mechanism=name, num_neighbours=count, faults=tuple(faults[name].values()),
-            worst=worst[name][0], found=worst[name][1],
+            mechanism=name, num_neighbours=count, faults=tuple(tally.faults.values()),
+            worst=tally.worst, found=tally.found,
         )
-        for name in (mechanism.name for mechanism in runner.plan.mechanisms)
+        for name, tally in tallies.items()
     )  # fmt: skip
+
+
+class _Tally:
+    """What was seen of one mechanism: the first fault of each kind, and the largest share of its bound."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, str] = {}
+        self.worst, self.found = 0.0, "nothing moved"
+
+    def add(self, share: float, found: str, broken: Sequence[str], offender: Any) -> None:
+        """Add what one pair of neighbours showed."""
+        if share > self.worst:
+            self.worst, self.found = share, f"{found} at {offender}"
+        for kind in broken:
+            self.faults.setdefault(kind, f"{kind}: {found} at {offender}")
 
 
 class _Runner:
@@ -186,6 +185,21 @@ class _Runner:
             world, unit, relation, owner=self.owner or "source", rng=np.random.default_rng(self.seed),
             max_neighbours=max_neighbours, degree_bound=self.plan.claims[0].degree_bound,
         )  # fmt: skip
+
+    def seen(
+        self, offender: Any, first: World, second: World
+    ) -> Iterator[tuple[str, tuple[float, str, Sequence[str]]]]:
+        """For each mechanism the share of its bound that a pair attains, in words, and what is broken."""
+        try:
+            sides = (self.observe(first), self.observe(second))
+        except ValueError as refusal:
+            # the base world runs: whether a neighbour does depends on the data
+            for mechanism in self.plan.mechanisms:
+                yield mechanism.name, (0.0, str(refusal), ["the fit refuses a neighbour"])
+            return
+        where = self.where(offender, first, second)
+        for mechanism in self.plan.mechanisms:
+            yield mechanism.name, self.compared(mechanism, sides, where, offender)
 
     def compared(
         self,

@@ -10,6 +10,7 @@ logarithm of the number of guesses, so it is for reports; the two-world test fin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
@@ -140,6 +141,11 @@ def lower_bound(
             return tail_of_line(num_canaries, num_guesses, num_correct, line) < level
         return tail(num_canaries, num_guesses, num_correct, epsilon, delta) < level
 
+    return _largest(surprising)
+
+
+def _largest(surprising: Callable[[float], bool]) -> float:
+    """Where a property of small numbers ends, at most 64; 0 where 0 has it not."""
     if not surprising(0.0):
         return 0.0
     low, high = 0.0, 1.0

@@ -149,6 +149,23 @@ def judge(
     require(min(len(side) for side in scores) >= 4, "runs", "be at least 4 a world", len(scores[0]))
     halves = [(side[: len(side) // 2], side[len(side) // 2 :]) for side in scores]
     chosen, fresh = (halves[0][0], halves[1][0]), (halves[0][1], halves[1][1])
+    for_claim, for_bound, for_shape = _best_cuts(chosen, line, delta, level)
+    low, high = _limits(for_claim, fresh, level)
+    allowed = line.highest_rate(high)
+    at = _limits(for_bound, fresh, level)
+    return Verdict(
+        rejected=low > allowed, p_value=_smallest_level(for_claim, fresh, line), level=level,
+        true_positive_rate_low=low, false_positive_rate_high=high, allowed_rate=allowed,
+        epsilon_lower_bound=_direct(*at, delta), delta=delta,
+        epsilon_gaussian_shape=_gaussian(*_limits(for_shape, fresh, level), delta),
+        num_trials=sum(len(side) for side in scores),
+    )  # fmt: skip
+
+
+def _best_cuts(
+    chosen: tuple[np.ndarray, np.ndarray], line: ClaimLine, delta: float, level: float
+) -> tuple[Cut, Cut, Cut]:
+    """The cuts that promise most on one half: over the claim's line, for epsilon, for the Gaussian shape."""
 
     def excess(cut: Cut) -> float:
         low, high = _limits(cut, chosen, level)
@@ -161,17 +178,7 @@ def judge(
         return _separation(*_limits(cut, chosen, level))
 
     cuts = _cuts(chosen)
-    for_claim, for_bound, for_shape = (max(cuts, key=key) for key in (excess, bound, shape))
-    low, high = _limits(for_claim, fresh, level)
-    allowed = line.highest_rate(high)
-    at = _limits(for_bound, fresh, level)
-    return Verdict(
-        rejected=low > allowed, p_value=_smallest_level(for_claim, fresh, line), level=level,
-        true_positive_rate_low=low, false_positive_rate_high=high, allowed_rate=allowed,
-        epsilon_lower_bound=_direct(*at, delta), delta=delta,
-        epsilon_gaussian_shape=_gaussian(*_limits(for_shape, fresh, level), delta),
-        num_trials=sum(len(side) for side in scores),
-    )  # fmt: skip
+    return max(cuts, key=excess), max(cuts, key=bound), max(cuts, key=shape)
 
 
 def _cuts(scores: tuple[np.ndarray, np.ndarray]) -> list[Cut]:

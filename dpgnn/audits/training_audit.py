@@ -284,18 +284,16 @@ def one_run(
     whole = many.training(everyone, mechanism.name)
     initial = candidates(whole, case.root_seed)[2]
     base = noise_free_sum(whole, initial)
-    differences = []
-    for canary in range(num_canaries):
-        without = everyone.copy()
-        without[canary] = False
-        differences.append(base - noise_free_sum(many.training(without, mechanism.name), initial))
+    matrix = np.stack([
+        base - noise_free_sum(many.training(~one, mechanism.name), initial)
+        for one in np.eye(num_canaries, dtype=bool)
+    ])  # fmt: skip
     world, sums = many.training(coins, mechanism.name), []
 
     def look(mean: Tensor) -> None:
         sums.append(mean.double().numpy() * world.spec.divisor)
 
     watch(world, initial, num_steps, seed, look, stage=mechanism.name)
-    matrix = np.stack(differences)
     # everybody in, less the half that is expected to be out
     middle = _rate(mechanism) * (base - matrix.sum(axis=0) / 2)
     fitted = _ridge(matrix, np.mean(sums, axis=0) - middle)

@@ -63,12 +63,7 @@ def evaluate(
     Returns:
         shape (rows of the last level, num_outputs), in the dtype of the inputs.
     """
-    if linear is None:
-
-        def linear(op: Linear, a: Tensor) -> Tensor:
-            return plain_linear(parameters, op, a)
-
-    return _go_on(network, layout, [inputs], linear)
+    return _go_on(network, layout, [inputs], linear or partial(plain_linear, parameters))
 
 
 def _go_on(

@@ -241,6 +241,17 @@ def stand_in(sha256: str, module: nn.Module) -> None:
     _GIVEN[sha256] = copy.deepcopy(module)
 
 
+def _in_memory(name: str, sha256: str) -> nn.Module:
+    """A copy of the module that was given in this process."""
+    if sha256 not in _GIVEN:
+        fail(
+            "module", "be given again in a new process", name,
+            f"load(folder, module={name.rpartition(':')[2]}(...)), or fit with the class and "
+            "`module_options` in place of a module",
+        )  # fmt: skip
+    return copy.deepcopy(_GIVEN[sha256])
+
+
 def module_network(
     config: ModuleConfig, name: str, options: Mapping[str, Any], given_sha256: str
 ) -> ModuleNetwork:
@@ -257,13 +268,7 @@ def module_network(
         ValueError: the class cannot be loaded or refuses the options, or the module is not in this process.
     """
     if given_sha256:
-        if given_sha256 not in _GIVEN:
-            fail(
-                "module", "be given again in a new process", name,
-                f"load(folder, module={name.rpartition(':')[2]}(...)), or fit with the class and "
-                "`module_options` in place of a module",
-            )  # fmt: skip
-        return ModuleNetwork(config, copy.deepcopy(_GIVEN[given_sha256]))
+        return ModuleNetwork(config, _in_memory(name, given_sha256))
     kind = user_code.load(name)
     if not issubclass(kind, nn.Module):
         fail("module", "name a subclass of torch.nn.Module", name)

@@ -147,12 +147,7 @@ def build_trees(
     """
     one_of("conv", conv, CONVS[:5])
     at_least("num_hops", num_hops, 1)
-    sizes = np.diff(node_ptr)
-    require(len(sizes) == 0 or bool(sizes.min() >= 1), "node_ptr", "give each root a node", "0")
-    limit = np.repeat(sizes, np.diff(edge_ptr))
-    ok = all(bool(((end >= 0) & (end < limit)).all()) for end in (edge_source, edge_target))
-    require(ok, "edge_source and edge_target", "be positions inside their root's nodes", "outside")
-    require(not (edge_source == edge_target).any(), "edge_source", "hold no self-loop", "one")
+    _check_subgraphs(np.diff(node_ptr), np.diff(edge_ptr), edge_source, edge_target)
     arrays = (node_ptr, node, edge_ptr, edge_source, edge_target)
     wide = [np.ascontiguousarray(array, dtype=np.int64) for array in arrays]
     found: Any = _sort_by_distance(
@@ -163,6 +158,18 @@ def build_trees(
         num_hops=num_hops, node=sorted_node, row_ptr=row_ptr, level_rows=level_rows,
         entry_ptr=entry_ptr, entry_row=entry_row, entry_weight=entry_weight, y=_labels(y),
     )  # fmt: skip
+
+
+def _check_subgraphs(
+    num_nodes: np.ndarray, num_edges: np.ndarray, source: np.ndarray, target: np.ndarray
+) -> None:
+    """Each root has a node, and its edges join two of its own."""
+    ok = len(num_nodes) == 0 or bool(num_nodes.min() >= 1)
+    require(ok, "node_ptr", "give each root a node", "0")
+    limit = np.repeat(num_nodes, num_edges)
+    ok = all(bool(((end >= 0) & (end < limit)).all()) for end in (source, target))
+    require(ok, "edge_source and edge_target", "be positions inside their root's nodes", "outside")
+    require(not (source == target).any(), "edge_source", "hold no self-loop", "one")
 
 
 def graph_lists(

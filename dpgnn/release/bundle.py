@@ -69,14 +69,19 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
         with atomic_write(folder / SIGNATURE) as file:
             file.write(sign(signed_bytes(stated), key))
     certificate = json_text(stated)
+    _list_own(folder, certificate)
+    write_text(folder / CERTIFICATE, certificate)
+    return folder
+
+
+def _list_own(folder: Path, certificate: str) -> None:
+    """Write the checksums of the owner's files, if any, and of the certificate they belong to."""
     own = [folder / name for name in (OWN_ROWS, OWN_IDS) if (folder / name).exists()]
     if own:
         sums = {path.name: sha256_file(path) for path in own}
         sums[CERTIFICATE] = hashlib.sha256(certificate.encode()).hexdigest()
-        lines = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
-        write_text(folder / OWN_SUMS, lines, owner_only=True)
-    write_text(folder / CERTIFICATE, certificate)
-    return folder
+        listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+        write_text(folder / OWN_SUMS, listed, owner_only=True)
 
 
 def read_certificate(folder: Path) -> dict[str, Any]:

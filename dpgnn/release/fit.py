@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,16 +99,7 @@ def fit(
         ValueError: the data, an option, the unit or the budget is wrong, nothing meets the budget, or a total
             budget of the graph does not allow it.
     """
-    import torch
-
-    positive("epsilon", epsilon)
-    one_of("device", device, ("cpu", "cuda"))
-    there = device == "cpu" or torch.cuda.is_available()
-    require(there, "device", "be here", device, "take cpu, or a torch that was built for CUDA")
-    at_least("num_threads", num_threads, 1)
-    require(bool(re.fullmatch(NAME, name)), "name", f"match {NAME}", name)
-    stated = {} if options is None else options
-    require(isinstance(stated, Mapping), "options", "be a mapping of names to values", options)
+    _check_asked(epsilon, device, num_threads, name, {} if options is None else options)
     inputs, named = inputs_of(
         data, method=methods.name_of(method), epsilon=epsilon, delta=delta, unit=unit,
         relation=relation, mode=mode, population=population, num_classes=num_classes, classes=classes,
@@ -118,18 +110,39 @@ def fit(
     count = inputs.graph.num_nodes
     require(len(ids) in (0, count), "ids", f"name each of the {count} nodes", len(ids))
     names = replace(named, ids=tuple(ids), public_ids=public_ids)
-    before = torch.get_num_threads()
-    torch.set_num_threads(num_threads)
-    try:
+    with _threads(num_threads):
         made = _make(specify(inputs), Path(releases or RELEASES))
-    finally:
-        torch.set_num_threads(before)
     if made.fitted is None:
         raise ValueError(made.record.reason)
     kept = dict(made.fitted.kept)
     if kept:
         kept[ROWS_FOR] = rows_for(inputs.graph)
     return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names)
+
+
+def _check_asked(epsilon: float, device: str, num_threads: int, name: str, options: Any) -> None:
+    import torch
+
+    positive("epsilon", epsilon)
+    one_of("device", device, ("cpu", "cuda"))
+    there = device == "cpu" or torch.cuda.is_available()
+    require(there, "device", "be here", device, "take cpu, or a torch that was built for CUDA")
+    at_least("num_threads", num_threads, 1)
+    require(bool(re.fullmatch(NAME, name)), "name", f"match {NAME}", name)
+    require(isinstance(options, Mapping), "options", "be a mapping of names to values", options)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """As many threads of torch's for a while."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def module_named(module: Any, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -195,9 +208,7 @@ def inputs_of(
         data, name=name, num_classes=num_classes or len(classes) or None, directed=directed_graph
     )
     graph, split = given.graph, given.split
-    for kind, number in (("classes", graph.num_classes), ("features", graph.num_features)):
-        count = len(getattr(names, kind))
-        require(count in (0, number), f"names of {kind}", f"be {number} names", count)
+    _check_names(names, graph)
     if seed is not None:
         at_least("seed", seed, 0)
     key = {
@@ -220,6 +231,12 @@ def inputs_of(
         randomness="release" if seed is None else "study",
         performance=performance,
     ), names
+
+
+def _check_names(names: Names, graph: Graph) -> None:
+    for kind, number in (("classes", graph.num_classes), ("features", graph.num_features)):
+        count = len(getattr(names, kind))
+        require(count in (0, number), f"names of {kind}", f"be {number} names", count)
 
 
 def entry_of(

@@ -55,10 +55,7 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     check_names(nodes, frame.columns)
     ids = [str(i) for i in range(frame.height)]
     if ID in frame.columns:
-        ids = frame[ID].to_list()
-        twice = next((name for name, count in Counter(ids).items() if count > 1), None)
-        whole = None not in ids and twice is None
-        require(whole, f"{nodes}: id", "stand in each row, and once", twice)
+        ids = _ids(nodes, frame)
         frame = frame.drop(ID)
     labels = _labels(model, nodes, frame) if VOTERS in model.state else None
     known = [name for name in frame.columns if LABEL_COLUMN.fullmatch(name) or name == "split"]
@@ -72,13 +69,26 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     rule = "be nodes of the fit"
     require(unknown is None, f"{nodes}: id", rule, unknown, "the model keeps rows of those alone")
     asked = np.array([places[name] for name in ids], dtype=np.int64)
-    every = np.zeros((len(places), x.shape[1]), np.float32)
-    every[asked] = x
+    every = _spread(x, asked, len(places), 0)
     if labels is not None:
-        given, labels = labels, np.full(len(places), -1)
-        labels[asked] = given
+        labels = _spread(labels, asked, len(places), -1)
     arcs = _arcs(edges, places, "the model")
     return Asked(data=_data(every, arcs, labels), ids=ids, nodes=asked)
+
+
+def _ids(path: Path, frame: Any) -> list[str]:
+    ids: list[str] = frame[ID].to_list()
+    twice = next((name for name, count in Counter(ids).items() if count > 1), None)
+    whole = None not in ids and twice is None
+    require(whole, f"{path}: id", "stand in each row, and once", twice)
+    return ids
+
+
+def _spread(rows: np.ndarray, places: np.ndarray, num_nodes: int, fill: int) -> np.ndarray:
+    """An array of all nodes with `rows` at `places` and `fill` elsewhere."""
+    every = np.full((num_nodes, *rows.shape[1:]), fill, rows.dtype)
+    every[places] = rows
+    return every
 
 
 def _data(x: np.ndarray, arcs: np.ndarray, y: np.ndarray | None) -> SimpleNamespace:

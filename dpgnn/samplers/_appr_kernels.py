@@ -34,20 +34,9 @@ def ista_rows(  # type: ignore[no-untyped-def]
             num_touched = _spread_mass(
                 pointer, neighbours, loop, half_move, p, inflow, seen, touched, num_touched
             )
-            worst = 0.0
-            for place in range(num_touched):
-                v = touched[place]
-                slope = half_stay * p[v] - inflow[v] - (alpha if v == root else 0.0)
-                degree = pointer[v + 1] - pointer[v] + loop
-                worst = max(worst, abs(slope) / degree)
-                inflow[v] = slope
-            reached = worst <= (1 + gamma) * rho * alpha
-            for place in range(num_touched):
-                v = touched[place]
-                if not reached:
-                    degree = pointer[v + 1] - pointer[v] + loop
-                    p[v] = max(p[v] - inflow[v] - rho * alpha * degree, 0.0)
-                inflow[v] = 0.0
+            reached = _descend(
+                pointer, loop, root, alpha, rho, gamma, half_stay, p, inflow, touched[:num_touched]
+            )
             if reached:
                 break
         columns, values, written = _write_row(touched, num_touched, p, columns, values, end)
@@ -79,6 +68,26 @@ def _spread_mass(  # type: ignore[no-untyped-def]
                 num_touched += 1
             inflow[v] += share
     return num_touched
+
+
+@njit(cache=True, nogil=True)
+def _descend(  # type: ignore[no-untyped-def]
+    pointer, loop, root, alpha, rho, gamma, half_stay, p, inflow, touched
+):
+    """Take a proximal step on the touched nodes unless the tolerance is reached; says whether it is."""
+    worst = 0.0
+    for v in touched:
+        slope = half_stay * p[v] - inflow[v] - (alpha if v == root else 0.0)
+        degree = pointer[v + 1] - pointer[v] + loop
+        worst = max(worst, abs(slope) / degree)
+        inflow[v] = slope
+    reached = worst <= (1 + gamma) * rho * alpha
+    for v in touched:
+        if not reached:
+            degree = pointer[v + 1] - pointer[v] + loop
+            p[v] = max(p[v] - inflow[v] - rho * alpha * degree, 0.0)
+        inflow[v] = 0.0
+    return reached
 
 
 @njit(cache=True, nogil=True)

@@ -83,26 +83,21 @@ def approximate_pagerank(
     roots, loop = _checked_roots(graph, roots, self_loops), int(self_loops)
     counts = np.zeros(len(roots), np.int64)
     bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
-    ranges = [
-        (low, high) for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist()) if low < high
-    ]
+    places = zip(bounds[:-1].tolist(), bounds[1:].tolist())
+    ranges = [slice(low, high) for low, high in places if low < high]
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def solve(ends: tuple[int, int]) -> None:
-        part = slice(*ends)
+    def solve(part: slice) -> None:
         common = (graph.pointer, graph.neighbours, loop, roots[part], alpha, rho, gamma)
-        if solver == "ista":
-            found[ends[0]] = _appr_kernels.ista_rows(*common, max_iterations, counts[part])
-        else:
-            found[ends[0]] = _appr_kernels.push_rows(
-                *common, solver == "coordinate", max_iterations, counts[part]
-            )
+        ways = (solver == "coordinate", max_iterations, counts[part])
+        kernel = _appr_kernels.ista_rows if solver == "ista" else _appr_kernels.push_rows
+        found[part.start] = kernel(*common, *(ways[1:] if solver == "ista" else ways))
 
     in_threads(solve, ranges, num_workers)
     if len(counts) and counts.min() < 0:
         rule = f"be enough for the row of node {roots[np.argmin(counts)]}"
         fail("max_iterations", rule, max_iterations, "raise max_iterations or gamma")
-    parts = [found[low] for low, _ in ranges] or [(np.empty(0, np.int32), np.empty(0))]
+    parts = [found[part.start] for part in ranges] or [(np.empty(0, np.int32), np.empty(0))]
     return Rows(
         roots=roots,
         pointer=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),

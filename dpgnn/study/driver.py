@@ -118,8 +118,8 @@ def run_snakemake(
                 repair(found, root=root, make=lambda wanted: make(wanted, plain))
             code = make(targets)
         if code:
-            lines_of_log = progress.last_screen(root, since=started)
-            told = [screen.stopped] if child.interrupted else [*lines_of_log]
+            causes = progress.last_screen(root, since=started)
+            told = [screen.stopped] if child.interrupted else [*causes]
             for line in told or screen.last:
                 print(line, file=sys.stderr)
         return code

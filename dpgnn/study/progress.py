@@ -56,15 +56,7 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         seconds = times.total(here)
         total += seconds
         spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
-        ways = Counter(times.source(key) for key in here)
-        parts = [
-            (ways["guessed"], "guessed from other entries"),
-            (
-                ways["scaled"],
-                "scaled by nodes, edges, features and steps from graphs that were timed",
-            ),
-        ]
-        said = ", ".join(f"{number} runs {words}" for number, words in parts if number)
+        said = _not_timed(Counter(times.source(key) for key in here))
         mark = f" ({said})" if seconds and said else ""
         lines.append(f"  {dataset}: {len(here)} runs, {spent}{mark}")
     if total:
@@ -78,6 +70,15 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
             "minutes each"
         )
     return "\n".join(lines)
+
+
+def _not_timed(ways: Counter[str]) -> str:
+    """How many runs were not timed themselves, and where their time comes from."""
+    words = {
+        "guessed": "guessed from other entries",
+        "scaled": "scaled by nodes, edges, features and steps from graphs that were timed",
+    }
+    return ", ".join(f"{ways[way]} runs {said}" for way, said in words.items() if ways[way])
 
 
 def status(study: Study, *, root: Path) -> str:

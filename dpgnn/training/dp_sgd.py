@@ -88,10 +88,7 @@ def from_mechanism(
     _same(f"{where}: clipping norm", clipping.total_norm, norm)
     planned = mechanism.noise_stddev / norm
     _same(f"{where}: noise over clipping norm", noise.multiplier(clipping), planned)
-    counted = parts(mechanism.event)
-    require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
-    _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
-    event: Any = counted[0][0]
+    event = _repeated_step(where, mechanism)
     # first, because only an event of DP-SGD has what is compared next
     batches = _batches(where, event, num_roots)
     _same(f"{where}: noise_stddev", mechanism.noise_stddev, event.noise_stddev)
@@ -101,6 +98,14 @@ def from_mechanism(
         num_steps=mechanism.num_steps, batches=batches,
         clipping=clipping, noise=noise, divisor=float(divisor),
     )  # fmt: skip
+
+
+def _repeated_step(where: str, mechanism: Mechanism) -> Any:
+    """The event of one step, of which the mechanism's is a repetition."""
+    counted = parts(mechanism.event)
+    require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
+    _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
+    return counted[0][0]
 
 
 def _batches(where: str, event: Event[Any], num_roots: int) -> Batches:

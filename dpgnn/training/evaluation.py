@@ -37,11 +37,7 @@ def metrics(
     """
     require(len(y) > 0, "evaluation", "have at least one node", 0)
     require(bool(np.isfinite(logits).all()), "logits", "be finite", "a value that is not")
-    if task == "multilabel":
-        truth, guess = y.astype(bool), logits > 0
-    else:
-        truth = y[:, None] == np.arange(num_classes)
-        guess = logits.argmax(1)[:, None] == np.arange(num_classes)
+    truth, guess = _decisions(logits, y, task, num_classes)
     hits = (truth & guess).sum(0)
     counts, guessed = truth.sum(0), guess.sum(0)
     present = counts + guessed > 0
@@ -58,6 +54,16 @@ def metrics(
         "per_class_count": [int(count) for count in counts],
         "num_nodes": len(y),
     }
+
+
+def _decisions(
+    logits: np.ndarray, y: np.ndarray, task: str, num_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Truth and guess of each node and class; bool, shape (num_nodes, num_classes)."""
+    if task == "multilabel":
+        return y.astype(bool), logits > 0
+    classes = np.arange(num_classes)
+    return y[:, None] == classes, logits.argmax(1)[:, None] == classes
 
 
 def _of_ogb(dataset: str, guess: np.ndarray, y: np.ndarray, ours: float) -> float:

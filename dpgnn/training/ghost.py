@@ -103,10 +103,7 @@ def add_clipped_sum(
     """
     records, loss = _rows_and_loss(network, parameters, layout, x, y, dropout)
     if parts is None:
-        for op, a, g in records:
-            sums[f"{op.name}.weight"].addmm_(a.T, g)
-            if op.bias:
-                sums[f"{op.name}.bias"].add_(g.sum(dim=0))
+        _add_plain(records, sums)
         return loss
     pointers = [layout.ptr[network.levels[op.source]] for op, _, _ in records]
     squared, spread = _all_norms(records, pointers, norms or root_norms)
@@ -116,6 +113,13 @@ def add_clipped_sum(
     for record, ptr in zip(records, pointers):
         _add_scaled(record, ptr, named, bad, sums)
     return loss
+
+
+def _add_plain(records: list[Record], sums: Mapping[str, Tensor]) -> None:
+    for op, a, g in records:
+        sums[f"{op.name}.weight"].addmm_(a.T, g)
+        if op.bias:
+            sums[f"{op.name}.bias"].add_(g.sum(dim=0))
 
 
 def _add_scaled(

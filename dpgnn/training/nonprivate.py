@@ -148,18 +148,16 @@ def _train(
         with torch.no_grad():
             on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
-        selects = config.selection != "last" and len(y_val) > 0
-        # the last weights, also without validation nodes to select on
-        score = (val, -float(task_loss(on_val, y_val, task))) if selects else (float(epoch), 0.0)
+        score = (float(epoch), 0.0)  # the last weights, also without validation nodes to select on
+        if config.selection != "last" and len(y_val):
+            score = (val, -float(task_loss(on_val, y_val, task)))
         since += 1
         if score > best:
             best, since = score, 0
             best_state = {key: value.clone() for key, value in model.state_dict().items()}
         if epoch % 10 == 0 or epoch == config.num_epochs:
             with torch.no_grad():
-                accuracy = task_accuracy(*on_train(), task)
-            row = {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": accuracy}
-            history.append(row | {"val_accuracy": val})
+                history.append(_row(epoch, loss, *on_train(), task) | {"val_accuracy": val})
         progress.update(epoch, val_accuracy=f"{val:.3f}")
         if config.patience and since >= config.patience:
             break
@@ -188,3 +186,8 @@ def _step(optimizer: torch.optim.Optimizer) -> None:
     """`optimizer.step()` without the wrappers that speak to profiler and compiler."""
     with torch.no_grad():
         inspect.unwrap(type(optimizer).step)(optimizer)
+
+
+def _row(epoch: int, loss: Tensor, logits: Tensor, y: Tensor, task: str) -> dict[str, float]:
+    accuracy = task_accuracy(logits, y, task)
+    return {"step": epoch, "train_loss": float(loss.detach()), "train_accuracy": accuracy}

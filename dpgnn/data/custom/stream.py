@@ -73,11 +73,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
     if "id" in nodes:
         fail(f"{nodes_path}: column id", "not be there", "id", f"number nodes by row; {TOO_LARGE}")
     problems = Problems()
-    features = columns.feature_columns(nodes_path, nodes, problems)
-    columns.check_feature_names(nodes_path, features, options.features, problems)
-    label = label_columns(nodes_path, nodes, options, problems)
-    if options.task == "multilabel":
-        check.check_label_columns(str(nodes_path), len(label), options, problems)
+    features, label = _node_columns(nodes_path, nodes, options, problems)
     columns.check_edge_columns(edges_path, edges, problems)
     problems.stop()
     return Pieces(
@@ -94,6 +90,18 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         nodes=lambda: _rows(nodes_path, features, label, options, problems),
         edges=lambda: _edges(edges_path, num_nodes, options, problems),
     )
+
+
+def _node_columns(
+    path: Path, names: list[str], options: Options, problems: Problems
+) -> tuple[list[str], list[str]]:
+    """The columns of features and of labels."""
+    features = columns.feature_columns(path, names, problems)
+    columns.check_feature_names(path, features, options.features, problems)
+    label = label_columns(path, names, options, problems)
+    if options.task == "multilabel":
+        check.check_label_columns(str(path), len(label), options, problems)
+    return features, label
 
 
 def _names(path: Path) -> list[str]:

@@ -80,13 +80,6 @@ def pieces(name: str, files: RawFiles, root_seed: int) -> Pieces:
             yield x, y[rows], {"public": codes[rows]}
             first = rows.stop
 
-    def edges() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        table, seen = f"raw/{layout.relation}edge.csv.gz", 0
-        for frame in tables.blocks(table, 2, real=False):
-            seen += len(frame)
-            yield frame["column_1"].to_numpy(), frame["column_2"].to_numpy()
-        require(seen == num_raw_edges, f"{name}: {table}", f"have {num_raw_edges} rows", seen)
-
     return Pieces(
         header=Header(
             name=name,
@@ -97,7 +90,7 @@ def pieces(name: str, files: RawFiles, root_seed: int) -> Pieces:
             splits=("public",),
         ),
         nodes=nodes,
-        edges=edges,
+        edges=lambda: _edges(tables, f"raw/{layout.relation}edge.csv.gz", num_raw_edges, name),
     )
 
 
@@ -167,6 +160,17 @@ def _features(
         require(seen <= num_nodes, table, f"have {num_nodes} rows", "more")
         yield np.ascontiguousarray(frame.to_numpy(), dtype=np.float32)
     require(seen == num_nodes, f"{name}: {table}", f"have {num_nodes} rows", seen)
+
+
+def _edges(
+    tables: Tables, table: str, num_edges: int, name: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of sources and targets, int64, of `num_edges` edges in all."""
+    seen = 0
+    for frame in tables.blocks(table, 2, real=False):
+        seen += len(frame)
+        yield frame["column_1"].to_numpy(), frame["column_2"].to_numpy()
+    require(seen == num_edges, f"{name}: {table}", f"have {num_edges} rows", seen)
 
 
 def _labels(tables: Tables, table: str, num_nodes: int, num_classes: int) -> np.ndarray:

@@ -44,14 +44,7 @@ def read_npz(
     """
     try:
         with ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            _refuse_bomb(path, archive)
-            if inside:
-                require(inside in archive.namelist(), str(path), f"hold {inside}", "nothing")
-                archive = stack.enter_context(
-                    zipfile.ZipFile(stack.enter_context(archive.open(inside)))
-                )
-                _refuse_bomb(path, archive)
+            archive = _opened(path, inside, stack)
             present = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             for name in names or ():
                 if name not in present:
@@ -67,6 +60,18 @@ def read_npz(
         if isinstance(error, FileNotFoundError):
             raise
         fail(str(path), "be a whole .npz file", str(error), "fetch it again")
+
+
+def _opened(path: Path, inside: str, stack: ExitStack) -> zipfile.ZipFile:
+    """The archive, or the one inside it; `stack` closes what is open."""
+    archive = stack.enter_context(zipfile.ZipFile(path))
+    _refuse_bomb(path, archive)
+    if inside:
+        require(inside in archive.namelist(), str(path), f"hold {inside}", "nothing")
+        member = stack.enter_context(archive.open(inside))
+        archive = stack.enter_context(zipfile.ZipFile(member))
+        _refuse_bomb(path, archive)
+    return archive
 
 
 def read_npy(path: Path) -> np.ndarray:

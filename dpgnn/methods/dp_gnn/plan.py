@@ -49,12 +49,11 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: DPGNNConfig = entry.options
     change = _proved_change(entry)
     thresholds = _threshold_mechanisms(entry, facts, change)
-    chosen: Callable[[Event[Any]], Event[Any]] | None = None
-    if thresholds:
 
-        def chosen(steps: Event[Any]) -> Event[Any]:
-            return compose_all(steps, *(mechanism.event for mechanism in thresholds))
+    def with_thresholds(steps: Event[Any]) -> Event[Any]:
+        return compose_all(steps, *(mechanism.event for mechanism in thresholds))
 
+    chosen = with_thresholds if thresholds else None
     reference = 2 * config.training.clipping_norm * max_occurrences_of(config, entry)
     details = _details(entry, change)
     if config.counting == "theorem-1":

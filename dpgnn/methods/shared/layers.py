@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,14 +159,10 @@ def network_logits(
         features: what it reads.
         first_hop: the features pass the operator before the first operation, which is linear.
     """
-    import torch
-
     from dpgnn.models import network as tape
     from dpgnn.models.forward import activation
 
-    def activate(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(activation(network.config.activation, torch.from_numpy(rows)).numpy())
-
+    activate = on_rows(partial(activation, network.config.activation))
     weights = {name: value.double().numpy() for name, value in state.items()}
     values: list[Step] = [features]
     for op in network.operations:

@@ -97,24 +97,17 @@ def sound_plan(
             "use mode nonprivate")  # fmt: skip
     stages = {ENCODER: (config.encoder, encoder_changes or changes), HEAD: (config.head, changes)}
     weights = dict(zip((ENCODER, AGGREGATE, HEAD), config.shares))
-    if not with_encoder:
-        del stages[ENCODER]
 
-    def stage_mechanism(name: str) -> Callable[[float], Mechanism]:
+    def made(name: str, z: float) -> Mechanism:
+        if name == AGGREGATE:
+            return _aggregate_mechanism(aggregation, z)
         stage, changed = stages[name]
-        return lambda z: poisson_stage(entry, name, stage, changed, facts.num_train, z)
+        return poisson_stage(entry, name, stage, changed, facts.num_train, z)
 
-    def aggregate(z: float) -> Mechanism:
-        return _aggregate_mechanism(aggregation, z)
-
-    makers = {name: stage_mechanism(name) for name in stages} | {AGGREGATE: aggregate}
-    order = [name for name in (ENCODER, AGGREGATE, HEAD) if name in makers]
-    allocation = allocated(
-        tuple((name, makers[name](1.0).event, weights[name]) for name in order),
-        config.rule,
-        budget,
-    )
-    mechanisms = tuple(makers[name](allocation.noise_multipliers[name]) for name in order)
+    order = (ENCODER, AGGREGATE, HEAD) if with_encoder else (AGGREGATE, HEAD)
+    shares = tuple((name, made(name, 1.0).event, weights[name]) for name in order)
+    allocation = allocated(shares, config.rule, budget)
+    mechanisms = tuple(made(name, allocation.noise_multipliers[name]) for name in order)
     claim = _claim(entry, budget, config, aggregation, spent=allocation)
     return _plan(facts, mechanisms, (claim,))
 

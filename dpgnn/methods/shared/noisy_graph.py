@@ -231,21 +231,30 @@ def block_response(
         cells = block.shape[0] * num_nodes
         density = noisy_density(block.nnz, cells, scale, rng=noise_rng, exactly=exactly)
         keep = keep_density(density, truth)
-        if exactly:
-            kept, count = exact_cells.answers(
-                block.nnz, cells - block.nnz,
-                one_if_one=truth, one_if_zero=1 - truth, keep=keep, rng=rng,
-            )  # fmt: skip
-        else:
-            count = int(rng.binomial(cells - block.nnz, (1 - truth) * keep))
-            kept = np.less(rng.random(block.nnz), truth * keep)
-        rows, columns = block.nonzero()
-        ones = rows * num_nodes + columns
-        added = _random_cells(ones, cells, count, rng=rng)
-        keys = np.concatenate([ones[kept], added])
-        rows, columns = np.divmod(keys, num_nodes)
-        blocks.append(sp.csr_array((np.ones(len(keys)), (rows, columns)), shape=block.shape))
+        blocks.append(_answered_block(block, truth, keep, rng=rng, exactly=exactly))
     return sp.csr_array(sp.vstack(blocks))
+
+
+def _answered_block(
+    block: sp.csr_array, truth: float, keep: float, *, rng: np.random.Generator, exactly: bool
+) -> sp.csr_array:
+    """Randomised response on every cell of a block, each one that is answered kept with probability keep."""
+    num_nodes = block.shape[1]
+    cells = block.shape[0] * num_nodes
+    if exactly:
+        kept, count = exact_cells.answers(
+            block.nnz, cells - block.nnz,
+            one_if_one=truth, one_if_zero=1 - truth, keep=keep, rng=rng,
+        )  # fmt: skip
+    else:
+        count = int(rng.binomial(cells - block.nnz, (1 - truth) * keep))
+        kept = np.less(rng.random(block.nnz), truth * keep)
+    rows, columns = block.nonzero()
+    ones = rows * num_nodes + columns
+    added = _random_cells(ones, cells, count, rng=rng)
+    keys = np.concatenate([ones[kept], added])
+    rows, columns = np.divmod(keys, num_nodes)
+    return sp.csr_array((np.ones(len(keys)), (rows, columns)), shape=block.shape)
 
 
 def _random_cells(

@@ -106,13 +106,12 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         reference_sensitivity=config.training.clipping_norm,
         also=lambda steps: compose_all(steps, board.event),
     )  # fmt: skip
-    second = _second_board(entry, facts, budget) if config.rounds == 2 else ()
-    # a node is a training node or another one: it enters board and training, or the second board, never both
-    spent = max(
-        (counted.spent, *(_spent(each, budget) for each in second)), key=lambda s: s.epsilon
-    )
     mechanisms: tuple[Mechanism, ...] = (board, counted.mechanism)
-    if second:
+    spent = counted.spent
+    if config.rounds == 2:
+        # a node is a training node or another: it enters board and training, or the second board, never both
+        second = _second_board(entry, facts, budget)
+        spent = max((spent, *(_spent(each, budget) for each in second)), key=lambda s: s.epsilon)
         mechanisms = (*(replace(each, population="train") for each in mechanisms), *second)
     claim = claim_for(
         entry, budget, spent,

@@ -154,11 +154,6 @@ def _results(
         info, runs, cells, rankings=ranked, refusals=refused, differences=paired, papers=papers,
         asked=comparisons_table.sentences(on_real),
     )  # fmt: skip
-    further = (
-        audits_table(audits, cells), attacks_table(attacked, cells),
-        *_run_tables(info, paths, runs, cells, released), *listed,
-        *paper_drawn.further_tables(info, cells),
-    )  # fmt: skip
     claiming = [*cells, *released]
     return StudyResults(
         info=info, runs=tuple(runs), cells=tuple(cells), summary=tuple(summary),
@@ -173,7 +168,11 @@ def _results(
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),
-        further=further,
+        further=(
+            audits_table(audits, cells), attacks_table(attacked, cells),
+            *_run_tables(info, paths, runs, cells, released), *listed,
+            *paper_drawn.further_tables(info, cells),
+        ),
         paper_figures=tuple(row for table in listed for row in table.rows),
         papers=tuple(papers),
         figures=(

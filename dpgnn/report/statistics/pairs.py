@@ -98,14 +98,14 @@ def pairs(
     Returns:
         pairs with at least one shared split, corrected together.
     """
-    wanted = [
+
+    here = [
         cell
         for cell in cells
-        if (not settings or cell.setting in settings)
-        and (not datasets or cell.dataset in datasets)
-        and (not mode or not cell.is_private or cell.mode == mode)
-        and (not epsilons or not cell.is_private or cell.epsilon in epsilons)
+        if cell.setting in (settings or [cell.setting])
+        and cell.dataset in (datasets or [cell.dataset])
     ]
+    wanted = [cell for cell in here if not cell.is_private or _counts(cell, mode, epsilons)]
     found = [
         (ours, theirs, test)
         for ours, theirs in _of_one_place(wanted, entry, against)
@@ -118,6 +118,10 @@ def pairs(
         Pair(entry=ours, reference=theirs, test=test, verdict=verdict(test, p))
         for (ours, theirs, test), p in zip(found, corrected, strict=True)
     ]
+
+
+def _counts(cell: Cell, mode: str, epsilons: Sequence[str]) -> bool:
+    return mode in ("", cell.mode) and cell.epsilon in (epsilons or [cell.epsilon])
 
 
 def _of_one_place(
