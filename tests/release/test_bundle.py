@@ -201,7 +201,7 @@ def test_a_whole_bundle_passes_and_says_what_it_could_not_check(
     unknown = [what for what, state in found.items() if state == "not checked"]
     assert unknown == ["run"]
     assert {what for what, state in found.items() if state == "ok"} == {
-        "files", "signature", "tensors", "network", "words", "record", "code", "plan", "epsilon",
+        "files", "signature", "tensors", "network", "words", "record", "code", "plan", "claims", "epsilon",
     }  # fmt: skip
     assert states(saved)["signature"] == "not checked"
 
@@ -274,7 +274,7 @@ def test_a_smaller_epsilon_in_all_words_is_found_by_the_count(saved: Path, tmp_p
     )
     folder = save(dataclasses.replace(model, record=record), tmp_path / "bundle")
     found = states(folder)
-    assert (found["plan"], found["epsilon"]) == ("wrong", "wrong")
+    assert (found["plan"], found["claims"], found["epsilon"]) == ("ok", "wrong", "wrong")
 
 
 def test_a_tensor_that_the_claim_does_not_let_out_is_found(saved: Path, tmp_path: Path) -> None:
@@ -516,7 +516,7 @@ def test_a_bundle_of_each_method_passes_and_half_its_epsilon_does_not(
     folder = model.save(tmp_path / "bundle")
     found = states(folder)
     assert "wrong" not in found.values()
-    assert found["plan"] == "ok"
+    assert (found["plan"], found["claims"]) == ("ok", "ok")
     lower = dataclasses.replace(model.claim.claims[0], epsilon=model.claim.epsilon / 2)
     record = dataclasses.replace(
         model.record,
@@ -524,4 +524,4 @@ def test_a_bundle_of_each_method_passes_and_half_its_epsilon_does_not(
         budget={**model.record.budget, "spent_epsilon": lower.epsilon},
     )
     half = save(dataclasses.replace(model, record=record), tmp_path / "half")
-    assert states(half)["plan"] == "wrong"
+    assert states(half)["claims"] == "wrong"
