@@ -91,6 +91,18 @@ def test_parts_of_the_report_import_only_from_parts_before_them(repository: Path
     assert found == set(), "move what both need to the earlier part"
 
 
+def test_no_package_imports_what_is_private_to_another(repository: Path) -> None:
+    """A module or name that begins with _ belongs to its package."""
+    found = [
+        f"{path.relative_to(repository)} imports {name}"
+        for path in _modules(repository)
+        for name in imports_of(path)
+        if re.search(r"\._(?!_)", name) and name.startswith("dpgnn.")
+        and name.split(".")[1] != path.relative_to(repository / "dpgnn").parts[0]
+    ]  # fmt: skip
+    assert not found, "\n".join(found)
+
+
 def _private_or_named(path: Path) -> set[str]:
     """Names of methods in strings; private names of other packages, imported or as attributes."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

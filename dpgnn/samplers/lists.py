@@ -54,6 +54,22 @@ def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
         yield chunk
 
 
+def write_own_arcs(
+    place: np.ndarray, source: np.ndarray, target: np.ndarray, found: np.ndarray
+) -> int:
+    """Write the arcs whose source has a place, loops left out, to the first columns of `found`.
+
+    Args:
+        place: int32, shape (num_nodes,); -1 for nodes whose arcs are not wanted.
+        source, target: int, shape (n,).
+        found: int32, shape (2, >= n): places of the sources, and the targets.
+
+    Returns:
+        how many were written.
+    """
+    return int(_kernels.arcs_of(place, source, target, found[0], found[1]))
+
+
 def node_mask(num_nodes: int, idx: np.ndarray, name: str) -> np.ndarray:
     """uint8, shape (num_nodes,): 1 at `idx`.
 

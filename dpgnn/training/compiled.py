@@ -28,11 +28,12 @@ from dpgnn.models.network import (
 )
 from dpgnn.models.trees import Trees
 from dpgnn.training import _kernels as kernels
+from dpgnn.training import products
 from dpgnn.training._grams import InputGrams
-from dpgnn.training._softmax import softmax
 from dpgnn.training.chunks import level_ptr, row_nodes
 from dpgnn.training.clipping import clip_factors
 from dpgnn.training.ghost import form_large, formed_from, norm_array
+from dpgnn.training.softmax import softmax
 
 # a class's probability as the shown loss knows it
 _LEAST = 1e-38
@@ -147,7 +148,7 @@ class CompiledEngine:
         """The activation, in place."""
         name = self.network.config.activation
         if self.by_rows and (name == "selu" or (name == "tanh" and h.dtype == torch.float64)):
-            kernels.apply_by_rows(*self._activation, h.numpy())
+            products.apply_by_rows(*self._activation, h.numpy())
             return h
         return _activate(name, h)
 
@@ -158,11 +159,11 @@ class CompiledEngine:
         bias = parameters[f"{op.name}.bias"] if op.bias else None
         if a is None:
             start = bias if bias is not None else torch.zeros(op.num_out, dtype=self.dtype)
-            kernels.sparse_linear(node, *self.csr, weight.numpy(), start.numpy(), out.numpy())
+            products.sparse_linear(node, *self.csr, weight.numpy(), start.numpy(), out.numpy())
             return out
         if self.by_rows:
             out.copy_(bias) if bias is not None else out.zero_()
-            kernels.row_products(a.numpy(), weight.contiguous().numpy(), out.numpy())
+            products.row_products(a.numpy(), weight.contiguous().numpy(), out.numpy())
             return out
         if bias is None:
             return torch.mm(a, weight, out=out)
@@ -211,7 +212,7 @@ class CompiledEngine:
         """Add g W^T to `out`, or write it where nothing stands there yet."""
         if self.by_rows:
             out.zero_() if fresh else None
-            kernels.row_products(g.numpy(), weight.T.contiguous().numpy(), out.numpy())
+            products.row_products(g.numpy(), weight.T.contiguous().numpy(), out.numpy())
         else:
             torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
 
@@ -235,7 +236,7 @@ class CompiledEngine:
         if self.network.config.task == "multilabel":
             loss = per_root_loss(self.network, logits, y).sum() if with_loss else None
             if self.by_rows:
-                kernels.apply_by_rows(3, *self._activation[1:], logits.numpy())
+                products.apply_by_rows(3, *self._activation[1:], logits.numpy())
                 return logits.sub_(y).div_(y.shape[1]), loss
             return torch.sigmoid(logits).sub_(y).div_(y.shape[1]), loss
         g = softmax(logits)
@@ -321,7 +322,7 @@ class CompiledEngine:
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
             g = g.to(weight_sum.dtype)  # a product in float32 would be rounded
             if a is None:
-                kernels.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
+                products.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
             else:
                 weight_sum.addmm_(a.to(weight_sum.dtype).T, g)
             tensor += 1 + op.bias

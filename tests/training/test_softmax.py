@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dpgnn.training import _softmax
-from dpgnn.training._softmax import WIDE, softmax
+from dpgnn.training import softmax as softmax_module
+from dpgnn.training.softmax import WIDE, softmax
 
 
 def same(rows: torch.Tensor) -> bool:
@@ -48,15 +48,15 @@ def test_a_torch_that_rounds_otherwise_is_asked_itself(monkeypatch: pytest.Monke
         asked.append(len(x))
         out.fill(0.5)
 
-    monkeypatch.setattr(_softmax, "by_rows", another)
-    _softmax._rounds_alike.cache_clear()
+    monkeypatch.setattr(softmax_module, "by_rows", another)
+    softmax_module._rounds_alike.cache_clear()
     rows = torch.randn(10, WIDE - 1, generator=torch.Generator().manual_seed(0))
     assert same(rows)
     assert asked == [512]
-    _softmax._rounds_alike.cache_clear()
+    softmax_module._rounds_alike.cache_clear()
 
 
 def test_this_machine_uses_the_compiled_one() -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("torch sums a row's exponentials in another order on this processor")
-    assert all(_softmax._rounds_alike(classes) for classes in range(2, WIDE))
+    assert all(softmax_module._rounds_alike(classes) for classes in range(2, WIDE))

@@ -19,9 +19,9 @@ from dpgnn.methods.shared.private_training import run_dp_sgd
 from dpgnn.models.inputs import input_linear
 from dpgnn.models.masks import Masks
 from dpgnn.models.trees import Trees
-from dpgnn.training._kernels import FAST
 from dpgnn.training.clipping import Clipping
 from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.products import FAST
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Context

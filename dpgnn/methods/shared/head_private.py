@@ -16,7 +16,7 @@ from dpgnn.methods.shared.private_training import run_dp_sgd
 from dpgnn.models.forward import activation, full_graph_logits, plain_linear
 from dpgnn.models.network import SELU_ALPHA, SELU_SCALE, Linear, Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
-from dpgnn.training._kernels import apply_by_rows, row_products, sparse_linear
+from dpgnn.training.products import apply_by_rows, row_products, sparse_linear
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph

@@ -14,7 +14,7 @@ from dpgnn.methods.shared.centred import CentredGradients, centre_weights, spars
 from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
-from dpgnn.training._kernels import row_products, sparse_linear
+from dpgnn.training.products import row_products, sparse_linear
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -51,8 +51,7 @@ def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
     Returns:
         int8 CSR, shape (len(nodes), num_nodes), indices ascending.
     """
-    from dpgnn.samplers._kernels import arcs_of
-    from dpgnn.samplers.lists import arc_chunks
+    from dpgnn.samplers.lists import arc_chunks, write_own_arcs
 
     place = np.full(num_nodes, -1, dtype=np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -61,7 +60,7 @@ def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
     for chunk in arc_chunks(arcs, num_nodes):
         for first in range(0, chunk.shape[1], ARCS_AT_ONCE):
             source, target = chunk[:, first : first + ARCS_AT_ONCE]
-            count = arcs_of(place, source, target, *found)
+            count = write_own_arcs(place, source, target, found)
             rows.append(found[0, :count].copy())
             ids.append(found[1, :count].copy())
     row, column = np.concatenate(rows), np.concatenate(ids)

@@ -14,8 +14,8 @@ from torch import Tensor
 from dpgnn.methods.votes.edge_network import Networks, Rows, State
 from dpgnn.methods.votes.edge_network import train as train_networks
 from dpgnn.models.masks import Masks
-from dpgnn.training._kernels import row_products
 from dpgnn.training.nonprivate import task_accuracy
+from dpgnn.training.products import row_products
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from dpgnn.models.inputs import linear_stack
-from dpgnn.training._kernels import sparse_linear, sparse_outer
-from dpgnn.training._softmax import softmax
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import AdamConfig, OptimizerConfig
+from dpgnn.training.products import sparse_linear, sparse_outer
+from dpgnn.training.softmax import softmax
 
 if TYPE_CHECKING:
     from dpgnn.models.masks import Masks

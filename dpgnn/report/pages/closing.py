@@ -19,7 +19,8 @@ from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import load_runs
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.paper.map import load_map, read_numbers
-from dpgnn.report.paper.tables import PaperRow, paper_tables
+from dpgnn.report.paper.rows import PaperRow
+from dpgnn.report.paper.tables import paper_tables
 from dpgnn.report.statistics.ranking import ANSWERS_TO
 from dpgnn.report.statistics.words import PROTECTED
 from dpgnn.report.tables.table import epsilon_text

@@ -16,7 +16,7 @@ from dpgnn.report.pages.ladders import ladder_lines
 from dpgnn.report.pages.paper_claims import claim_lines
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import Headline, lines_of, published_rows
-from dpgnn.report.paper.tables import ONE_REPEAT, PaperRow
+from dpgnn.report.paper.rows import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots

@@ -24,7 +24,7 @@ from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import headlines
 from dpgnn.report.paper.pivot import NOTE, pivot, pivot_latex
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import StatusRow
 from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex, to_markdown

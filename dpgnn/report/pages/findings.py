@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.differences import Difference, count_comparisons
 from dpgnn.report.statistics.ranking import Ranking, Refusal
 from dpgnn.report.statistics.stand_ins import on_real_graphs

@@ -6,7 +6,7 @@ import shlex
 
 from dpgnn.core.checks import require
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables.table import CellRow
 
 

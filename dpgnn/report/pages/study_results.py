@@ -22,7 +22,8 @@ from dpgnn.report.pages.findings import Finding, findings
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.figures import FigureRow
 from dpgnn.report.paper.map import load_map, read_numbers
-from dpgnn.report.paper.tables import PaperRow, paper_tables, values_first
+from dpgnn.report.paper.rows import PaperRow
+from dpgnn.report.paper.tables import paper_tables, values_first
 from dpgnn.report.statistics import comparisons
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import rankings, refusals

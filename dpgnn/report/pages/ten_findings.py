@@ -23,7 +23,7 @@ from dpgnn.report.figures.style import MARKERS, PALETTE
 from dpgnn.report.pages.findings import count, listed
 from dpgnn.report.pages.paper_claims import guarantee_counts
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.choices import Choice
 from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any

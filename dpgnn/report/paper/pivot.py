@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables.table import DASH, Table, epsilon_text, latex_text
 
 SAME, OTHER, OPEN = "=", "≠", "?"

@@ -13,7 +13,7 @@ from dpgnn.records.info import PAPERS, StudyInfo
 from dpgnn.report.paper import figures as paper_figures
 from dpgnn.report.paper.captions import load_captions, place_of
 from dpgnn.report.paper.map import PaperTable, entry_pattern, load_map, read_numbers, rows_of
-from dpgnn.report.paper.tables import row_matches
+from dpgnn.report.paper.rows import row_matches
 from dpgnn.report.tables import pivots
 
 SMALL = ("digits", "chains-50")  # graphs of tier S, which no paper has

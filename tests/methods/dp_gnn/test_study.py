@@ -13,7 +13,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.methods.base import Facts
 from dpgnn.report.paper.map import PaperRule, PaperTable, load_map, read_numbers
-from dpgnn.report.paper.tables import row_matches
+from dpgnn.report.paper.rows import row_matches
 from dpgnn.study.study import Study, load_study
 
 FILE = ROOT / "workflow" / "studies" / "dpgnn.yaml"

@@ -10,7 +10,7 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.findings import AGAINST, _spread, count, findings, listed
-from dpgnn.report.paper.tables import PaperRow
+from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import rankings, refusals
 from dpgnn.report.tables.table import Table

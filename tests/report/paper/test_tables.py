@@ -15,7 +15,8 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.paper.map import PaperMap, load_map, read_numbers
-from dpgnn.report.paper.tables import PaperRow, paper_tables, values_first
+from dpgnn.report.paper.rows import PaperRow
+from dpgnn.report.paper.tables import paper_tables, values_first
 from dpgnn.report.tables.table import Table, to_markdown
 
 NUMBERS = [
