@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,13 +43,21 @@ class SparseRows:
 
     def matmul(self, weight: Tensor, values: Tensor | None = None) -> Tensor:
         """rows @ weight, shape (num_rows, width); `values` replaces the stored values."""
-        values = self.values if values is None else values
+        rows, columns = self.stored if values is None else self._matrices(values)
+        result: Tensor = _SparseMatmul.apply(rows, columns, weight)
+        return result
+
+    @cached_property
+    def stored(self) -> tuple[Tensor, Tensor]:
+        """The stored values as a sparse matrix of the rows, and its transpose."""
+        return self._matrices(self.values)
+
+    def _matrices(self, values: Tensor) -> tuple[Tensor, Tensor]:
         rows = torch.sparse_csr_tensor(self._forward[0], self._indices, values, self.shape)
         columns = torch.sparse_csr_tensor(
             self._backward[0], self._indices_t, values[self._order], self.shape[::-1]
         )
-        result: Tensor = _SparseMatmul.apply(rows, columns, weight)
-        return result
+        return rows, columns
 
 
 class _SparseMatmul(torch.autograd.Function):

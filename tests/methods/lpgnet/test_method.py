@@ -8,21 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of
 
 from dpgnn import methods
 from dpgnn.accountants.calibration import epsilon
 from dpgnn.accountants.events import LaplaceRelease, parts
-from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.attacks.queries import ask, fitted_run, with_features
 from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Facts, Support, facts_of
-from dpgnn.methods.lpgnet import degrees
+from dpgnn.methods.lpgnet import degrees, network
 from dpgnn.methods.lpgnet.options import LPGNetConfig, PerceptronTraining
+from dpgnn.models.inputs import as_input
+from dpgnn.models.masks import Masks
 
 EDGE = Support(privacy_unit="edge", relation="add-remove")
 METHOD = methods.get("lpgnet")
@@ -111,6 +114,38 @@ def test_bad_options_name_themselves():
             strict.read(LPGNetConfig, {option: value})
     with pytest.raises(ValueError, match=r"epsilon must be finite.*nonprivate"):
         plan_of(budget=Budget(epsilon=math.inf, delta=DELTA))
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_written_out_steps_are_those_of_autograd_and_adam_to_the_bit(layers, dropout, sparse):
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((37, 11)) < 0.3, rng.random((37, 11)), 0.0).astype(np.float32)
+    x = as_input(sp.csr_array(rows) if sparse else rows)
+    y = torch.from_numpy(rng.integers(5, size=37))
+    config = LPGNetConfig(
+        num_layers=layers, dropout=dropout, hidden=6,
+        training=PerceptronTraining(num_epochs=7, lr=0.05, selection="last"),
+    )  # fmt: skip
+    ours, theirs = (
+        network.Perceptron(11, 5, config, torch.Generator().manual_seed(1)) for _ in range(2)
+    )
+    kept, history = network.train(
+        ours, (x, y), (x, y), config, generator=torch.Generator().manual_seed(2),
+        progress=Context(ledger=Ledger(Plan()), streams=STREAMS, store=Store(None)).progress(7, ""),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(theirs.parameters(), lr=0.05, weight_decay=5e-4)
+    masks = Masks(torch.Generator().manual_seed(2))
+    for epoch in range(7):
+        optimizer.param_groups[0]["lr"] = 0.05 * (1 - epoch / 7)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(theirs(x, masks), y)
+        loss.backward()
+        optimizer.step()
+    assert float(loss.detach()) == history[-1]["train_loss"]
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(kept[name], value)
 
 
 def test_given_the_released_degrees_nothing_reads_an_edge(monkeypatch):
