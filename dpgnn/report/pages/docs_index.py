@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
@@ -33,6 +34,7 @@ def index_page(
     infos: Sequence[StudyInfo],
     texts: Mapping[str, str],
     made: Sequence[Headline],
+    attacked: Sequence[AttackResult] = (),
 ) -> str:
     """Ten findings, then what each paper claims and whether that holds here.
 
@@ -40,6 +42,7 @@ def index_page(
         found, infos: see `write_docs`.
         texts: the pages below docs/results by name, which links must lead into.
         made: the findings.
+        attacked: committed attacks.
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
@@ -56,7 +59,7 @@ def index_page(
         "In our words, beside records of its paper's study: real graphs at hand, mostly not the paper's own, "
         "in published mode, whatever its guarantee is worth. Yes needs every difference decided.",
         "",
-        *claim_lines(found, texts),
+        *claim_lines(found, texts, attacked),
         method_line(infos),
     ]
     return "\n".join(lines).rstrip() + "\n"

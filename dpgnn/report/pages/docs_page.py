@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpgnn.core.storage import write_text
+from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.pages.choose import choose_page
@@ -68,7 +69,9 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         write_picture(docs / "figures" / item.where, item.picture)
     behind = pages_behind(found, infos, texts)
     pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
-    pages[docs / "results.md"] = index_page(found, infos, {**texts, **behind}, made)
+    pages[docs / "results.md"] = index_page(
+        found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
+    )
     pages[docs / "reference" / "cells.csv"] = to_csv(explorer_table(found))
     for path, text in pages.items():
         write_text(path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,19 +12,34 @@ import yaml
 
 from dpgnn.core.checks import require
 from dpgnn.data.raw.sources import data_folder
+from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import PAPERS
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics.pairs import Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ClaimRow
 from dpgnn.report.tables.table import markdown_text, signed
 
 FILE = data_folder() / "papers" / "claims.yaml"
 KEYS = {
-    "claim", "section", "entry", "against", "epsilons", "settings", "datasets", "mode", "wanted",
-    "widens", "guarantee", "not_tested", "evidence",
-}  # fmt: skip
+    "claim",
+    "section",
+    "entry",
+    "against",
+    "epsilons",
+    "settings",
+    "datasets",
+    "mode",
+    "wanted",
+    "widens",
+    "guarantee",
+    "attack",
+    "not_tested",
+    "evidence",
+}
+KINDS = ("entry", "guarantee", "attack", "not_tested")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +60,17 @@ class ClaimOutcome:
     evidence: str
 
 
-def claim_lines(found: Sequence[StudyResults], texts: Mapping[str, str]) -> list[str]:
+def claim_lines(
+    found: Sequence[StudyResults],
+    texts: Mapping[str, str],
+    attacked: Sequence[AttackResult] = (),
+) -> list[str]:
     """A table for each paper.
 
     Args:
         found: studies with records.
         texts: pages below docs/results that evidence may lead into, by study.
+        attacked: committed attacks.
     """
     by_paper = {results.info.paper: results for results in found if results.info.paper}
     lines: list[str] = []
@@ -60,7 +81,7 @@ def claim_lines(found: Sequence[StudyResults], texts: Mapping[str, str]) -> list
                 markdown_text(item.claim), item.section, f"**{item.outcome}**",
                 f"{item.found} [→]({item.evidence})",
             ]
-            for item in (outcome(claim, results, texts) for claim in claims)
+            for item in (outcome(claim, results, texts, attacked) for claim in claims)
         ]  # fmt: skip
         lines += [f"### {PAPERS.get(paper, paper)}", ""]
         lines += [
@@ -82,15 +103,18 @@ def read_claims() -> dict[str, list[dict[str, Any]]]:
             where = f"{FILE.name}: {paper}: {claim.get('claim')!r}"
             unknown = sorted(set(claim) - KEYS)
             require(not unknown, where, f"have keys of {sorted(KEYS)}", unknown)
-            kinds = [kind for kind in ("entry", "guarantee", "not_tested") if kind in claim]
-            require(len(kinds) == 1, where, "have one of entry, guarantee, not_tested", kinds)
+            kinds = [kind for kind in KINDS if kind in claim]
+            require(len(kinds) == 1, where, f"have one of {', '.join(KINDS)}", kinds)
     return stated
 
 
 def outcome(
-    claim: dict[str, Any], results: StudyResults | None, texts: Mapping[str, str]
+    claim: dict[str, Any],
+    results: StudyResults | None,
+    texts: Mapping[str, str],
+    attacked: Sequence[AttackResult] = (),
 ) -> ClaimOutcome:
-    """What the records of the paper's study say of one claim."""
+    """What the records of the paper's study, or the attacks, say of one claim."""
     name = results.info.name if results else ""
     evidence = claim.get("evidence") or f"results/{name}.md#comparisons"
     page, _, anchor = evidence.partition("#")
@@ -102,6 +126,8 @@ def outcome(
     said, words = "no records", "not run"
     if "not_tested" in claim:
         said, words = "not tested", f"{claim['not_tested']}."
+    elif "attack" in claim:
+        said, words = _attacked(attacked, claim["attack"])
     elif results is not None and "guarantee" in claim:
         said, words = _guarantee(results, claim["guarantee"])
     elif results is not None:
@@ -128,11 +154,16 @@ def _compared(results: StudyResults, claim: dict[str, Any]) -> tuple[str, str]:
     if not counted.total:
         return "no records", "not run."
     low, high = counted.repeats
-    graphs = f"{len(counted.graphs)} graph{'s' if len(counted.graphs) > 1 else ''}"
+    graphs = count_graphs(len(counted.graphs))
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"Ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
         f"{_range(counted)} points; {graphs}, n {low if low == high else f'{low}-{high}'}."
     )
+
+
+def count_graphs(number: int) -> str:
+    """How many graphs, in words."""
+    return f"{number} graph{'s' if number > 1 else ''}"
 
 
 def _range(counted: Tally) -> str:
@@ -157,6 +188,48 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
     parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, "no finite ε known")]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
     return said, f"Of {len(rows)} cells {told}."
+
+
+def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tuple[str, str]:
+    """Attacks whose AUC is below, above, or not to be told from one half."""
+    words, below, above, count, graphs = [], 0, 0, 0, set()
+    for noise, name in (("frozen", "repeated"), ("fresh", "fresh")):
+        here = [
+            result
+            for result in attacked
+            if result.auc is not None and result.noise == noise
+            and result.attack == stated["attack"] and result.pair_set in stated["pair_sets"]
+            and result.direction == stated["direction"]
+            and result.entry in stated["entries"] and result.dataset in stated["datasets"]
+        ]  # fmt: skip
+        if not here:
+            continue
+        aucs = [result.auc or 0.0 for result in here]
+        sizes = [(result.num_members or 0, result.num_others or 0) for result in here]
+        decided = holm([_p_value(auc, *size) for auc, size in zip(aucs, sizes)])
+        signs = [auc - 0.5 for auc, p in zip(aucs, decided) if p is not None and p < LEVEL]
+        less, more = sum(sign < 0 for sign in signs), sum(sign > 0 for sign in signs)
+        words.append(
+            f"{name} noise: below {less}, above {more} of {len(here)} ({min(aucs):.2f} to {max(aucs):.2f})"
+        )
+        below, above, count = below + less, above + more, count + len(here)
+        graphs |= {result.dataset for result in here}
+    if not words:
+        return "no records", "not run."
+    said = "mixed" if below and above else "yes" if below == count else "in part" if below else "no"
+    if not below and not above:
+        said = "undecided"
+    return said, f"{'; '.join(words)}; {count_graphs(len(graphs))}.".capitalize()
+
+
+def _p_value(auc: float, members: int, others: int) -> float:
+    """Two-sided p value of an AUC of one half, by the standard error of Hanley and McNeil (1982)."""
+    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    square = auc * (1 - auc) + (members - 1) * (first - auc**2) + (others - 1) * (second - auc**2)
+    error = math.sqrt(max(0.0, square) / max(1, members * others))
+    if not error:
+        return float(auc == 0.5)
+    return math.erfc(abs(auc - 0.5) / error / math.sqrt(2))
 
 
 def guarantee_counts(rows: Sequence[ClaimRow]) -> tuple[int, int, int]:
