@@ -72,7 +72,11 @@ def study_file(name: str, *, root: Path) -> Path:
     near = difflib.get_close_matches(Path(name).stem, known, n=1)
     remedy = f"did you mean {near[0]}?" if near else ""
     if Path(name).suffix in (".yaml", ".yml"):
-        fail("study file", "exist", name, remedy)
+        beside = {p.name: p for p in (root / name).parent.glob("*.yaml")}
+        close = difflib.get_close_matches(Path(name).name, beside, n=1)
+        remedy = f"did you mean {Path(name).parent / close[0]}?" if close and not near else remedy
+        known_too = f"studies by name: {', '.join(known)}"
+        fail("study file", "exist", name, remedy or known_too)
     fail("study", f"be a YAML file or one of {', '.join(known)}", name, remedy)
 
 

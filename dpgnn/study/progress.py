@@ -55,14 +55,13 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         here = [key for key in wanted if key.dataset == dataset]
         seconds = times.total(here)
         total += seconds
-        spent = f"{seconds / 3600:.2f} hours" if seconds else "no time measured yet"
+        spent = _long(seconds) if seconds else "no time measured yet"
         said = _not_timed(Counter(times.source(key) for key in here))
         mark = f" ({said})" if seconds and said else ""
         lines.append(f"  {dataset}: {len(here)} runs, {spent}{mark}")
     if total:
-        hours = total / 3600
         about = "" if all(times.measured(key) for key in wanted) else "about "
-        lines.append(f"{about}{hours:.2f} hours on one core, {hours / cores:.2f} on {cores} cores")
+        lines.append(f"{about}{_long(total)} on one core, {_long(total / cores)} on {cores} cores")
     audits, attacks = audit_files(study, Paths()), attack_files(study, Paths())
     if keys is None and (audits or attacks):
         lines.append(
@@ -79,6 +78,13 @@ def _not_timed(ways: Counter[str]) -> str:
         "scaled": "scaled by nodes, edges, features and steps from graphs that were timed",
     }
     return ", ".join(f"{ways[way]} runs {said}" for way, said in words.items() if ways[way])
+
+
+def _long(seconds: float) -> str:
+    """A time in words, for somebody who decides whether to wait."""
+    if seconds >= 360:
+        return f"{seconds / 3600:.2f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{max(1.0, seconds):.0f} s"
 
 
 def status(study: Study, *, root: Path) -> str:
@@ -103,7 +109,7 @@ def status(study: Study, *, root: Path) -> str:
     total = Timings(study, root).total(unmade)
     cores = os.cpu_count() or 1
     if total:
-        lines.append(f"about {total / 3600 / cores:.2f} hours left on {cores} cores")
+        lines.append(f"about {_long(total / cores)} left on {cores} cores")
     if unmade and is_held(workflow_lock(root)):
         lines.append("a run is going on in this folder")
     elif unmade:

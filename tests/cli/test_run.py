@@ -38,7 +38,11 @@ def test_an_estimate_counts_the_chosen_runs(
     ("name", "says"),
     [
         ("drw.yaml", "study file must exist, got 'drw.yaml'; did you mean drw?"),
-        ("nothere.yaml", "study file must exist, got 'nothere.yaml'"),
+        (
+            "nothere.yaml",
+            "study file must exist, got 'nothere.yaml'; studies by name: quick, attacks,",
+        ),
+        ("confg.yaml", "study file must exist, got 'confg.yaml'; did you mean config.yaml?"),
         ("headtohed", "did you mean headtohead?"),
     ],
 )

@@ -124,6 +124,21 @@ def test_a_graph_that_was_never_timed_is_scaled_by_its_size_and_steps(tmp_path: 
     assert f"{40 * ratio / 3600:.2f} hours" in text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 s"),
+        (119, "119 s"),
+        (121, "2 minutes"),
+        (359, "6 minutes"),
+        (360, "0.10 hours"),
+        (7200, "2.00 hours"),
+    ],
+)
+def test_short_times_are_seconds_or_minutes(seconds: float, words: str) -> None:
+    assert progress._long(seconds) == words
+
+
 def test_status_and_estimate_count_audits_and_attacks(tmp_path: Path) -> None:
     (run, *_) = STUDY.keys
     config = dataclasses.replace(STUDY.config, attacks=(run.folder,))

@@ -12,12 +12,12 @@
   const all = "all";
   const number = (text) => (text === "inf" ? Infinity : Number(text));
   const percent = (value) => (value === null ? "–" : (100 * value).toFixed(1));
-  const show = { text: (v) => v || "–", percent, epsilon: (v) => (v === "inf" ? "none" : v), integer: (v) => (v ?? "–").toLocaleString("en") };
+  const show = { text: (v) => v || "–", yes: (v) => (v === "true" ? "yes" : "no"), percent, epsilon: (v) => (v === "inf" ? "none" : v), integer: (v) => (v ?? "–").toLocaleString("en") };
   const columns = [
     ["label", "method", "text"], ["dataset", "graph", "text"], ["epsilon", "ε", "epsilon"], ["mean", "mean %", "percent"],
     ["low", "low", "percent"], ["high", "high", "percent"], ["n", "n", "integer"], ["majority", "majority %", "percent"],
     ["unit", "protects", "text"], ["relation", "neighbours", "text"], ["answers", "answers", "text"], ["status", "claim", "text"],
-    ["reads_edges", "edges", "text"], ["setting", "setting", "text"], ["nodes", "nodes", "integer"],
+    ["reads_edges", "reads edges", "yes"], ["setting", "setting", "text"], ["nodes", "nodes", "integer"], ["edges", "edges", "integer"],
   ];
   const start = { study: "headtohead", unit: "node-record", relation: all, answers: "own-record", status: "proved" };
   let order = { column: "mean", down: true };
@@ -63,7 +63,7 @@
     return found.sort((a, b) => {
       const [x, y] = [value(a), value(b)];
       if (x === null || y === null) return (x === null) - (y === null);
-      const side = kind === "text" ? x.localeCompare(y, "en", { numeric: true }) : x === y ? 0 : x < y ? -1 : 1;
+      const side = kind === "text" || kind === "yes" ? x.localeCompare(y, "en", { numeric: true }) : x === y ? 0 : x < y ? -1 : 1;
       return order.down ? -side : side;
     });
   }

@@ -7,6 +7,7 @@ and the committed one.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +27,7 @@ from dpgnn.report.statistics.words import PROTECTED
 from dpgnn.report.tables.table import epsilon_text
 from dpgnn.training.evaluation import Interval, mean_interval
 
+WIDTH = 79  # letters of a terminal's line
 MOST_RUNS = 500  # reading more takes longer than a person waits
 
 
@@ -47,7 +49,9 @@ def closing_lines(cells: Sequence[Cell]) -> list[str]:
     free = [cell for cell in here if not cell.is_private]
     covered = [cell for cell in private if cell.place == place]
     lines = ["", *_table(place[0], free, covered, budgets), ""]
-    return lines + [f"- {sentence}" for sentence in _sentences(free, covered, budgets)]
+    for sentence in _sentences(free, covered, budgets):
+        lines += textwrap.wrap(f"- {sentence}", WIDTH, subsequent_indent="  ")
+    return lines
 
 
 def _table(
@@ -55,8 +59,9 @@ def _table(
 ) -> list[str]:
     shown = list(dict.fromkeys((budgets[0], budgets[-1])))
     head = f"{dataset}, {private[0].interval.n} splits"
-    rows = [[head, *(f"ε = {epsilon_text(e)}" for e in shown), "protects", "answers to"]]
-    rows += [[cell.label, *[_percent(cell)] * len(shown), "nothing", "–"] for cell in free]
+    names = [f"ε = {epsilon_text(budget)}" for budget in shown]
+    rows = [[head, *names, "cost", "protects", "answers to"]]
+    rows += [[cell.label, *[_percent(cell)] * len(shown), "–", "nothing", "–"] for cell in free]
     for entry in sorted(
         {cell.entry for cell in private}, key=lambda e: -_mean(private, e, budgets[-1])
     ):
@@ -64,12 +69,22 @@ def _table(
         first = next(iter(found.values()))
         rows.append([
             first.label, *(_percent(found[e]) if e in found else "–" for e in shown),
+            _cost(free, found[budgets[-1]]) if free and budgets[-1] in found else "–",
             _protects(first), ANSWERS_TO[first.answers],
         ])  # fmt: skip
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
+    lines = [
         "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows
     ]
+    if free:
+        best = max(free, key=_score).label
+        lines.append(f"accuracy in %; cost: points below {best} without privacy, at {names[-1]}")
+    return lines
+
+
+def _cost(free: Sequence[Cell], cell: Cell) -> str:
+    """Points below the best without privacy."""
+    return f"{100 * (max(map(_score, free)) - _score(cell)):.1f}"
 
 
 def _sentences(free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[str]) -> list[str]:
@@ -88,7 +103,7 @@ def _sentences(free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[
             continue
         told.add(protects)
         edges = "" if methods.get(cell.method).uses_edges else ", which reads no edge,"
-        lost = f", {100 * (max(map(_score, free)) - _score(cell)):.1f} below that" if free else ""
+        lost = f", {_cost(free, cell)} below that" if free else ""
         found.append(
             f"With {protects} protected at ε = {epsilon_text(budgets[-1])}, {cell.label}{edges} "
             f"reaches {_percent(cell)} %{lost}."

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 
 from dpgnn import methods
+from dpgnn.data import datasets
+from dpgnn.data.raw.sources import read_sources
 from dpgnn.records.cells import Cell
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.tables.table import Column, Table, columns_of
@@ -14,7 +17,11 @@ from dpgnn.report.tables.table import Column, Table, columns_of
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorerRow:
-    """One cell with its claim; scores are fractions, None where there is one repeat alone."""
+    """One cell with its claim; scores are fractions, None where there is one repeat alone.
+
+    `edges` are of the whole graph, an undirected one counted twice; None where a graph is drawn and has no
+    published count.
+    """
 
     study: Annotated[str, Column(header="study")]
     dataset: Annotated[str, Column(header="graph")]
@@ -56,10 +63,10 @@ def _rows(found: Sequence[StudyResults]) -> Iterator[ExplorerRow]:
 
 def _row(study: str, cell: Cell) -> ExplorerRow:
     facts, claim, interval = cell.runs[0].record.facts, cell.claim, cell.interval
-    nodes, edges = facts.get("num_nodes"), facts.get("num_edges")
+    nodes = facts.get("num_nodes")
     return ExplorerRow(
         study=study, dataset=cell.dataset, setting=cell.setting,
-        nodes=None if nodes is None else int(nodes), edges=None if edges is None else int(edges),
+        nodes=None if nodes is None else int(nodes), edges=_num_edges(cell.dataset),
         entry=cell.entry, label=cell.label, mode=cell.mode,
         unit=claim.privacy_unit if claim else "", relation=claim.relation if claim else "",
         degree_bound=claim.degree_bound if claim else None,
@@ -67,3 +74,12 @@ def _row(study: str, cell: Cell) -> ExplorerRow:
         reads_edges=methods.get(cell.method).uses_edges, epsilon=cell.epsilon, metric=cell.metric,
         mean=interval.mean, low=interval.low, high=interval.high, n=interval.n, majority=cell.majority,
     )  # fmt: skip
+
+
+@cache
+def _num_edges(dataset: str) -> int | None:
+    """As published: records of private runs have no count that hangs on the structure."""
+    source = read_sources().get(dataset)
+    if source is None or datasets.entry_of(dataset).raw_edges:
+        return None
+    return source.num_edges

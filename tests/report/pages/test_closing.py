@@ -19,12 +19,15 @@ from dpgnn.study.study import load_study
 
 def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
     lines = closing_lines(build_cells(runs, info))
-    rows = [line.split() for line in lines if line and not line.startswith("-")]
+    table = lines[1 : lines.index("", 1)]
+    rows = [line.split() for line in table[:-1]]
     assert rows[0][:3] == ["alpha,", "3", "splits"]
     by_label = {row[0]: row[1:] for row in rows[1:]}
-    assert by_label["GCN"][:3] == ["90.0", "90.0", "nothing"]
-    assert by_label["DP-MLP"][:2] == ["60.0", "70.0"]
-    assert by_label["GAP"][2:4] == ["one", "edge"]
+    assert by_label["GCN"][:4] == ["90.0", "90.0", "–", "nothing"]
+    assert by_label["DP-MLP"][:3] == ["60.0", "70.0", "20.0"]
+    assert by_label["GAP"][2:5] == ["8.0", "one", "edge"]
+    assert table[-1] == "accuracy in %; cost: points below GCN without privacy, at ε = 8"
+    assert max(map(len, lines)) < 80
     assert list(by_label)[:3] == ["MLP", "GCN", "GAP"]
     assert len([line for line in lines if line.startswith("- ")]) == 5
     assert_golden("closing.txt", "\n".join(lines) + "\n")
