@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpgnn import methods
@@ -28,6 +28,13 @@ PROTECTS = {
     "node": "one node with all its edges",
 }
 COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
+KINDS = {
+    "citations": ("cora", "cora_ml", "citeseer", "pubmed", "dblp", "ogbn-arxiv"),
+    "co-purchases": ("photo", "computers", "ogbn-products"),
+    "co-authors": ("cs", "physics"),
+    "friends": ("facebook",),
+    "pictures of digits, by likeness": ("digits",),
+}
 PANELS = 6
 
 
@@ -48,7 +55,7 @@ def choose_page(
     chosen = choices(cells, sorted(private, key=float))
     graphs = _graphs(cells, chosen)
     picture = _chart(chosen, cells, graphs)
-    lines = [made, "", "# Which method?", "", *_intro(results), ""]
+    lines = [made, "", "# Which method?", "", *_intro(results), "", *_kinds(graphs)]
     lines += [f"![{picture.title}](figures/{picture.name}.png)", "", f"*{picture.caption}*", ""]
     lines += [*_free(cells, graphs), ""]
     for unit in dict.fromkeys(choice.notion.privacy_unit for choice in chosen):
@@ -77,6 +84,16 @@ def _intro(results: StudyResults) -> list[str]:
         "the difference to the next other method is decided, for it and against it. One fixed "
         f"configuration a method; [all rankings](results/{results.info.name}.md#rankings).",
     ]
+
+
+def _kinds(graphs: Iterable[str]) -> list[str]:
+    """What the edges of each graph are."""
+    named = {
+        kind: [graph for graph in graphs if graph in members or graph.split("-")[0] in members]
+        for kind, members in KINDS.items()
+    }
+    told = [f"{kind} ({', '.join(found)})" for kind, found in named.items() if found]
+    return [f"Edges are {', '.join(told)}.", ""] if told else []
 
 
 def _free(cells: Sequence[Cell], graphs: Mapping[str, int]) -> list[str]:

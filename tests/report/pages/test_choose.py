@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dpgnn.report.pages.choose import choose_page
+from dpgnn.report.pages.choose import _kinds, choose_page
 from dpgnn.report.pages.study_results import StudyResults
 
 
@@ -39,3 +39,9 @@ def test_the_committed_page_is_two_screens() -> None:
     text = page.read_text(encoding="utf-8")
     assert len(text.split()) <= 600
     assert len(text.splitlines()) <= 80
+
+
+def test_what_edges_are_is_said_of_graphs_that_are_known() -> None:
+    (line, _) = _kinds(["cora", "photo", "facebook-Rutgers89", "mine"])
+    assert line == "Edges are citations (cora), co-purchases (photo), friends (facebook-Rutgers89)."
+    assert _kinds(["mine"]) == []
