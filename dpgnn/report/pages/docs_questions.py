@@ -64,9 +64,11 @@ def _fair_rows(results: StudyResults) -> list[tuple[str, ComparisonRow]]:
     """(what is protected, row) of the fair comparisons; those on real graphs where there are any."""
     cells = {(*cell.place, cell.entry, cell.epsilon): cell for cell in results.cells}
     by_entry = {cell.entry: cell for cell in results.cells}
+    asked = dict.fromkeys(row.question for row in results.comparisons.rows)
+    wanted = {question for question in asked if about_edges(results, question)}
     found = []
     for row in results.comparisons.rows:
-        if about_edges(results, row.question) and _is_fair(row, cells, by_entry):
+        if row.question in wanted and _is_fair(row, cells, by_entry):
             claim = cells[_key(row)].claim
             assert claim is not None, "a fair comparison has a private entry"
             found.append((str(claim.privacy_unit), row))
