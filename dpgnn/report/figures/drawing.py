@@ -200,7 +200,8 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
             handles.setdefault(label, handle)
     if handles:
         width = figure.get_figwidth()
-        labels = ["\n".join(_wrapped(label, (width - 0.6) / LEGEND_LETTER)) for label in handles]
+        room = (width - 0.6) / LEGEND_LETTER
+        labels = ["\n".join(_wrapped(label.replace("<=", "≤"), room)) for label in handles]
         longest = max(len(line) for label in labels for line in label.split("\n"))
         columns = max(1, min(len(labels), int(width / (0.5 + LEGEND_LETTER * longest))))
         lines = math.ceil(sum(label.count("\n") + 1 for label in labels) / columns)

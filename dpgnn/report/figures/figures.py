@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.records.info import StudyInfo
@@ -34,14 +35,15 @@ COLUMN_NAMES = {
 def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
     """Accuracy against epsilon with 95 % bands, dots where there are few epsilons; a panel a data set."""
     look = looks(info)
-    few = 0 < len(figure.budgets) <= FEW
+    shown = figure if figure.budgets else _levels_as_points(figure)
+    few = len(shown.budgets) <= FEW
     title = f"Guarantee: {figure.guarantee}"
     part = f" ({figure.part})" if figure.part else ""
     with drawing.style():
-        canvas = (_dots if few else _lines)(figure, look, title + part)
+        canvas = (_dots if few else _lines)(shown, look, title + part)
     names = ", ".join(panel.title for panel in figure.panels)
     how = (
-        "A dot for each ε with its 95 % interval; n/a: not run"
+        "Mean test score over repeats, a dot for each ε, with 95 % intervals; n/a: not run"
         if few
         else "Mean test score over repeats against ε (logarithmic axis) with 95 % bands"
     )
@@ -142,7 +144,7 @@ def _lines(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figu
 
 def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figure:
     """A row for each entry, a dot for each epsilon, dashed lines for what has no privacy."""
-    labels = {s.entry: s.label for panel in figure.panels for s in panel.series}
+    labels = {s.entry: s.label.replace("<=", "≤") for panel in figure.panels for s in panel.series}
     levels = list(dict.fromkeys(s.label for panel in figure.panels for s in panel.levels))
     room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
     narrow = len(figure.panels) == 1 and room < 1.4
@@ -163,7 +165,8 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
             for point in shown[entry].points:
                 turn = figure.budgets.index(point.epsilon)
                 at = row + (step * turn - 0.25 if len(figure.budgets) > 1 else 0)
-                color, name = PALETTE[turn], f"ε = {point.epsilon:g}"
+                color = PALETTE[turn]
+                name = f"ε = {point.epsilon:g}" if point.epsilon < math.inf else "no privacy"
                 axis.plot(100 * point.mean, at, "o", color=color, label=name)
                 if point.low is not None and point.high is not None:
                     axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
@@ -181,6 +184,12 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     drawing.legend(canvas, axes)
     return canvas
+
+
+def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:
+    """A figure without private entries: its levels are what it shows."""
+    panels = [replace(panel, series=panel.levels, levels=()) for panel in figure.panels]
+    return replace(figure, panels=tuple(panels))
 
 
 def _score(panel: AccuracyPanel) -> str:

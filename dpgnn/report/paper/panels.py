@@ -74,7 +74,10 @@ def panels_of(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:
 
 
 def _lettered(letter: str, part: PaperFigure, title: str) -> str:
-    return f"({letter}) {part.title}: {title}" if letter else title
+    if not letter:
+        return title
+    mark = "" if letter == part.title else f"({letter}) "
+    return f"{mark}{part.title}: {title}"
 
 
 def _panels_of_part(figure: PaperFigure, cells: Sequence[Cell]) -> list[Panel]:

@@ -119,6 +119,7 @@ def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         axis.minorticks_off()
     elif not values:
         axis.set_xticks([])
+        drawing.not_available(axis, 0.5, 0.5, ha="center", transform=axis.transAxes)
     elif all(value.is_integer() for value in values):
         axis.locator_params(axis="x", integer=True)
     axis.margins(y=0.08)
@@ -223,7 +224,7 @@ def _cloud(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
 
 def _caption(figure: PaperFigure) -> str:
     parts = {
-        "lines": "Means over repeats with 95 % bands; dashed: no privacy.",
+        "lines": "Means over repeats with 95 % bands; dashed: no privacy; n/a: no record.",
         "bars": "Means over repeats with 95 % intervals; n/a: no record.",
         "heat": "Mean test score in percent over repeats; n/a: no record.",
         "checkpoints": "Score at the ε spent so far, means over repeats with 95 % bands; dashed: the last "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +124,15 @@ def test_no_line_joins_classes(runs: list[Run], info: StudyInfo) -> None:
     assert joined(draw_classes(part, info)) == 0
 
 
+def test_committed_figures_are_a_column_or_a_page_wide() -> None:
+    paths = [*(ROOT / "docs" / "figures").rglob("*.png")]
+    assert len(paths) > 80
+    for path in paths:
+        width, height = struct.unpack(">II", path.read_bytes()[16:24])
+        assert width in (200 * drawing.COLUMN, 200 * drawing.FULL), path
+        assert height < 200 * 9.2, path
+
+
 def test_points_and_levels_are_the_cells_means_and_intervals(
     runs: list[Run], info: StudyInfo
 ) -> None:
@@ -203,6 +213,7 @@ def test_many_classes_and_one_repeat_and_no_private_entry_can_be_drawn(
     cells = build_cells(few, info)
     (figure,) = figure_data.accuracy_figures(cells, rankings(cells))
     assert figure.guarantee == "no privacy"
+    assert joined(draw_accuracy(figure, info)) == 0
     assert draw_accuracy(figure, info).png.startswith(b"\x89PNG")
     (classes,) = in_rows(figure_data.class_curves(cells))
     assert draw_classes(classes, info).png.startswith(b"\x89PNG")
