@@ -159,7 +159,7 @@ def grid(
     rows = math.ceil(num_panels / columns)
     width = width or (COLUMN if num_panels == 1 and entries <= NARROW else FULL)
     lines = _wrapped(title, width / TITLE_LETTER) or [""]
-    height = (height or PANEL_HEIGHT[columns]) * rows + TITLE_LINE * len(lines)
+    height = (height or PANEL_HEIGHT[min(columns, 3)]) * rows + TITLE_LINE * len(lines)
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel().tolist()
     for axis in axes[num_panels:]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIDE_BY_SIDE = "Entries stand side by side here whatever their guarantee; this is no ranking."
+MANY = 12  # entries of a figure of dots
 COLUMN_NAMES = {
     "train_loss": "training loss",
     "val_accuracy": "validation accuracy (%)",
@@ -149,10 +150,13 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
     narrow = len(figure.panels) == 1 and room < 1.4
     width = drawing.COLUMN if narrow else drawing.FULL
-    fitting = max(1, int((width - room) / 1.3))
+    # many rows make panels tall: as many side by side as there is room for
+    many = len(labels) > MANY
+    fitting = max(1, int((width - room) / (1.1 if many else 1.3)))
+    usual = len(figure.panels) if many else drawing.columns_of(len(figure.panels))
     canvas, axes = drawing.grid(
         len(figure.panels), title=title, width=width, sharey=True,
-        columns=min(fitting, drawing.columns_of(len(figure.panels))),
+        columns=min(fitting, usual),
         height=0.17 * (len(labels) * len(figure.budgets) ** 0.5 + 1) + 0.65,
     )  # fmt: skip
     step = 0.5 / max(1, len(figure.budgets) - 1)
