@@ -41,6 +41,8 @@ def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 def before(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """The (epsilon, delta) that `amplified` turns into these: log(1 + (exp(epsilon) - 1)/q), delta/q.
 
+    Guarantee: a mechanism with these, run on the sampled part, meets (epsilon, delta) as `amplified` says.
+
     Args:
         epsilon: >= 0, finite, after the subsample.
         delta: in [0, 1], after it.
@@ -48,6 +50,8 @@ def before(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 
     Raises:
         ValueError: a value is out of range, or delta / rate is not below 1.
+
+    Source: docs/accounting.md, theorem 7.
     """
     _require(delta, rate)
     checks.require(rate > 0, "rate", "be > 0", rate)

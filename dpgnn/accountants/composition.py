@@ -39,13 +39,39 @@ class PrivacyCurve:
     mu: float | None = None
 
     def delta(self, epsilon: float) -> float:
-        """The larger delta of the two directions at this epsilon (any real number)."""
+        """The larger delta of the two directions at this epsilon (any real number).
+
+        Guarantee: an upper bound for both directions of the event's relation; exact where the event is
+        Gaussian.
+
+        Args:
+            epsilon: in nats, any real number.
+
+        Returns:
+            in [0, 1].
+
+        Source: docs/accounting.md, theorem 8; theorem 5 for Gaussian events.
+        """
         if self.mu is not None:
             return gdp.delta(epsilon, self.mu)
         return max(loss.delta(epsilon) for loss in self._losses())
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon >= 0 whose delta is at most this; math.inf when there is none."""
+        """The smallest epsilon >= 0 whose delta is at most this; math.inf when there is none.
+
+        Guarantee: an upper bound for both directions of the event's relation at this delta.
+
+        Args:
+            delta: in (0, 1), a probability.
+
+        Returns:
+            in nats, >= 0.
+
+        Raises:
+            ValueError: delta is not in (0, 1).
+
+        Source: docs/accounting.md, theorem 8; theorem 5 for Gaussian events.
+        """
         checks.open_probability("delta", delta)
         if self.mu is not None:
             return gdp.epsilon(self.mu, delta)
@@ -60,6 +86,9 @@ class PrivacyCurve:
 def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
     """The tight curve of an event or a composition; memoised per process.
 
+    Guarantee: the curve is at or above the true one for each direction of the event's relation, in real
+    arithmetic and for the rounding of sums (theorem 8). No private data is read.
+
     Args:
         event: what was done.
         step: grid step of the losses in nats; chosen from the event when None. Every step gives an upper
@@ -67,6 +96,8 @@ def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
 
     Raises:
         TypeError: an event that the PLD accountant does not count.
+
+    Source: docs/accounting.md, theorems 1 to 3, 5, 6 and 8.
     """
     checks.require(isinstance(event, Event), "event", "be an Event", type(event).__name__)
     if step is not None:
@@ -77,6 +108,9 @@ def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
 def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> float:
     """The smallest epsilon at this delta that the accountant proves; math.inf when there is none.
 
+    Guarantee: (epsilon, delta) holds for the event under its relation; the unit is the one that the event's
+    changed roots or sensitivity were stated for. No private data is read.
+
     Args:
         event: what was done, under its own relation.
         delta: in (0, 1).
@@ -86,6 +120,8 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
     Raises:
         TypeError: the relation is not the event's (names both), or the accountant does not count it.
         ValueError: delta is not in (0, 1).
+
+    Source: docs/accounting.md, theorem 8 (pld), 5 (gdp) and 9 (rdp).
     """
     require_relation(event, relation)
     checks.open_probability("delta", delta)
@@ -95,6 +131,8 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
 
 def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> Spent:
     """`epsilon`, with the name of the accountant that proves it.
+
+    Guarantee: as for `epsilon`.
 
     Args:
         event, delta, relation, accountant: as for `epsilon`.
@@ -109,7 +147,22 @@ def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant 
 def delta(
     event: Event[R], *, epsilon: float, relation: R, accountant: Literal["pld", "gdp"] = "pld"
 ) -> float:
-    """The smallest delta at this epsilon (see `epsilon`)."""
+    """The smallest delta at this epsilon (see `epsilon`).
+
+    Guarantee: as for `epsilon`.
+
+    Args:
+        event: what was done, under its own relation.
+        epsilon: in nats, any real number.
+        relation: the relation of the guarantee asked for; must be the event's.
+        accountant: `pld` (any event) or `gdp` (exactly Gaussian events).
+
+    Raises:
+        TypeError: the relation is not the event's, or the accountant does not count it.
+        ValueError: the accountant is none of the two.
+
+    Source: docs/accounting.md, theorem 8 (pld) and 5 (gdp).
+    """
     require_relation(event, relation)
     checks.one_of("accountant", accountant, ("pld", "gdp"))
     if accountant == "gdp":

@@ -29,12 +29,16 @@ HOPELESS = 1e8
 def delta(epsilon: float, mu: float) -> float:
     """The exact delta of a mu-GDP mechanism: Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2).
 
+    Guarantee: exact: no smaller delta is true of every mu-GDP mechanism.
+
     Args:
         epsilon: any real number (negative values are legal).
         mu: >= 0, may be infinite.
 
     Raises:
         ValueError: mu < 0.
+
+    Source: Balle and Wang (2018), arXiv:1805.06530, Theorem 8; Dong, Roth and Su (2022), arXiv:1905.02383.
     """
     checks.require(mu >= 0, "mu", "be >= 0", mu)
     if mu == 0:
@@ -112,6 +116,16 @@ def effective_hops(num_hops: int, contraction: float) -> float:
     mu = sensitivity / noise_stddev * sqrt(K_eff); this is attained, so it cannot be improved.
     1 <= K_eff <= K, increasing in both; K_eff = K at c = 1. Source: Bok, Su and Altschuler (2024);
     CARIBOU, Theorem 3; proof in docs/accounting.md, theorem 5.
+
+    Args:
+        num_hops: K >= 1.
+        contraction: c in [0, 1], the Lipschitz constant of one hop.
+
+    Returns:
+        in [1, K].
+
+    Raises:
+        ValueError: num_hops is below 1, or contraction is not in [0, 1].
     """
     checks.at_least("num_hops", num_hops, 1)
     checks.probability("contraction", contraction)
@@ -129,6 +143,14 @@ def event_mu(event: Event[Any]) -> float | None:
 
     Gaussian are: a Gaussian release, a contractive iteration, batches that take every root, and batches
     that touch no changed root.
+
+    Guarantee: the event is mu-GDP for its relation in both directions (docs/accounting.md, theorem 5).
+
+    Args:
+        event: one event, not a composition.
+
+    Returns:
+        mu >= 0, math.inf without noise; None where the event is not exactly Gaussian.
     """
     if isinstance(event, GaussianRelease):
         return _ratio(event.sensitivity, event.noise_stddev)
@@ -150,7 +172,19 @@ def event_mu(event: Event[Any]) -> float | None:
 
 
 def total_mu(event: Event[Any]) -> float | None:
-    """sqrt(sum of count * mu^2) over a composition, None when a part is not Gaussian."""
+    """sqrt(sum of count * mu^2) over a composition, None when a part is not Gaussian.
+
+    Guarantee: the composition is mu-GDP for its relation, also when later parts depend on what earlier ones
+    gave.
+
+    Args:
+        event: one event or a composition.
+
+    Returns:
+        mu >= 0, or None.
+
+    Source: Dong, Roth and Su (2022), arXiv:1905.02383, on composition; docs/accounting.md, theorem 5.
+    """
     total = 0.0
     for part, count in parts(event):
         value = event_mu(part)

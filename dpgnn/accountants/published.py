@@ -32,6 +32,16 @@ def dpgnn_theorem1_rdp(event: FixedSizeRoots[Any], orders: Floats) -> Floats:
     gamma(a) = 1/(a-1) log sum_i Hyp(i; N, d, m) exp(a (a-1) i^2 / (2 lambda^2 d^2)) with d = changed
     roots and lambda = noise_stddev / (2 C d).
 
+    Guarantee: an upper bound on the step's Renyi divergence, both directions, for replaced examples of
+    `changed_roots` roots and a public number of roots (docs/accounting.md, theorem 2).
+
+    Args:
+        event: one step: a batch of fixed size.
+        orders: float64 (num_orders,), each > 1.
+
+    Returns:
+        float64 (num_orders,), in nats.
+
     Raises:
         TypeError: the batch is not of fixed size; names both schemes.
 
@@ -77,7 +87,23 @@ def dpgnn_num_steps(
     orders: Floats = rdp.REFERENCE_ORDERS,
     conversion: Conversion = "improved",
 ) -> int:
-    """The largest T whose stated epsilon is at most the target (0 when one step is too much)."""
+    """The largest T whose stated epsilon is at most the target (0 when one step is too much).
+
+    Args:
+        event: one step: batch of fixed size, `changed_roots` of them changed.
+        target_epsilon: in nats, > 0.
+        delta: in (0, 1).
+        orders: of the Renyi divergences, those of the authors' code.
+        conversion: "improved" in the code, "mironov" in the text.
+
+    Returns:
+        T >= 0.
+
+    Raises:
+        TypeError: the batch is not of fixed size.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1.
+    """
     divergence = dpgnn_theorem1_rdp(event, orders)
     return rdp.max_runs(orders, divergence, target_epsilon, delta, conversion=conversion)
 
@@ -86,6 +112,16 @@ def layerwise_event(event: FixedSizeRoots[Any], num_groups: int) -> FixedSizeRoo
     """The same step when each of L parameter groups got noise for its own clipping norm only.
 
     L groups with one multiplier lambda are one joint release with lambda / sqrt(L).
+
+    Guarantee: the event of the joint release, for the unit and relation of the event given: shifts of L
+    parts, each at most its own clipping norm, add up in squares (docs/accounting.md, theorem 5).
+
+    Args:
+        event: one step, its noise_stddev relative to one group alone.
+        num_groups: L >= 1.
+
+    Raises:
+        ValueError: num_groups is below 1.
     """
     checks.at_least("num_groups", num_groups, 1)
     return replace(event, noise_stddev=event.noise_stddev / math.sqrt(num_groups))
@@ -97,6 +133,13 @@ def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
     At integer orders this is exact. At other orders the public accountants sum the absolute values of a
     series whose terms alternate late, which overstates the divergence (by 5 percent at q = 0.28, sigma =
     4.7, order 2.9); `rdp.event_rdp` integrates exactly. Published numbers rest on the sums.
+
+    Args:
+        event: one step with Poisson roots.
+        orders: float64 (num_orders,), each > 1.
+
+    Returns:
+        float64 (num_orders,), in nats.
 
     Raises:
         TypeError: the batch is not Poisson; names both schemes.
@@ -135,13 +178,46 @@ def dp_sgd_epsilon(
     orders: Floats = DP_MLP_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon of plain DP-SGD by RDP; the default orders are those of DP-GNN's code for DP-MLP."""
+    """epsilon of plain DP-SGD by RDP; the default orders are those of DP-GNN's code for DP-MLP.
+
+    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
+    open.
+
+    Args:
+        event: one step with Poisson roots.
+        num_steps: T >= 0.
+        delta: in (0, 1).
+        orders: each > 1.
+        conversion: how divergences become epsilon.
+
+    Returns:
+        in nats.
+
+    Raises:
+        TypeError: the batch is not Poisson.
+        ValueError: more than one root changes, or delta is not in (0, 1).
+
+    Source: Mironov, Talwar and Zhang (2019), arXiv:1908.10530, section 3.3, as public code sums it.
+    """
     divergence = num_steps * dp_sgd_rdp(event, orders)
     return rdp.to_epsilon(orders, divergence, delta, conversion=conversion)[0]
 
 
 def gaussian_epsilon_by_rdp(mu: float, delta: float) -> float:
-    """min over all orders a of a mu^2/2 + log(1/delta)/(a-1) = mu^2/2 + mu sqrt(2 log(1/delta))."""
+    """min over all orders a of a mu^2/2 + log(1/delta)/(a-1) = mu^2/2 + mu sqrt(2 log(1/delta)).
+
+    Args:
+        mu: shift over deviation, >= 0.
+        delta: in (0, 1).
+
+    Returns:
+        in nats.
+
+    Raises:
+        ValueError: delta is not in (0, 1).
+
+    Source: Mironov (2017), arXiv:1702.07476, Proposition 3, minimised over the order.
+    """
     checks.open_probability("delta", delta)
     return mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
 
@@ -156,6 +232,18 @@ def summed_rdp_epsilon(
     """epsilon of summed Renyi divergences, per event the larger direction: how GAP, DPDGC and CARIBOU count.
 
     The events' relations may differ, as they do in the publications' own sums.
+
+    Guarantee: (epsilon, delta) for everything that was run, where all events stand for one unit and
+    relation; of others it is the publication's number only.
+
+    Args:
+        events: what was run, any relations.
+        delta: in (0, 1).
+        orders: float64 (num_orders,), each > 1.
+        conversion: how divergences become epsilon.
+
+    Returns:
+        in nats.
 
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA; CARIBOU, Theorem 6.
     """

@@ -32,7 +32,18 @@ class VectorBudget:
 
 
 def before_amplification(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
-    """(epsilon, delta) / q': the paper's inverse amplification (true only for epsilon far below 1)."""
+    """(epsilon, delta) / q': the paper's inverse amplification (true only for epsilon far below 1).
+
+    Guarantee: none: see `amplification.before` for the rule that holds.
+
+    Args:
+        epsilon: in nats, > 0.
+        delta: in (0, 1).
+        rate: q', the share of nodes that is sampled, in (0, 1].
+
+    Raises:
+        ValueError: a value is out of range.
+    """
     _require_rate(rate)
     return checks.positive("epsilon", epsilon) / rate, checks.open_probability(
         "delta", delta
@@ -41,6 +52,14 @@ def before_amplification(epsilon: float, delta: float, rate: float) -> tuple[flo
 
 def vector_budget(epsilon: float, delta: float, num_vectors: int) -> VectorBudget:
     """epsilon_1 = epsilon / (2 sqrt(M ln(e + epsilon/delta))) and delta_v = delta / (2 M).
+
+    Args:
+        epsilon: in nats, of all vectors together, > 0.
+        delta: in (0, 1), of all together.
+        num_vectors: M >= 1.
+
+    Raises:
+        ValueError: a value is out of range.
 
     Source: DPAR's use of Kairouz, Oh and Viswanath (2015), corollary of Theorem 3.4.
     """
@@ -53,6 +72,14 @@ def vector_budget(epsilon: float, delta: float, num_vectors: int) -> VectorBudge
 
 def composition_theorem(vector_epsilon: float, slack: float, num_vectors: int) -> float:
     """epsilon of M runs of pure vector_epsilon at this slack in delta: the smallest of three forms.
+
+    Args:
+        vector_epsilon: in nats, of one vector, > 0.
+        slack: delta that the composition may spend, in (0, 1).
+        num_vectors: M >= 1.
+
+    Returns:
+        in nats.
 
     Source: Kairouz, Oh and Viswanath (2015), Theorem 3.4.
     """
@@ -71,10 +98,15 @@ def gumbel_epsilon(vector_epsilon: float, vector_delta: float, num_selected: int
 
     The selection is charged 2 min(K eps, K eps tanh(eps) + eps sqrt(2K ln(1/delta_v))).
 
+    Guarantee: none: the published charge; docs/accounting.md, theorem 6, has the one that holds.
+
     Args:
         vector_epsilon: what the selection of K entries may spend.
         vector_delta: delta of one vector.
         num_selected: K.
+
+    Raises:
+        ValueError: a value is out of range.
     """
     checks.positive("vector_epsilon", vector_epsilon)
     checks.open_probability("vector_delta", vector_delta)
@@ -91,7 +123,21 @@ def gumbel_epsilon(vector_epsilon: float, vector_delta: float, num_selected: int
 
 
 def gaussian_noise_stddev(vector_epsilon: float, vector_delta: float, vector_norm: float) -> float:
-    """The classical formula sqrt(2 ln(1.25/delta)) C1 / epsilon (valid only for epsilon < 1)."""
+    """The classical formula sqrt(2 ln(1.25/delta)) C1 / epsilon (valid only for epsilon < 1).
+
+    Args:
+        vector_epsilon: in nats, > 0.
+        vector_delta: in (0, 1).
+        vector_norm: C1, the L2 sensitivity, in units of the weights.
+
+    Returns:
+        absolute, on a vector.
+
+    Raises:
+        ValueError: vector_norm is not > 0.
+
+    Source: Dwork and Roth (2014), Theorem A.1.
+    """
     checks.positive("vector_norm", vector_norm)
     return math.sqrt(2 * math.log(1.25 / vector_delta)) * vector_norm / vector_epsilon
 
@@ -99,7 +145,23 @@ def gaussian_noise_stddev(vector_epsilon: float, vector_delta: float, vector_nor
 def sgd_epsilon(
     event: PoissonRoots[Any], num_steps: int, delta: float, *, conversion: Conversion = "mironov"
 ) -> float:
-    """epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C)."""
+    """epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C).
+
+    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
+    open.
+
+    Args:
+        event: one step with Poisson roots.
+        num_steps: T >= 0.
+        delta: in (0, 1).
+        conversion: how divergences become epsilon.
+
+    Returns:
+        in nats.
+
+    Raises:
+        TypeError: the batch is not Poisson.
+    """
     return published.dp_sgd_epsilon(
         event, num_steps, delta, orders=DPAR_ORDERS, conversion=conversion
     )
@@ -113,7 +175,24 @@ def sgd_noise_multiplier(
     num_steps: int,
     conversion: Conversion = "mironov",
 ) -> float:
-    """The smallest sigma / C whose `sgd_epsilon` is at most the target."""
+    """The smallest sigma / C whose `sgd_epsilon` is at most the target.
+
+    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
+    open.
+
+    Args:
+        target_epsilon: in nats, > 0.
+        delta: in (0, 1).
+        sampling_probability: q in (0, 1].
+        num_steps: T >= 1.
+        conversion: how divergences become epsilon.
+
+    Returns:
+        sigma / C, to 1e-7 of itself.
+
+    Raises:
+        ValueError: no noise meets the target.
+    """
 
     def spent(multiplier: float) -> float:
         event: PoissonRoots[Any] = PoissonRoots(

@@ -36,6 +36,9 @@ def wang_rdp(
 
       1 + q^2 C(a,2) min(4 (exp(e(2)) - 1), 2 exp(e(2))) + sum_{j=3..a} 2 q^j C(a,j) exp((j-1) e(j)).
 
+    Guarantee: an upper bound on the step's Renyi divergence at integer orders for one replaced row and
+    public structure; it is that of the text's sums, not of DRW's sampler.
+
     Args:
         event: one changed root.
         orders: float64 (num_orders,), >= 2.
@@ -45,6 +48,8 @@ def wang_rdp(
     Raises:
         TypeError: the batch is not of fixed size; names both schemes.
         ValueError: more than one root changes, or an order is below 2.
+
+    Source: Wang, Balle and Kasiviswanathan (2019), arXiv:1808.00087, Theorems 9 and 27, Corollary 10.
     """
     require_scheme(event, FixedSizeRoots, accountant="DRW's accounting")
     checks.require(
@@ -75,7 +80,19 @@ def _moments(last: int, lam: float, rate: float, variant: Variant) -> dict[int, 
 
 
 def smallest_population(num_nodes: int, walk_length: int, restarts: int = 1) -> int:
-    """M_min = ceil(N / (1 + R L)): walks of a disjoint partition, at least."""
+    """M_min = ceil(N / (1 + R L)): walks of a disjoint partition, at least.
+
+    Args:
+        num_nodes: N, public.
+        walk_length: L >= 0.
+        restarts: R >= 1, walks from a root.
+
+    Returns:
+        M_min >= 1.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
     checks.at_least("num_nodes", num_nodes, 1)
     checks.at_least("walk_length", walk_length, 0)
     checks.at_least("restarts", restarts, 1)

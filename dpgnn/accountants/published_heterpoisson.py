@@ -27,10 +27,18 @@ def step_rdp(
 
     With probability q the node is a root: shift 1/2. Else it is in k subgraphs, k binomial (N, q M/N).
 
+    Guarantee: none: see the caveats that the module names.
+
     Args:
         stddev: of the one-dimensional Laplace variable, relative to C.
         rate: q; max_degree: M; population: N, training nodes.
         orders: each > 1.
+
+    Returns:
+        float64 (num_orders,), in nats.
+
+    Raises:
+        ValueError: stddev is not > 0.
 
     Source: Xiang, Wang and Wang (2024), arXiv:2311.06888, as its code computes it.
     """
@@ -50,7 +58,21 @@ def step_rdp(
 def stated_epsilon(
     stddev: float, num_steps: int, delta: float, *, rate: float, max_degree: int, population: int
 ) -> float:
-    """The epsilon that the published accounting states."""
+    """The epsilon that the published accounting states.
+
+    Guarantee: none: see the caveats that the module names.
+
+    Args:
+        stddev: of the one-dimensional Laplace variable, relative to C.
+        num_steps: T >= 0.
+        delta: in (0, 1).
+        rate: q; max_degree: M; population: N, training nodes.
+
+    Returns:
+        in nats.
+
+    Source: Xiang, Wang and Wang (2024), arXiv:2311.06888, as its code computes it.
+    """
     total = num_steps * step_rdp(stddev, rate=rate, max_degree=max_degree, population=population)
     return float(rdp.to_epsilon(ORDERS, total, delta, conversion="improved")[0])
 
@@ -59,7 +81,24 @@ def stated_epsilon(
 def stated_stddev(
     epsilon: float, num_steps: int, delta: float, *, rate: float, max_degree: int, population: int
 ) -> float:
-    """The smallest deviation whose stated epsilon is at most `epsilon`, to 1e-4 of itself."""
+    """The smallest deviation whose stated epsilon is at most `epsilon`, to 1e-4 of itself.
+
+    Guarantee: none: see the caveats that the module names.
+
+    Args:
+        epsilon: in nats, > 0.
+        num_steps: T >= 1.
+        delta: in (0, 1).
+        rate: q; max_degree: M; population: N, training nodes.
+
+    Returns:
+        relative to C.
+
+    Raises:
+        ValueError: no noise meets the target.
+
+    Source: Xiang, Wang and Wang (2024), arXiv:2311.06888, as its code computes it.
+    """
 
     def spent(stddev: float) -> float:
         return stated_epsilon(
@@ -74,6 +113,14 @@ def hidden_scale_delta(epsilon: float, stddev: float, shift: float = 1.0) -> flo
 
     The noise is sqrt(E) times a Gaussian of deviation `stddev`, E exponential of mean 1; coordinates beside
     the shift reveal E, and then the rest is Gaussian: the mean over E of the Gaussian delta.
+
+    Args:
+        epsilon: in nats.
+        stddev: of the Gaussian, in units of the shift.
+        shift: > 0.
+
+    Returns:
+        in [0, 1], by quadrature.
     """
     from scipy.integrate import quad
     from scipy.stats import norm

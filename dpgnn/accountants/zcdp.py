@@ -25,6 +25,14 @@ def bounded_range(event: GumbelTopK) -> float:
 
     One selection with Gumbel(b) noise is an exponential mechanism with weights exp(score / b); a score that
     moves by at most s moves each log probability by at most s/b, and the normaliser by at most s/b.
+
+    Args:
+        event: its score sensitivity is in units of the score, its scale is Gumbel's b.
+
+    Returns:
+        in nats, >= 0.
+
+    Source: Cesar and Rogers (2021), Lemma 3.4; docs/accounting.md, theorem 6.
     """
     return 2 * event.score_sensitivity / event.scale
 
@@ -32,8 +40,18 @@ def bounded_range(event: GumbelTopK) -> float:
 def event_rho(event: Event[Any]) -> float:
     """rho of one event: K range^2 / 8 for Gumbel top-K (K peeled selections), mu^2/2 for a Gaussian one.
 
+    Guarantee: the event is rho-zCDP for its relation.
+
+    Args:
+        event: one event, not a composition.
+
+    Returns:
+        rho >= 0, in nats per order.
+
     Raises:
         TypeError: the event has no rho known here.
+
+    Source: docs/accounting.md, theorem 6; Bun and Steinke (2016) for Gaussian noise.
     """
     if isinstance(event, GumbelTopK):
         return event.num_selected * bounded_range(event) ** 2 / 8
@@ -44,17 +62,38 @@ def event_rho(event: Event[Any]) -> float:
 
 
 def pure_epsilon(event: GumbelTopK) -> float:
-    """K times the range of one selection: a bound on the loss that holds always."""
+    """K times the range of one selection: a bound on the loss that holds always.
+
+    Guarantee: the selections are (epsilon, 0)-private for the event's relation.
+
+    Args:
+        event: K selections, peeled.
+
+    Returns:
+        in nats, >= 0.
+
+    Source: docs/accounting.md, theorem 6.
+    """
     return event.num_selected * bounded_range(event)
 
 
 def delta(epsilon: float, rho: float) -> float:
     """min over orders a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
 
-    Source: Canonne, Kamath and Steinke (2020), Corollary 13 (the improved conversion).
+    Guarantee: every order gives an upper bound on the delta of a rho-zCDP mechanism, so the search cannot
+    err downwards.
+
+    Args:
+        epsilon: in nats, any real number.
+        rho: >= 0.
+
+    Returns:
+        in [0, 1].
 
     Raises:
         ValueError: rho < 0.
+
+    Source: Canonne, Kamath and Steinke (2020), Corollary 13 (the improved conversion).
     """
     from scipy.optimize import minimize_scalar
 
@@ -76,12 +115,16 @@ def delta(epsilon: float, rho: float) -> float:
 def profile(epsilons: Floats, rho: float) -> Floats:
     """An upper bound on `delta` at many epsilons >= 0: the minimum over a grid of orders around the best.
 
+    Guarantee: at or above `delta` everywhere, so an upper bound for a rho-zCDP mechanism.
+
     Args:
         epsilons: float64 (num_epsilons,).
         rho: > 0.
 
     Returns:
         float64 (num_epsilons,); any order gives a bound, so a coarse grid only errs upwards.
+
+    Source: Canonne, Kamath and Steinke (2020), Corollary 13.
     """
     guess = np.maximum((epsilons - rho) / (2 * rho), 1e-3)
     extra = guess[:, None] * np.exp(np.linspace(-3, 3, 241))  # a - 1
@@ -92,7 +135,22 @@ def profile(epsilons: Floats, rho: float) -> Floats:
 
 
 def epsilon(rho: float, delta_target: float) -> float:
-    """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up."""
+    """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up.
+
+    Guarantee: a rho-zCDP mechanism is (epsilon, delta_target)-private.
+
+    Args:
+        rho: >= 0.
+        delta_target: in (0, 1).
+
+    Returns:
+        in nats, >= 0.
+
+    Raises:
+        ValueError: rho < 0, or delta_target is not in (0, 1).
+
+    Source: Canonne, Kamath and Steinke (2020), Corollary 13.
+    """
     from scipy.optimize import brentq
 
     checks.open_probability("delta", delta_target)
