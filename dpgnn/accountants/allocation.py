@@ -51,6 +51,9 @@ def allocate(
 ) -> Allocation:
     """Noise multipliers so that everything together meets (target_epsilon, delta).
 
+    Guarantee: everything together meets (target_epsilon, delta) for the relation; delta is spent once, on
+    the composed curve. No private data is read.
+
     Args:
         shares: mechanisms with their weights (ignored by `shared-multiplier`); names differ.
         rule: how the budget is shared.
@@ -66,6 +69,8 @@ def allocate(
     Raises:
         ValueError: no noise meets the target, or a parameter is out of range.
         TypeError: an event has another relation.
+
+    Source: docs/accounting.md, theorems 8 and 11.
     """
     names = _checked_names(shares, rule)
     checks.positive("target_epsilon", target_epsilon)

@@ -56,6 +56,9 @@ def calibrate_noise(
 ) -> Found[float]:
     """The smallest noise whose event meets (target_epsilon, delta), up to a relative tolerance, rounded up.
 
+    Guarantee: the accountant found (target_epsilon, delta) met at the noise returned; unit and relation are
+    the events'. No private data is read.
+
     Args:
         build: noise (stddev or multiplier, > 0) -> event; epsilon must fall as noise grows.
         target_epsilon: > 0.
@@ -72,6 +75,8 @@ def calibrate_noise(
         ValueError: no noise meets the target (for example, a part whose noise does not grow), or a
             parameter is out of range.
         TypeError: relations differ.
+
+    Source: docs/accounting.md, theorem 11.
     """
     _require_target(target_epsilon, delta)
 
@@ -96,6 +101,9 @@ def max_steps(
 ) -> Found[int]:
     """The largest number of runs of `event` that meets (target_epsilon, delta).
 
+    Guarantee: the accountant found (target_epsilon, delta) met at the number returned; unit and relation are
+    the event's. No private data is read.
+
     Args:
         event: one step.
         target_epsilon: > 0; math.inf allows `limit`.
@@ -110,6 +118,8 @@ def max_steps(
 
     Raises:
         ValueError: one step is too much already; says what it costs.
+
+    Source: docs/accounting.md, theorem 11.
     """
     checks.at_least("limit", limit, 1)
 
@@ -131,8 +141,18 @@ def largest_count(
 ) -> int:
     """The largest count >= 1 with spent(count) <= target, for a rising `spent`; `limit` at most.
 
+    Guarantee: spent was evaluated at the count returned, and met the target there.
+
+    Args:
+        spent: count -> epsilon, rising.
+        target: in nats.
+        limit: no answer above it.
+        name: of the target, for the message.
+
     Raises:
         ValueError: a single one is too much already; says what it costs.
+
+    Source: docs/accounting.md, theorem 11.
     """
     first = spent(1)
     if first > target:
@@ -174,6 +194,8 @@ def smallest_meeting(
 
     Raises:
         ValueError: spent stays above the target however large x is; says the smallest value seen.
+
+    Source: docs/accounting.md, theorem 11.
     """
     checks.positive("start", start)
     checks.require(0 < tolerance < 1, "tolerance", "be in (0, 1)", tolerance)

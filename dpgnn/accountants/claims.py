@@ -143,6 +143,9 @@ class Claim:
 def from_dict(values: dict[str, Any]) -> Claim:
     """The claim written by `Claim.to_dict`.
 
+    Args:
+        values: field -> value, as JSON has them.
+
     Raises:
         ValueError, TypeError: a field is missing, unknown or out of range.
     """
@@ -176,6 +179,9 @@ def in_words(claim: Claim) -> str:
     """The claim as sentences for a reader who knows no notation but (epsilon, delta).
 
     epsilon is shown with 4 digits and delta with 3, both rounded up: what is shown holds.
+
+    Args:
+        claim: any.
     """
     protects = _PROTECTS[claim.privacy_unit].format(degree_bound=claim.degree_bound)
     unbounded = math.isinf(claim.epsilon)

@@ -282,6 +282,9 @@ def compose(event: Event[R], count: int) -> Composed[R]:
 def compose_all(*events: Event[R]) -> Composed[R]:
     """One adaptive run of each event.
 
+    Args:
+        events: of one relation; compositions count all their parts.
+
     Raises:
         ValueError: no event is given.
         TypeError: two events have different relations; the message names both.
@@ -291,12 +294,20 @@ def compose_all(*events: Event[R]) -> Composed[R]:
 
 
 def parts(event: Event[R]) -> tuple[tuple[Event[R], int], ...]:
-    """The (event, count) pairs of a composition; a single event counts once."""
+    """The (event, count) pairs of a composition; a single event counts once.
+
+    Args:
+        event: one event or a composition.
+    """
     return event.parts if isinstance(event, Composed) else ((event, 1),)
 
 
 def require_relation(event: Event[Any], relation: str) -> None:
     """Refuse an event under a relation that is not its own.
+
+    Args:
+        event: what was done.
+        relation: of the guarantee asked for.
 
     Raises:
         TypeError: names the event's relation and the one asked for.
@@ -312,6 +323,11 @@ def require_relation(event: Event[Any], relation: str) -> None:
 
 def require_scheme(event: Event[Any], *schemes: type[Event[Any]], accountant: str) -> None:
     """Refuse an event whose sampling scheme the accountant does not count.
+
+    Args:
+        event: what was done.
+        scheme: the class of events that the accountant counts.
+        accountant: its name, for the message.
 
     Raises:
         TypeError: names the event's class and the classes that the accountant counts.

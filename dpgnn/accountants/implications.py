@@ -88,7 +88,11 @@ IMPLICATIONS: tuple[Implication, ...] = (
 
 
 def notion(claim: Claim) -> Notion:
-    """The neighbouring relation a claim is about."""
+    """The neighbouring relation a claim is about.
+
+    Args:
+        claim: any.
+    """
     return Notion(
         privacy_unit=claim.privacy_unit,
         relation=claim.relation,
@@ -105,6 +109,8 @@ def notion_implies(stronger: Notion, weaker: Notion) -> bool:
     Args:
         stronger, weaker: unit, relation and degree bound. The bound may shrink on the way (fewer graphs),
             never grow.
+
+    Source: docs/accounting.md, theorem 10.
     """
     if (stronger.privacy_unit, stronger.relation) not in _reaching(weaker):
         return False
@@ -121,6 +127,14 @@ def implies(
     It does when a's notion is stronger or equal, its epsilon and delta are no larger, it is proved or b is
     not, it takes nothing as public that b does not, all that leaves the run under b leaves it under a, and
     whoever may see answers under b (`answers_b`) may see them under a.
+
+    Guarantee: where it says so, b is true of every run of which a is; it may say no where b is true.
+
+    Args:
+        a, b: claims.
+        answers_a, answers_b: who may see answers: everyone, own-record or none.
+
+    Source: docs/accounting.md, theorem 10.
     """
     return (
         notion_implies(notion(a), notion(b))
@@ -148,8 +162,16 @@ def may_rank_together(claims: Sequence[Claim]) -> Ranking:
     They may when one claim's notion is implied by the notions of all (so one sentence is true of
     every run), and when all are proved or all are as published.
 
+    Args:
+        claims: one per run, of equal budgets.
+
+    Returns:
+        whether, why, and the notion that all hold for.
+
     Raises:
         ValueError: no claim is given.
+
+    Source: docs/accounting.md, theorem 10.
     """
     checks.require(len(claims) > 0, "claims", "hold at least one claim", claims)
     statuses = sorted({claim.status for claim in claims})

@@ -120,6 +120,11 @@ def two_sided_pair(event: PoissonRoots) -> MixturePair:
 
     Guarantee: dominates one step for the event's relation, whatever was released before
     (docs/accounting.md, theorem 1, with proof).
+
+    Args:
+        event: one step with Poisson roots.
+
+    Source: docs/accounting.md, theorem 1.
     """
     shift = event.clipping_norm / event.noise_stddev
     plus = _binomial(event.d_plus, event.sampling_probability)
@@ -131,7 +136,13 @@ def two_sided_pair(event: PoissonRoots) -> MixturePair:
 
 
 def gaussian_pair(mu: float) -> MixturePair:
-    """N(mu, 1) against N(0, 1)."""
+    """N(mu, 1) against N(0, 1).
+
+    Args:
+        mu: > 0, the distance of the means in deviations.
+
+    Source: docs/accounting.md, theorem 5.
+    """
     return MixturePair(
         p=Mixture(log_weights=np.zeros(1), means=np.array([mu])),
         q=Mixture(log_weights=np.zeros(1), means=np.zeros(1)),
@@ -139,7 +150,15 @@ def gaussian_pair(mu: float) -> MixturePair:
 
 
 def removal_pair(event: FixedSizeRoots) -> MixturePair:
-    """(1 - q) N(0, 1) + q N(2C/sigma, 1) against N(0, 1), q = batch_size / population (one changed root)."""
+    """(1 - q) N(0, 1) + q N(2C/sigma, 1) against N(0, 1), q = batch_size / population (one changed root).
+
+    Guarantee: its divergences of order g >= 1 bound both directions; `pld.glued_loss` mirrors them below 1.
+
+    Args:
+        event: one step, one changed root.
+
+    Source: docs/accounting.md, theorem 3.
+    """
     rate = event.batch_size / event.population
     shift = 2 * event.clipping_norm / event.noise_stddev
     return MixturePair(
@@ -152,6 +171,14 @@ def hypergeometric(population: int, marked: int, drawn: int) -> Floats:
     """log Pr[i marked are drawn], i = 0..marked, for `drawn` of `population` without replacement.
 
     Log-gamma loses about 1e-10 relative at 2e5 elements, so the weights are normalised.
+
+    Args:
+        population: N >= drawn, public.
+        marked: changed ones among them.
+        drawn: m.
+
+    Returns:
+        float64 (marked + 1,), logarithms; -inf where impossible.
     """
     i = np.arange(marked + 1)
     possible = (i <= drawn) & (drawn - i <= population - marked)

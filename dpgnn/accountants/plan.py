@@ -168,6 +168,9 @@ class Plan:
     def mechanism(self, name: str) -> Mechanism:
         """The mechanism called `name`.
 
+        Args:
+            name: as planned.
+
         Raises:
             LedgerError: the plan has none of that name.
         """
@@ -188,6 +191,12 @@ class Ledger:
     def enter(self, name: str) -> Mechanism:
         """Enter a mechanism before it touches private data and get its parameters.
 
+        Guarantee: each planned mechanism is executed at most once, and no other is: what the plan claims is
+        all that is spent.
+
+        Args:
+            name: of a planned mechanism.
+
         Raises:
             LedgerError: not in the plan, or entered before.
         """
@@ -198,7 +207,14 @@ class Ledger:
         return mechanism
 
     def planned(self, name: str) -> Mechanism:
-        """A planned mechanism's parameters, without entering it."""
+        """A planned mechanism's parameters, without entering it.
+
+        Args:
+            name: as planned.
+
+        Raises:
+            LedgerError: the plan has none of that name.
+        """
         return self._plan.mechanism(name)
 
     @property

@@ -50,6 +50,9 @@ class LossPair:
 def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
     """The loss of `count` adaptive runs of one event (not a composition), both directions.
 
+    Guarantee: each loss dominates its direction of the event's relation, also when runs depend on earlier
+    outputs.
+
     Args:
         event: what was done.
         count: >= 1.
@@ -57,6 +60,8 @@ def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
 
     Raises:
         TypeError: the event has no privacy loss known here; names it.
+
+    Source: docs/accounting.md, theorems 1 to 3, 5, 6 and 8.
     """
     mu = gdp.event_mu(event)
     if mu is not None:
@@ -83,7 +88,16 @@ def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
 
 
 def gaussian_loss(mu: float, step: float) -> DiscreteLoss:
-    """The loss of N(mu, 1) against N(0, 1)."""
+    """The loss of N(mu, 1) against N(0, 1).
+
+    Guarantee: dominates N(mu, 1) against N(0, 1); what the grid adds goes upwards.
+
+    Args:
+        mu: >= 0, may be infinite.
+        step: grid step in nats.
+
+    Source: docs/accounting.md, theorems 5 and 8.
+    """
     if mu == 0:
         return nothing(step)
     if math.isinf(mu):
@@ -92,7 +106,16 @@ def gaussian_loss(mu: float, step: float) -> DiscreteLoss:
 
 
 def mixture_loss(pair: MixturePair, step: float) -> DiscreteLoss:
-    """Connect-the-dots of (P || Q) for mixtures with an increasing loss."""
+    """Connect-the-dots of (P || Q) for mixtures with an increasing loss.
+
+    Guarantee: dominates (P || Q): cells are split, tails and dropped components go to infinity, all upwards.
+
+    Args:
+        pair: mixtures whose loss increases.
+        step: grid step in nats.
+
+    Source: docs/accounting.md, theorem 8 (a) and (c).
+    """
     pair, dropped = pair.trimmed()
     p, q = pair.p, pair.q
     low, high = p.range()
@@ -112,6 +135,10 @@ def glued_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
     """One changed root, batch without replacement: `removal_pair` for gamma >= 1, mirrored below.
 
     Guarantee: dominates both directions (docs/accounting.md, theorem 3).
+
+    Args:
+        event: one step, one changed root.
+        step: grid step in nats.
     """
     pair = removal_pair(event)
     shift = float(pair.p.means[-1])
@@ -133,6 +160,10 @@ def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
     """Any number of changed roots: i of them are in the batch, i is known, then N(2Ci) against N(0).
 
     Guarantee: dominates both directions (the batch itself may be known; docs/accounting.md, theorem 2).
+
+    Args:
+        event: one step.
+        step: grid step in nats.
     """
     weights = np.exp(hypergeometric(event.population, event.changed_roots, event.batch_size))
     shift = 2 * event.clipping_norm / event.noise_stddev
@@ -141,6 +172,8 @@ def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
 
 def revealed(losses: Sequence[DiscreteLoss], weights: Floats) -> DiscreteLoss:
     """The loss of a pair that tells which of several pairs was drawn, by the same law in both worlds.
+
+    Guarantee: dominates where each loss does and the weights do not depend on private data.
 
     Args:
         losses: of the pairs, on one grid step.
@@ -157,7 +190,16 @@ def revealed(losses: Sequence[DiscreteLoss], weights: Floats) -> DiscreteLoss:
 
 
 def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:
-    """The loss of Laplace noise at L1 distance `sensitivity`: atoms at +-e and a density between them."""
+    """The loss of Laplace noise at L1 distance `sensitivity`: atoms at +-e and a density between them.
+
+    Guarantee: dominates in both directions, as the pair is its own mirror image.
+
+    Args:
+        event: its sensitivity is an L1 distance, in units of the scale.
+        step: grid step in nats.
+
+    Source: docs/accounting.md, theorem 8 (a).
+    """
     top = event.sensitivity / event.scale
     if top == 0:
         return nothing(step)
@@ -175,7 +217,14 @@ def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:
 
 
 def response_loss(one_if_p: float, one_if_q: float, step: float) -> DiscreteLoss:
-    """The loss of one randomised bit: Bernoulli(one_if_p) against Bernoulli(one_if_q)."""
+    """The loss of one randomised bit: Bernoulli(one_if_p) against Bernoulli(one_if_q).
+
+    Guarantee: dominates this direction, and is exact but for the grid.
+
+    Args:
+        one_if_p, one_if_q: probabilities of a 1 in the two worlds, in [0, 1].
+        step: grid step in nats.
+    """
     losses, masses, infinity = [], [], 0.0
     for p, q in ((one_if_p, one_if_q), (1 - one_if_p, 1 - one_if_q)):
         if p > 0 and q > 0:
@@ -194,6 +243,15 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
     The profile bounds a convex function, so its lower convex hull in exp(epsilon) bounds it too, and a
     convex profile is that of a pair (Zhu, Dong, Wang 2022, Proposition 9 as recalled). The grid ends at
     MAX_PROFILE_LOSS; what the profile has left there goes to infinity.
+
+    Guarantee: dominates in both directions, for candidates that are the same in both worlds.
+
+    Args:
+        event: one top-K selection.
+        count: adaptive runs, one after the other; >= 1.
+        step: grid step in nats.
+
+    Source: docs/accounting.md, theorem 6.
     """
     rho = count * zcdp.event_rho(event)
     if rho == 0:
@@ -212,10 +270,16 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
 def from_profile(grid: Floats, profile: Floats, step: float) -> DiscreteLoss:
     """The loss with the largest convex profile below `profile` in both directions.
 
+    Guarantee: its delta is at most `profile` at the grid points and at least any convex profile below it, in
+    both directions.
+
     Args:
         grid: float64 (n,), epsilons 0 = grid[0] < grid[1] < ... <= MAX_PROFILE_LOSS, multiples of step.
         profile: float64 (n,), upper bounds on delta at each; used for both directions.
         step: grid step in nats.
+
+    Returns:
+        a loss on the grid.
     """
     # H(1/g) = 1 - 1/g + H(g)/g continues the profile below order 1.
     epsilons = np.concatenate((-grid[:0:-1], grid))

@@ -42,7 +42,11 @@ class PublicPopulation:
 
 
 def changes_nodes(privacy_unit: str | None, relation: str | None) -> bool:
-    """Whether neighbouring graphs have another number of nodes."""
+    """Whether neighbouring graphs have another number of nodes.
+
+    Args:
+        privacy_unit, relation: of a claim; None without privacy.
+    """
     return relation == "add-remove" and privacy_unit != "edge"
 
 
@@ -52,6 +56,8 @@ def reads_population(mode: str, privacy_unit: str | None, relation: str | None) 
     Args:
         mode: of the entry: sound, published or nonprivate.
         privacy_unit, relation: of its claim; None without privacy.
+
+    Source: docs/accounting.md, theorem 14.
     """
     return mode == "sound" and changes_nodes(privacy_unit, relation)
 
@@ -61,10 +67,14 @@ def with_sizes(
 ) -> tuple[Claim, ...]:
     """Claims that name every size they take as public, and `population-changes` where nodes were counted.
 
+    Guarantee: each claim with a finite epsilon names the sizes that its proof takes as public.
+
     Args:
         claims: one without a finite epsilon takes nothing as public and comes back as it is.
         declared: where the relation changes the number of nodes, the plan was made from a declared one.
         shows_nodes: what is released has a row for every node, so that its shape tells how many there are.
+
+    Source: docs/accounting.md, theorem 14.
     """
     return tuple(
         _with_sizes(claim, declared=declared, shows_nodes=shows_nodes)

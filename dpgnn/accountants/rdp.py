@@ -46,6 +46,8 @@ _LARGEST_MOVE = 200.0
 def event_rdp(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
     """Renyi divergence of one run at each order > 1, for (G, G') and for (G', G).
 
+    Guarantee: upper bounds on the divergence of one run, for each direction of the event's relation.
+
     Args:
         event: one event (not a composition).
         orders: float64 (num_orders,).
@@ -55,6 +57,8 @@ def event_rdp(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
 
     Raises:
         TypeError: the event is not counted here.
+
+    Source: docs/accounting.md, theorems 1 to 3, 5 and 6, as Renyi divergences.
     """
     checks.require(float(np.min(orders)) > 1, "orders", "be > 1", float(np.min(orders)))
     return _event_rdp(event, np.asarray(orders, dtype=np.float64).tobytes())
@@ -99,7 +103,22 @@ def _divergences(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
 
 
 def composed_rdp(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
-    """Renyi divergence of a composition: the sum of count * divergence, per direction."""
+    """Renyi divergence of a composition: the sum of count * divergence, per direction.
+
+    Guarantee: upper bounds for the whole, also when later parts depend on what earlier ones gave.
+
+    Args:
+        event: one event or a composition.
+        orders: float64 (num_orders,), each > 1.
+
+    Returns:
+        forward, backward: float64 (num_orders,), in nats.
+
+    Raises:
+        TypeError: an event is not counted here.
+
+    Source: Mironov (2017), arXiv:1702.07476, Proposition 1.
+    """
     forward, backward = np.zeros(len(orders)), np.zeros(len(orders))
     for part, count in parts(event):
         there, back = event_rdp(part, orders)
@@ -114,7 +133,25 @@ def epsilon(
     orders: Floats = OUR_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon of an event or composition by RDP: the larger of the two directions."""
+    """epsilon of an event or composition by RDP: the larger of the two directions.
+
+    Guarantee: (epsilon, delta) holds for the event under its relation, in both directions.
+
+    Args:
+        event: one event or a composition.
+        delta: in (0, 1).
+        orders: float64 (num_orders,), each > 1.
+        conversion: how divergences become epsilon.
+
+    Returns:
+        in nats, >= 0.
+
+    Raises:
+        TypeError: an event is not counted here.
+        ValueError: delta is not in (0, 1).
+
+    Source: docs/accounting.md, theorem 9.
+    """
     return max(
         to_epsilon(orders, divergences, delta, conversion=conversion)[0]
         for divergences in composed_rdp(event, orders)
@@ -130,10 +167,18 @@ def to_epsilon(
     `improved`: r + log((a - 1)/a) - (log delta + log a)/(a - 1) (Canonne, Kamath, Steinke 2020,
     Proposition 12; Balle et al. 2020, Theorem 21), 0 if negative.
 
+    Guarantee: an upper bound at every order, so a coarse list of orders errs upwards only.
+
     Args:
         orders, divergences: float64 (num_orders,).
         delta: in (0, 1).
         conversion: which formula.
+
+    Returns:
+        epsilon in nats, and the order it is from.
+
+    Raises:
+        ValueError: delta is not in (0, 1).
     """
     values = conversion_term(orders, delta, conversion=conversion) + divergences
     best = int(np.argmin(values))
@@ -141,7 +186,21 @@ def to_epsilon(
 
 
 def conversion_term(orders: Floats, delta: float, *, conversion: Conversion) -> Floats:
-    """What the conversion adds to the divergence at each order."""
+    """What the conversion adds to the divergence at each order.
+
+    Args:
+        orders: float64 (num_orders,), each > 1.
+        delta: in (0, 1).
+        conversion: which formula of `to_epsilon`.
+
+    Returns:
+        float64 (num_orders,), in nats.
+
+    Raises:
+        ValueError: delta is not in (0, 1), or the conversion is unknown.
+
+    Source: Mironov (2017), Proposition 3; Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
     checks.open_probability("delta", delta)
     checks.one_of("conversion", conversion, get_args(Conversion))
     if conversion == "mironov":
@@ -157,7 +216,20 @@ def max_runs(
     *,
     conversion: Conversion,
 ) -> int:
-    """The largest T with epsilon(T * divergence) <= target_epsilon; 0 when one run is too much."""
+    """The largest T with epsilon(T * divergence) <= target_epsilon; 0 when one run is too much.
+
+    Guarantee: the number returned was evaluated and met the target (docs/accounting.md, theorem 11).
+
+    Args:
+        orders: float64 (num_orders,), each > 1.
+        divergence: float64 (num_orders,), of one run, in nats, > 0.
+        target_epsilon: in nats.
+        delta: in (0, 1).
+        conversion: how divergences become epsilon.
+
+    Raises:
+        ValueError: a divergence is not > 0.
+    """
     room = target_epsilon - conversion_term(orders, delta, conversion=conversion)
     with np.errstate(divide="ignore", invalid="ignore"):
         runs = np.where(room >= 0, room / divergence, 0.0)
@@ -179,6 +251,18 @@ def revealed_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
     """One step with the number of changed roots in the batch revealed; DP-GNN's Theorem 1.
 
     1/(a - 1) log sum_i Hyp(i; N, d, m) exp(a (a - 1) (2 C i)^2 / (2 sigma^2)), in log space.
+
+    Guarantee: an upper bound in both directions for replaced examples of `changed_roots` roots; their number
+    in the graph is public (docs/accounting.md, theorem 2).
+
+    Args:
+        event: one step.
+        orders: float64 (num_orders,), each > 1.
+
+    Returns:
+        float64 (num_orders,), in nats.
+
+    Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1.
     """
     weights = hypergeometric(event.population, event.changed_roots, event.batch_size)
     moves = 2 * event.clipping_norm * np.arange(len(weights)) / event.noise_stddev
@@ -192,6 +276,15 @@ def glued_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
     With p = (1 - q) N(0, 1) + q N(s, 1), n = N(0, 1), the pair has p-mass on losses > 0, the mirror image
     on losses < 0 and the rest at 0, so the moment is the integral over x > s/2 of
     p^a n^(1-a) + n^a p^(1-a), plus the rest. Source: docs/accounting.md, theorem 3.
+
+    Guarantee: an upper bound in both directions for one replaced example.
+
+    Args:
+        event: one step, one changed root.
+        orders: float64 (num_orders,), each > 1.
+
+    Returns:
+        float64 (num_orders,), in nats.
     """
     pair = removal_pair(event)
     shift = float(pair.p.means[-1])
