@@ -33,6 +33,8 @@ def multiple_below(rate: float) -> float:
 def coins(count: int, rate: float, *, rng: np.random.Generator) -> np.ndarray:
     """Independent coins that are on with probability exactly `rate`.
 
+    Guarantee: the law of real coins of probability `rate`; which came up is secret.
+
     Args:
         count: number of coins.
         rate: a multiple of 2^-53 in [0, 1].

@@ -49,6 +49,9 @@ class Streams:
     def is_secret(self, stream: str) -> bool:
         """Whether the stream is drawn from the operating system and cannot be replayed.
 
+        Args:
+            stream: a name of `core/randomness.py`.
+
         Raises:
             ValueError: there is no such stream.
         """
@@ -60,6 +63,10 @@ class Streams:
     def seed(self, stream: str, **extra: str | int) -> int:
         """A 128-bit seed of a stream that may be published.
 
+        Args:
+            stream: a name of `core/randomness.py`.
+            extra: further axes.
+
         Raises:
             ValueError: the stream is secret in a release, so it has no seed.
         """
@@ -70,7 +77,18 @@ class Streams:
         return seeds.child_seed(self.root_seed, stream, **self.axes, **extra)
 
     def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
-        """A numpy generator; for a secret stream a ChaCha20 keystream keyed by the system."""
+        """A numpy generator; for a secret stream a ChaCha20 keystream keyed by the system.
+
+        Guarantee: in a release a secret stream is keyed by the operating system: nothing of it is recorded,
+        and two calls share nothing. Otherwise same seed, same bytes.
+
+        Args:
+            stream: a name of `core/randomness.py`.
+            extra: further axes, such as stage and step.
+
+        Raises:
+            ValueError: the stream is unknown.
+        """
         if self.is_secret(stream):
             import secrets
 
@@ -81,6 +99,10 @@ class Streams:
 
     def torch(self, stream: str, **extra: str | int) -> torch.Generator:
         """A CPU torch generator for a stream that may be published, e.g. `weights`.
+
+        Args:
+            stream: a name of `core/randomness.py`.
+            extra: further axes.
 
         Raises:
             ValueError: the stream is secret; draw it with `numpy` instead.

@@ -69,7 +69,11 @@ LAPLACE = Law(inverse=lambda p: np.log(2.0 * p), below=lambda iv, x: iv.exp(x) /
 
 
 def grid_of(scale: np.ndarray | float) -> np.ndarray:
-    """The public grid g of noise of a scale: the power of two with scale / g in [2^20, 2^21)."""
+    """The public grid g of noise of a scale: the power of two with scale / g in [2^20, 2^21).
+
+    Args:
+        scale: > 0; public.
+    """
     _, exponent = np.frexp(np.asarray(scale, dtype=np.float64))
     return np.ldexp(1.0, exponent - 1 - GRID_BITS)
 
@@ -185,6 +189,9 @@ def draw_ahead(
         size: number of coordinates.
         rng: the stream of the noise.
         law: of Z.
+
+    Raises:
+        ValueError: a scale is not > 0.
     """
     from dpgnn.core import _rounded_kernels as kernels
 

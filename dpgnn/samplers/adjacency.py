@@ -35,6 +35,8 @@ def induced_adjacency(
 ) -> Adjacency:
     """The graph that `node_idx` induces, in two passes over the arcs.
 
+    Guarantee: none; the lists are as sensitive as the edges.
+
     Args:
         arcs: both directions of every edge, integers, shape (2, num_arcs), or a function that starts a
             pass over chunks of that shape. Self-loops are left out.

@@ -27,7 +27,14 @@ class Batches(Protocol):
         """A public size that a batch exceeds with probability at most 2^-200, whatever the data."""
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
-        """int64 positions, ascending; secret in a release, and so is their number."""
+        """int64 positions, ascending; secret in a release, and so is their number.
+
+        Guarantee: the law is that of the class, whatever was drawn before; in a release neither the batch
+        nor its size is shown.
+
+        Args:
+            rng: the stream `batches` of the step.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +67,17 @@ class PoissonBatches:
         return min(self.num_roots, poisson_tail(self.expected_batch_size))
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
-        """One coin per root."""
+        """One coin per root.
+
+        Guarantee: each root is in independently, with q rounded down to a multiple of 2^-53; event
+        `PoissonRoots`.
+
+        Args:
+            rng: the stream `batches` of the step; secret in a release.
+
+        Returns:
+            int64, ascending, shape (size,); secret in a release, and so is its length.
+        """
         # random() is k 2^-53 with k uniform: the rate is a multiple of 2^-53, at most q, and q = 1 takes all
         rate = math.floor(self.sampling_probability * 2**53) * 2.0**-53
         return np.flatnonzero(rng.random(self.num_roots) < rate)
@@ -96,13 +113,23 @@ class FixedSizeBatches:
         return self.batch_size
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
-        """m different roots."""
+        """m different roots.
+
+        Args:
+            rng: the stream `batches` of the step; secret in a release.
+
+        Returns:
+            int64, ascending, shape (batch_size,); secret in a release.
+        """
         chosen = rng.choice(self.num_roots, self.batch_size, replace=False, shuffle=False)
         return np.sort(chosen).astype(np.int64, copy=False)
 
 
 def poisson_tail(mean: float) -> int:
     """A size that a Poisson batch of this mean exceeds with probability at most 2^-200.
+
+    Args:
+        mean: expected batch size, >= 0.
 
     Source: Bernstein's inequality, P(X >= mean + t) <= exp(-t^2 / (2 (mean + t / 3))).
     """
@@ -112,6 +139,9 @@ def poisson_tail(mean: float) -> int:
 
 def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:
     """Poisson batches: each root is in the batch independently.
+
+    Guarantee: event `PoissonRoots`: nothing depends on the data but the number of roots, which a
+    release does not show.
 
     Args:
         num_roots: number of roots present.
@@ -128,6 +158,8 @@ def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatch
 def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
     """A uniform subset of the roots without replacement.
 
+    Guarantee: event `FixedSizeRoots`: the number of roots is public and the same in both worlds.
+
     Args:
         num_roots: number of roots N; public.
         batch_size: m, 1 <= m <= N; public.
@@ -141,5 +173,11 @@ def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
 
 
 def full_batches(num_roots: int) -> PoissonBatches:
-    """Every root at every step: Poisson batches with probability 1, counted without amplification."""
+    """Every root at every step: Poisson batches with probability 1, counted without amplification.
+
+    Guarantee: nothing is amplified; event `GaussianRelease` on all roots.
+
+    Args:
+        num_roots: number of roots present.
+    """
     return PoissonBatches(num_roots=num_roots, sampling_probability=1.0)

@@ -43,6 +43,10 @@ class Lists:
 def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
     """One pass over the arcs in chunks of shape (2, n).
 
+    Args:
+        arcs: int, shape (2, num_arcs), or a function that gives chunks of that form.
+        num_nodes: size of the id universe, < 2^31.
+
     Raises:
         ValueError: a chunk has another shape, or an id is not in 0..num_nodes-1.
     """
@@ -73,6 +77,11 @@ def write_own_arcs(
 def node_mask(num_nodes: int, idx: np.ndarray, name: str) -> np.ndarray:
     """uint8, shape (num_nodes,): 1 at `idx`.
 
+    Args:
+        num_nodes: size of the id universe.
+        idx: integer ids, shape (n,), each once.
+        name: for the message.
+
     Raises:
         ValueError: an id is outside or comes twice.
     """
@@ -101,6 +110,9 @@ def top_k_slots(
     """For each node the `max_degree` arcs of smallest keyed priority, in one pass.
 
     Memory: 4 * max_degree + 12 bytes a node, whatever the number of arcs.
+
+    Guarantee: the list of a group is a function of its own arcs, the masks and the key; no list is longer
+    than `max_degree`.
 
     Args:
         by: "source" groups arcs by their source and keeps targets; "target" the other way round.
@@ -188,7 +200,17 @@ def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
 
 
 def shorten(lists: Lists, limit: int, *, key: np.ndarray, by_priority: bool) -> Lists:
-    """Cut every list to `limit` sources, by keyed priority or to the first ones."""
+    """Cut every list to `limit` sources, by keyed priority or to the first ones.
+
+    Args:
+        lists: of any lengths.
+        limit: sources a list keeps, >= 0.
+        key: uint64, shape (2,), from `draw_key`.
+        by_priority: keep the smallest priorities; False keeps the first.
+
+    Raises:
+        ValueError: limit is negative.
+    """
     pointer, sources = _kernels.shorten_lists(
         lists.pointer, lists.sources, at_least("limit", limit, 0), key, by_priority
     )
@@ -217,6 +239,9 @@ def trees(
     the tree with repeated nodes, and on the whole sampled graph: all arcs into nodes of depth below
     num_hops are present. Memory: the result plus 16 bytes a node of the graph for each worker.
 
+    Guarantee: none of its own: unit and relation are those of the promise of the sampler that made the
+    lists.
+
     Args:
         lists: which sources each node reads.
         roots: int64 node ids, ascending.
@@ -226,6 +251,9 @@ def trees(
 
     Returns:
         one subgraph per root, in the order of `roots`; sensitive.
+
+    Raises:
+        ValueError: num_workers is below 1.
 
     Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 2 and 3.
     """

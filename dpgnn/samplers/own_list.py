@@ -105,7 +105,16 @@ class OwnList(TreeSampler):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """The sampled lists; see `sample`."""
+        """The sampled lists; see `sample`.
+
+        Guarantee: a node's list is a function of its own record and the key: at most `max_degree` ids each.
+        The result is as sensitive as the edges.
+
+        Args:
+            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
+
+        Source: docs/accounting.md, theorem 4.
+        """
         key = draw_key(rng)
         slots, counts = top_k_slots(
             arcs,

@@ -19,6 +19,9 @@ def occurrence_bound(max_degree: int, num_hops: int) -> int:
         max_degree: K >= 0.
         num_hops: r >= -1.
 
+    Raises:
+        ValueError: max_degree is negative, or num_hops is below -1.
+
     Source: Daigavane et al. (2021), arXiv:2111.15521, Lemma 1.
     """
     at_least("max_degree", max_degree, 0)
@@ -72,8 +75,16 @@ class Promise:
     def change(self, privacy_unit: str, relation: str) -> Change:
         """The bound for a unit and relation.
 
+        Guarantee: at most d_plus roots of G and d_minus of its neighbour have an example that the other
+        graph has not; proved where the change says so.
+
+        Args:
+            privacy_unit, relation: of DESIGN's table of units.
+
         Raises:
             ValueError: the sampler promises nothing for the pair; lists what it promises.
+
+        Source: docs/accounting.md, theorem 4, for the own-list sampler; others in their modules.
         """
         found = self.changes.get((privacy_unit, relation))
         if found is None:
@@ -103,7 +114,12 @@ class Promise:
 def proved(
     changes: dict[tuple[str, str], tuple[int, int]], why: str
 ) -> dict[tuple[str, str], Change]:
-    """Changes with a proof."""
+    """Changes with a proof.
+
+    Args:
+        changes: (unit, relation) -> (d_plus, d_minus).
+        why: where the proof is.
+    """
     return {
         pair: Change(d_plus=plus, d_minus=max(minus, 0), proved=True, why=why)
         for pair, (plus, minus) in changes.items()

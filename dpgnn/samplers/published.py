@@ -102,7 +102,16 @@ class Published(TreeSampler):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """SAMPLE-EDGELISTS; see `sample`."""
+        """SAMPLE-EDGELISTS; see `sample`.
+
+        Guarantee: lists of at most `max_degree` arcs, longer ones emptied; `promise` says which units that
+        is proved for. The result is as sensitive as the edges.
+
+        Args:
+            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
+
+        Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithm 1.
+        """
         key = draw_key(rng)
         has_record = present_mask(num_nodes, present)
         if self.append_reverse:

@@ -58,7 +58,12 @@ class Rows:
 
 
 def rows_from_table(table: pa.Table, *, num_nodes: int) -> Rows:
-    """Rows from a table of kind `rows` (see `Rows.to_table`); `num_nodes` is the number of columns."""
+    """Rows from a table of kind `rows` (see `Rows.to_table`); `num_nodes` is the number of columns.
+
+    Args:
+        table: columns root, column, value.
+        num_nodes: number of columns.
+    """
     pointer, columns = list_column(table.column("column"), np.int32)
     _, values = list_column(table.column("value"), np.float64)
     roots = table.column("root").to_numpy().astype(np.int64)
@@ -66,7 +71,15 @@ def rows_from_table(table: pa.Table, *, num_nodes: int) -> Rows:
 
 
 def rows_of(matrix: sp.csr_array, roots: np.ndarray) -> Rows:
-    """Rows from a CSR matrix; explicit zeros are dropped."""
+    """Rows from a CSR matrix; explicit zeros are dropped.
+
+    Args:
+        matrix: shape (num_roots, num_nodes).
+        roots: int64, shape (num_roots,).
+
+    Raises:
+        ValueError: matrix has not a row for each root.
+    """
     matrix = sp.csr_array(matrix, dtype=np.float64, copy=True)
     require(matrix.shape[0] == len(roots), "matrix", "have a row for each root", matrix.shape)
     matrix.eliminate_zeros()

@@ -104,7 +104,14 @@ class Stable(TreeSampler):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """The sampled lists; see `sample`."""
+        """The sampled lists; see `sample`.
+
+        Guarantee: at most `max_in_degree` readers of a node and `max_out_degree` ids of a reader; what
+        changes between neighbours is in `promise`. The result is as sensitive as the edges.
+
+        Args:
+            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
+        """
         key = draw_key(rng)
         has_record = present_mask(num_nodes, present)
         readers = node_mask(num_nodes, train_idx, "train_idx") & has_record

@@ -101,11 +101,20 @@ class Subgraphs:
         return self.nodes[arcs]
 
     def occurrences(self, num_nodes: int) -> np.ndarray:
-        """int64, shape (num_nodes,): in how many subgraphs each node is; sensitive."""
+        """int64, shape (num_nodes,): in how many subgraphs each node is; sensitive.
+
+        Args:
+            num_nodes: size of the id universe.
+        """
         return np.bincount(self.nodes, minlength=num_nodes)
 
     def check(self, num_nodes: int) -> Subgraphs:
         """Return self when every subgraph is well formed and no node is in more than max_occurrences.
+
+        Guarantee: what it lets through keeps the sampler's bound on occurrences, which noise is scaled by.
+
+        Args:
+            num_nodes: size of the id universe.
 
         Raises:
             ValueError: names the first root that breaks a rule.

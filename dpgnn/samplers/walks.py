@@ -74,10 +74,15 @@ class Partition:
     def subgraphs(self, graph: Adjacency, *, inside: Inside = "induced") -> Subgraphs:
         """The partition as subgraphs, in the same order.
 
+        Guarantee: each node is in at most one subgraph. The result is as sensitive as the edges.
+
         Args:
             graph: the graph the partition was drawn from.
             inside: "induced" takes all edges among a subgraph's nodes (the paper does not say), "walk"
                 only those that the walk took; both directions of each.
+
+        Raises:
+            ValueError: inside is none of the two.
         """
         one_of("inside", inside, ("induced", "walk"))
         edge_ptr = np.zeros(self.num_subgraphs + 1, np.int64)
@@ -131,6 +136,9 @@ class Partition:
 
 def partition_from_table(table: pa.Table) -> Partition:
     """A partition from a table of kind `partition`.
+
+    Args:
+        table: columns subgraph, position, node, parent.
 
     Raises:
         ValueError: rows are not ordered by (subgraph, position), or positions do not start at 0.
@@ -193,6 +201,13 @@ class Walks:
         with a stream of its own before it draws new batches.
 
         Guarantee: every member stands in exactly one walk; the result is as sensitive as the edges.
+
+        Args:
+            graph: what the training nodes induce.
+            rng: of the order of roots and of the key.
+
+        Returns:
+            the partition; its size depends on the edges.
 
         Source: Ayle et al. (2023), Algorithms 2 and 3.
         """

@@ -50,6 +50,9 @@ class Clipping:
     def parts(self, network: Network) -> tuple[np.ndarray, np.ndarray]:
         """Which part each tensor belongs to, and each part's bound.
 
+        Args:
+            network: names tensors and groups.
+
         Returns:
             part_of: int64, shape (num_tensors,), in the order of `network.shapes`.
             bounds: float64, shape (num_parts,).
@@ -74,8 +77,14 @@ class Clipping:
 def global_clipping(clipping_norm: float) -> Clipping:
     """One bound C on the norm of the whole gradient.
 
+    Guarantee: one root's clipped gradient has norm <= clipping_norm up to float32 rounding, which
+    `clip_factors` pays for.
+
     Args:
         clipping_norm: C > 0, in units of the loss gradient; public.
+
+    Raises:
+        ValueError: clipping_norm is not > 0.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
     """
@@ -91,6 +100,9 @@ def uniform_clipping(network: Network, per: Per, clipping_norm: float) -> Clippi
         network: names the parts.
         per: "global", "group" or "tensor".
         clipping_norm: C > 0; each of L parts gets C / sqrt(L).
+
+    Raises:
+        ValueError: clipping_norm is not > 0, or `per` is unknown.
 
     Source: McMahan et al. (2018), arXiv:1710.06963, per-layer clipping.
     """

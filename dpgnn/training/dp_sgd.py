@@ -66,6 +66,9 @@ def from_mechanism(
 ) -> DPSGD:
     """The executable form of a planned mechanism, checked against what its event counts.
 
+    Guarantee: what comes back draws, clips and adds noise as the event of the plan counts: unit and relation
+    are the plan's, the number of roots is public where batches have a fixed size.
+
     Args:
         mechanism: its event says which batches are drawn.
         num_roots: roots present.
@@ -79,6 +82,8 @@ def from_mechanism(
     Raises:
         ValueError: clipping norm, noise over clipping norm, number of steps or roots is not the one the
             plan was calibrated for, or the event is not of DP-SGD.
+
+    Source: docs/accounting.md, theorems 1, 2 and 5, for the events that it takes.
     """
     where, norm, divisor = f"mechanism {mechanism.name}", mechanism.clipping_norm, mechanism.divisor
     if norm is None or divisor is None:

@@ -35,6 +35,8 @@ def layer_rows(
 ) -> list[Record]:
     """Inputs a and output gradients g of every linear layer, for the summed loss of a chunk.
 
+    Guarantee: none; what comes back is sensitive and never leaves the process.
+
     Args:
         x: dense, shape (rows of level 0, num_features).
         y: labels of the chunk's roots.

@@ -83,6 +83,9 @@ def run_steps(
 ) -> list[Row]:
     """Take steps 1..num_steps, from the last checkpoint if there is one.
 
+    Guarantee: exactly num_steps steps are taken, each once; a step lost in a crash left nothing behind but
+    its checkpoint, which holds no generator state and no sum before noise.
+
     Args:
         take_step: step number -> updates `optimizer`; draws from streams named by the step only.
         optimizer: its parameters and state are what a checkpoint holds.

@@ -37,7 +37,18 @@ class Noise:
             non_negative(f"noise_stddev of {name}", value)
 
     def multiplier(self, clipping: Clipping) -> float:
-        """The deviation over the clipping norm of the equivalent release with one part."""
+        """The deviation over the clipping norm of the equivalent release with one part.
+
+        Guarantee: the release with these deviations is the Gaussian mechanism at sensitivity 1 and this
+        deviation, for parts clipped as `clipping` says: shifts in units of their deviations add up in
+        squares (docs/accounting.md, theorem 5).
+
+        Args:
+            clipping: bounds of the same parts.
+
+        Raises:
+            ValueError: the parts are not those of the clipping.
+        """
         require(
             set(self.stddev) == set(clipping.norms), "noise parts",
             f"be {sorted(clipping.norms)}", sorted(self.stddev),
@@ -48,7 +59,15 @@ class Noise:
         return 1.0 / math.sqrt(sum(ratio * ratio for ratio in ratios))
 
     def per_coordinate(self, network: Network, clipping: Clipping) -> Tensor:
-        """float64, shape (num_parameters,): the deviation of each coordinate of the flat sum."""
+        """float64, shape (num_parameters,): the deviation of each coordinate of the flat sum.
+
+        Args:
+            network: says which parts tensors belong to.
+            clipping: of the same parts.
+
+        Raises:
+            ValueError: the parts are not those of the network.
+        """
         part_of, _ = clipping.parts(network)
         owners = {
             "global": ["all"],

@@ -19,7 +19,19 @@ from dpgnn.training.clipping import Clipping
 def root_gradient(
     network: Network, parameters: Tensor, x: np.ndarray, trees: Trees, root: int
 ) -> Tensor:
-    """The flat gradient of one root's loss, in the dtype of `parameters`; sensitive."""
+    """The flat gradient of one root's loss, in the dtype of `parameters`; sensitive.
+
+    Guarantee: none; for tests.
+
+    Args:
+        network: its operations.
+        parameters: flat, shape (num_parameters,).
+        x: float32, shape (num_nodes, num_features).
+        trees: of all roots.
+        root: position among them.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1, step by step.
+    """
     flat = parameters.detach().clone().requires_grad_()
     layout = chunk_layout(trees, np.array([root]))
     rows = torch.from_numpy(x[layout.node.numpy()]).to(flat.dtype)
@@ -30,7 +42,17 @@ def root_gradient(
 
 
 def clip(network: Network, gradient: Tensor, clipping: Clipping) -> Tensor:
-    """Scale each part of one root's flat gradient to its bound; zero if anything is not finite."""
+    """Scale each part of one root's flat gradient to its bound; zero if anything is not finite.
+
+    Guarantee: the norm of each part is at most its bound, up to rounding.
+
+    Args:
+        network: says which parts tensors belong to.
+        gradient: flat, shape (num_parameters,), of one root.
+        clipping: bounds of the parts.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
+    """
     if not torch.isfinite(gradient).all():
         return torch.zeros_like(gradient)
     part_of, bounds = clipping.parts(network)
@@ -52,7 +74,18 @@ def plain_sum(
     roots: np.ndarray,
     clipping: Clipping | None,
 ) -> Tensor:
-    """The clipped sum, one root after the other; flat, in the dtype of `parameters`; sensitive."""
+    """The clipped sum, one root after the other; flat, in the dtype of `parameters`; sensitive.
+
+    Guarantee: each root adds one term of norm at most `total_norm`; no noise is added.
+
+    Args:
+        network: its operations.
+        parameters: flat, shape (num_parameters,).
+        x: float32, shape (num_nodes, num_features).
+        trees: of all roots.
+        roots: positions among them; each stands for one term.
+        clipping: None adds plain gradients.
+    """
     total = torch.zeros_like(parameters)
     for root in roots:
         gradient = root_gradient(network, parameters, x, trees, int(root))
