@@ -103,13 +103,24 @@ class Graph:
         return np.asarray(self.x) if isinstance(self.x, np.ndarray) else self.x.toarray()
 
     def edges_within(self, node_mask: np.ndarray) -> np.ndarray:
-        """edge_index of the edges whose two ends lie in `node_mask`; ids are kept."""
+        """edge_index of the edges whose two ends lie in `node_mask`; ids are kept.
+
+        Args:
+            node_mask: bool, shape (num_nodes,).
+
+        Returns:
+            int64, shape (2, n).
+        """
         source, target = self.edge_index
         return self.edge_index[:, node_mask[source] & node_mask[target]]
 
 
 def distinct_keys(keys: np.ndarray) -> np.ndarray:
-    """Ascending, each once; numpy's unique hashes whole numbers, ten times slower on pairs of ids."""
+    """Ascending, each once; numpy's unique hashes whole numbers, ten times slower on pairs of ids.
+
+    Args:
+        keys: int64, any order.
+    """
     keys = np.sort(keys)
     return keys[np.diff(keys, prepend=keys[:1] - 1) != 0]
 

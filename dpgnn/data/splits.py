@@ -180,7 +180,11 @@ class Split:
             idx.setflags(write=False)
 
     def part_of(self, num_nodes: int) -> np.ndarray:
-        """int8, shape (num_nodes,): 0 train, 1 val, 2 test, -1 in no part, -2 taken out."""
+        """int8, shape (num_nodes,): 0 train, 1 val, 2 test, -1 in no part, -2 taken out.
+
+        Args:
+            num_nodes: of the graph.
+        """
         part = np.full(num_nodes, -1, dtype=np.int8)
         part[self.dropped_idx] = -2
         for code, idx in enumerate((self.train_idx, self.val_idx, self.test_idx)):
@@ -233,6 +237,11 @@ def membership_splits(
 
     Each trains on `num_per_class` nodes of every class and tests the attack on `num_test` nodes that it
     was not trained on.
+
+    Args:
+        graph: the full graph.
+        config: kind membership, sizes.
+        rng: the stream of the split.
 
     Raises:
         ValueError: a class has fewer than 2 * num_per_class nodes, or too few nodes remain.

@@ -41,6 +41,9 @@ TABLE: dict[str, str] = {
 def get(name: str) -> Method:
     """The method called `name`, as the table or as people write it.
 
+    Args:
+        name: of the table, or as people write it.
+
     Raises:
         ValueError: unknown; names near misses and lists what exists.
     """
@@ -53,6 +56,9 @@ def get(name: str) -> Method:
 
 def name_of(text: str) -> str:
     """The table's name of a method as people or tables write it: DP-GNN, dpgnn and dp_gnn are one.
+
+    Args:
+        text: as people or tables write it.
 
     Raises:
         ValueError: no such method; names near misses and lists what exists.

@@ -143,7 +143,16 @@ class Prediction:
 
 
 def own_features_only(entry: Entry, logits: torch.Tensor) -> Prediction:
-    """Answers that read released weights and the asked node's own features, and nothing else."""
+    """Answers that read released weights and the asked node's own features, and nothing else.
+
+    Guarantee: the answer about a node reads the released weights and the node's own features: under the
+    first claim it is for that node alone where features are protected, and for everyone where they are
+    public.
+
+    Args:
+        entry: of the run.
+        logits: float, shape (num_nodes, num_outputs).
+    """
     return Prediction(
         logits=logits,
         answers="none" if entry.mode == "nonprivate" else "own-record",
@@ -262,7 +271,13 @@ class Method:
     citation: str | None = None
 
     def sees(self, graph: Graph) -> Graph:
-        """The graph as the method gets it: without edges if `uses_edges` is False."""
+        """The graph as the method gets it: without edges if `uses_edges` is False.
+
+        Guarantee: a method that uses no edges cannot leak one.
+
+        Args:
+            graph: the whole graph.
+        """
         if self.uses_edges:
             return graph
         return replace(graph, edge_index=graph.edge_index[:, :0])
@@ -273,7 +288,11 @@ class Method:
         return sha256_json([code, outside]) if outside else code
 
     def has(self, entry: Entry) -> bool:
-        """Whether the entry's mode, unit and relation go together; see `check_entry`."""
+        """Whether the entry's mode, unit and relation go together; see `check_entry`.
+
+        Args:
+            entry: of a study.
+        """
         try:
             self.check_entry(entry, entry.name)
         except ValueError:
@@ -282,6 +301,10 @@ class Method:
 
     def check_entry(self, entry: Entry, path: str) -> None:
         """Check mode, unit and relation against what the method has.
+
+        Args:
+            entry: of a study or a call.
+            path: where it stands, for the message.
 
         Raises:
             ValueError: the pair is not supported; lists what is.
@@ -299,5 +322,11 @@ class Method:
 
 
 def nonprivate_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """The plan of a run without privacy: no mechanism, no claim."""
+    """The plan of a run without privacy: no mechanism, no claim.
+
+    Guarantee: none, and no claim is made.
+
+    Args:
+        entry, facts, budget: as for `Method.plan`; the budget is not spent.
+    """
     return Plan(facts=facts.recorded())

@@ -128,7 +128,18 @@ def facts_of(
     prepared: Prepared | None,
     population: PublicPopulation | None = None,
 ) -> Facts:
-    """The public facts a plan may read; a declared population stands in place of what can be counted."""
+    """The public facts a plan may read; a declared population stands in place of what can be counted.
+
+    Guarantee: public facts only: sizes that the claim names as public, a declared population where there is
+    one, and what is marked `depends_on: structure`.
+
+    Args:
+        graph, split: of the run.
+        prepared: the sample, if the method has one.
+        population: declared numbers of nodes; None counts them.
+
+    Source: docs/accounting.md, theorem 14.
+    """
     return Facts(
         num_nodes=graph.num_nodes if population is None else population.nodes,
         num_train=len(split.train_idx) if population is None else population.training,

@@ -47,6 +47,14 @@ class RoundedDraw:
         """value + noise of a step, on the grid; see `core.rounded_noise.add_rounded`.
 
         The deviation is larger by the share of the sensitivity that `rounding_of` allows for.
+
+        Guarantee: the real law of the noise, rounded to a public grid: post-processing of the release that
+        the plan counts.
+
+        Args:
+            value: what is released, float64; sensitive.
+            noise_stddev: absolute, on the value; public.
+            step: of the mechanism; names the stream.
         """
         rng = self.streams.numpy("noise", stage=self.stage, step=step)
         share = rounding_of(value.shape) / self.ledger.planned(self.stage).sensitivity
@@ -117,7 +125,12 @@ class Release(Door[P, R]):
 def release(
     measures: Mapping[str, Measure], *, is_read: bool = True
 ) -> Callable[[Callable[P, R]], Release[P, R]]:
-    """Declare a function as a release; see `Release`."""
+    """Declare a function as a release; see `Release`.
+
+    Args:
+        measures: mechanism -> how far what enters its noise moves between neighbours.
+        is_read: whether the noisy value is read by the run.
+    """
 
     def declare(function: Callable[P, R]) -> Release[P, R]:
         return Release(function, measures=measures, is_read=is_read)
@@ -167,6 +180,8 @@ def summable(rows: np.ndarray, num_terms: int, norm: float = 1.0) -> np.ndarray:
         rows: float64, shape (num_rows, width), norms at most `norm` but for rounding.
         num_terms: public bound on the rows in a sum, each with weight 1.
         norm: public bound on the norm of a row.
+
+    Source: docs/accounting.md, theorem 16.
     """
     unit = 2.0 ** (math.ceil(math.log2(norm)) + math.ceil(math.log2(num_terms + 1)) - 52)
     return np.asarray(np.trunc(rows * (1.0 - 2.0**-29) / unit) * unit)
@@ -214,6 +229,8 @@ def gaussian(trials: Trials) -> Measure:
 
     Args:
         trials: which arguments are tried.
+
+    Source: docs/accounting.md, theorem 5.
     """
 
     def measure(

@@ -90,6 +90,9 @@ class Record:
 def read_record(path: str | Path) -> Record:
     """Read one record.
 
+    Args:
+        path: of record.json.
+
     Raises:
         DamagedFileError: missing, not JSON, or not a record of this version; names the file.
     """
@@ -98,6 +101,10 @@ def read_record(path: str | Path) -> Record:
 
 def record_from(value: Any, where: str | Path) -> Record:
     """A record from its JSON value.
+
+    Args:
+        value: of JSON.
+        where: it stands, for the message.
 
     Raises:
         DamagedFileError: it is not a record of this version; names `where` it stands.
@@ -114,6 +121,12 @@ def answers_of(record: Record) -> Answers:
     Records made before there were three values say whether claims cover the answers, without whose record
     they read: at node level the answers they call covered read the asked node's own, and so do those of
     noisy aggregates and of votes, which they call not covered.
+
+    Guarantee: docs/accounting.md, "Answers, and who may see them": everyone, own-record (for the asked node
+    alone) or none.
+
+    Args:
+        record: of any version that can be read.
     """
     told = record.prediction
     if record.entry.get("mode") == "nonprivate":
@@ -134,7 +147,11 @@ PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba
 
 
 def plan_of(plan: Plan) -> dict[str, Any]:
-    """A plan as the record holds it."""
+    """A plan as the record holds it.
+
+    Args:
+        plan: of the run.
+    """
     mechanisms = []
     for mechanism in plan.mechanisms:
         fields = stated(mechanism)
@@ -148,7 +165,11 @@ def plan_of(plan: Plan) -> dict[str, Any]:
 
 
 def event_of(event: Any) -> dict[str, Any]:
-    """An event as JSON: its type and its fields."""
+    """An event as JSON: its type and its fields.
+
+    Args:
+        event: of a mechanism.
+    """
     fields: dict[str, Any] = {"type": type(event).__name__}
     for one in dataclasses.fields(event):
         value = getattr(event, one.name)
@@ -162,6 +183,9 @@ def event_of(event: Any) -> dict[str, Any]:
 
 def event_from(values: Mapping[str, Any]) -> Event[Any]:
     """The event that `event_of` wrote.
+
+    Args:
+        values: as `event_of` gives them.
 
     Raises:
         ValueError, TypeError: its type is unknown, or a field is missing or out of range.
@@ -180,7 +204,11 @@ def _kinds(kind: type[Event[Any]]) -> set[type[Event[Any]]]:
 
 
 def claim_of(claim: Any) -> dict[str, Any]:
-    """A claim as the record holds it, with its words."""
+    """A claim as the record holds it, with its words.
+
+    Args:
+        claim: of the run.
+    """
     from dpgnn.accountants.claims import in_words
 
     return claim.to_dict() | {"words": in_words(claim)}

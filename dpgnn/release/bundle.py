@@ -87,6 +87,9 @@ def _list_own(folder: Path, certificate: str) -> None:
 def read_certificate(folder: Path) -> dict[str, Any]:
     """The statement of a bundle, compared with its own checksum.
 
+    Args:
+        folder: of the bundle.
+
     Raises:
         ValueError: there is none, or it was changed.
     """
@@ -107,6 +110,10 @@ def read_certificate(folder: Path) -> dict[str, Any]:
 def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
     """Compare each listed file with its checksum.
 
+    Args:
+        folder: of the bundle.
+        stated: the certificate.
+
     Raises:
         ValueError: a file is missing, not listed or changed, or no part of a bundle is listed; names it.
     """
@@ -126,6 +133,12 @@ def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
 def read_ids(folder: Path, stated: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
     """The ids of the nodes of the fit, if they are here, and whether they are public.
 
+    Guarantee: ids that are not declared public are read from a file that only their owner has.
+
+    Args:
+        folder: of the bundle.
+        stated: the certificate.
+
     Raises:
         ValueError: the file holds no list of texts.
     """
@@ -140,6 +153,9 @@ def read_ids(folder: Path, stated: Mapping[str, Any]) -> tuple[tuple[str, ...], 
 
 def check_own(folder: Path) -> list[str]:
     """Compare the owner's own files, where they are here, with their checksums.
+
+    Args:
+        folder: of the bundle.
 
     Returns:
         their names.
@@ -159,7 +175,12 @@ def check_own(folder: Path) -> list[str]:
 
 
 def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
-    """Names in a bundle's folder that are none of its files."""
+    """Names in a bundle's folder that are none of its files.
+
+    Args:
+        folder: of the bundle.
+        stated: the certificate.
+    """
     public = {IDS} if IDS in stated["files"] else set()
     own = public | {STATE, CERTIFICATE, SIGNATURE, *CARDS, OWN_ROWS, OWN_IDS, OWN_SUMS}
     return sorted(path.name for path in folder.iterdir() if path.name not in own)
@@ -167,6 +188,12 @@ def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
 
 def check_released(model: Released) -> None:
     """Check that a private model releases only tensors that its first claim lets out.
+
+    Guarantee: unit and relation of the first claim: it lets out the tensors that its `released` names, and a
+    model with any other is not written.
+
+    Args:
+        model: what is saved.
 
     Raises:
         ValueError: another tensor, or one that is not finite; names it.
@@ -181,6 +208,9 @@ def check_released(model: Released) -> None:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file.
+
+    Args:
+        path: of the file; no code of it runs.
 
     Raises:
         ValueError: it is none.

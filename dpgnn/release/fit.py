@@ -148,6 +148,10 @@ def _threads(number: int) -> Iterator[None]:
 def module_named(module: Any, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """The options that state a module: the class's name and arguments, and the hash of one in memory.
 
+    Args:
+        module: a torch.nn.Module, its class, or `package.module:Class`; None for none.
+        arguments: of the class.
+
     Raises:
         ValueError: it is no module, or arguments are given beside a module that is made already.
     """
@@ -199,6 +203,15 @@ def inputs_of(
 ) -> tuple[RunInputs, Names]:
     """What the run of a `fit` reads, and the names that it may publish.
 
+    Guarantee: the data go into the run and nowhere else; ids, numbers and the split of the run are public,
+    as `fit` says.
+
+    Args:
+        data: a PyG `Data`, as for `fit`.
+        method, epsilon, delta, unit, relation, mode, population, num_classes, classes, features,
+            directed_graph, seed, name, options: as for `fit`.
+        performance: device and threads; decide no guarantee.
+
     Raises:
         ValueError: as for `fit`.
     """
@@ -244,6 +257,12 @@ def entry_of(
 ) -> Entry:
     """The entry; unit and relation that are not stated are the method's first.
 
+    Args:
+        method: a name of the table.
+        mode: sound, published or nonprivate.
+        unit, relation: None takes the method's first.
+        options: the method's own.
+
     Raises:
         ValueError: the method does not have them, or an option is wrong.
     """
@@ -281,6 +300,9 @@ def account(
 ) -> Answer:
     """Noise, steps or epsilon of a method by its own plan; needs no data.
 
+    Guarantee: what the answer says holds for the method's unit and relation, with the public numbers given;
+    no data is read.
+
     Args:
         method: a name of the table of methods, or as people write it.
         delta: in (0, 1).
@@ -288,8 +310,13 @@ def account(
         epsilon, noise_multiplier, num_steps: two are given, the third is found; see `dpgnn account`.
         unit, relation, mode, options: as for `fit`.
 
+    Returns:
+        noise, steps and epsilon, with the claims and the accountant; printed as `dpgnn account` does.
+
     Raises:
         ValueError: too little or too much is given, or nothing meets the budget.
+
+    Source: the method's own plan; docs/accounting.md.
     """
     from dpgnn.methods.base import Facts
 
@@ -314,6 +341,9 @@ def audit(
 ) -> tuple[Finding, ...]:
     """Is the model's claim false? Tests the code that made it, on small graphs made for that; needs no data.
 
+    Guarantee: a correct mechanism is accused by the claim test with probability at most 0.1 %, and by the
+    exact tests too, for unit and relation of the model's first claim. The data of the fit are not read.
+
     Args:
         model: a private one.
         runs: of each of two neighbouring graphs and mechanism; >= 8.
@@ -321,8 +351,13 @@ def audit(
         seed: of the audit.
         processes: that share the runs.
 
+    Returns:
+        a finding for each mechanism and test.
+
     Raises:
         ValueError: the model is not private.
+
+    Source: docs/audits.md.
     """
     from dpgnn.accountants.plan import Budget
     from dpgnn.audits.entry_audit import audit as audit_entry

@@ -19,6 +19,8 @@ from dpgnn.release.released import Names
 def model_of_run(folder: Path, names: Names) -> Model:
     """A model from the files of a run, each compared with its checksum.
 
+    Guarantee: the model is what the run released, under the claims of its record; nothing is fitted again.
+
     Args:
         folder: results/studies/STUDY/runs/DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
         names: of classes and features that may be published.
@@ -49,13 +51,19 @@ def model_of_run(folder: Path, names: Names) -> Model:
 
 
 def ids_are_public(graph: Path) -> bool:
-    """Whether graph.yaml of the graph in results/graphs/NAME says so; False where it is not here."""
+    """Whether graph.yaml of the graph in results/graphs/NAME says so; False where it is not here.
+
+    Args:
+        graph: results/graphs/NAME.
+    """
     known = (graph / "graph.json").exists()
     return known and bool(read_meta(graph)["provenance"].get("public_ids"))
 
 
 def declared_names(graph: Path) -> Names:
     """The names that the owner of a graph declared public in graph.yaml; none where the graph is not here.
+
+    Guarantee: only names that the owner declared public.
 
     Args:
         graph: results/graphs/NAME.
@@ -73,6 +81,8 @@ def declared_names(graph: Path) -> Names:
 
 def own_ids(graph: Path, own_folder: Path = OWN_FOLDER) -> tuple[str, ...]:
     """The ids that the owner of a graph gave its nodes, in the order of the graph; none of other graphs.
+
+    Guarantee: none: the ids are private unless graph.yaml declares them public.
 
     Args:
         graph: results/graphs/NAME.

@@ -23,6 +23,9 @@ from dpgnn.release.released import Names
 def load(folder: str | Path, *, module: Any = None) -> Model:
     """Read a bundle that `save` wrote; needs no graph.
 
+    Guarantee: nothing private is read but the owner's own files, where they are here: rows and ids that were
+    never handed on.
+
     Args:
         folder: the bundle; its checksums are compared, `dpgnn verify` checks more.
         module: the torch.nn.Module that was handed to `fit`, built anew: its weights are replaced by those of

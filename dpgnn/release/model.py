@@ -99,6 +99,9 @@ class Model(Released):
     def save(self, folder: str | Path, *, key: str | Path | None = None) -> Path:
         """Write the model as a bundle: see docs/releasing.md.
 
+        Guarantee: as `bundle.save`: what the certificate lists is released under the claim; what only its
+        owner may read lies apart.
+
         Args:
             folder: a new or empty folder.
             key: file of an Ed25519 private key (PEM) to sign with.
@@ -153,7 +156,11 @@ class Model(Released):
 
 
 def rows_for(graph: Graph) -> Tensor:
-    """Whose rows are kept: uint8, shape (32,), a hash of the features; as private as they are."""
+    """Whose rows are kept: uint8, shape (32,), a hash of the features; as private as they are.
+
+    Args:
+        graph: of the fit or of the question.
+    """
     import torch
 
     from dpgnn.data.files.content import features_hash

@@ -61,6 +61,9 @@ def offers(names: str | Sequence[str] = (), unit: str | None = None) -> Offers:
         names: of methods, as people write them; all when empty.
         unit: only those that protect it.
 
+    Returns:
+        one offer for each method, mode, unit and relation.
+
     Raises:
         ValueError: an unknown method or unit; names near misses.
     """

@@ -63,6 +63,9 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
     Args:
         folder: the bundle.
         key: PEM file of the Ed25519 public key of who should have signed it.
+
+    Returns:
+        checks in the order they are made: what was looked at, ok, wrong or not checked, and a note.
     """
     folder = Path(folder)
     try:

@@ -92,9 +92,16 @@ def answer(question: Question) -> Answer:
     In sound mode with noise and target but no steps, the steps are those that the paper's accounting allows
     (where the method has a published mode), so that the answer is about the same noise and steps.
 
+    Guarantee: the numbers are those of the method's own plan, for its unit and relation; no data is read.
+
+    Args:
+        question: two of epsilon, noise and steps; public numbers; options.
+
     Raises:
         ValueError: the method has no such mode, unit or relation, an option is wrong, or nothing meets the
             target.
+
+    Source: docs/accounting.md.
     """
     _check(question)
     noise, steps, target = question.noise_multiplier, question.num_steps, question.target_epsilon
@@ -112,6 +119,13 @@ def answer(question: Question) -> Answer:
 
 def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[ComparisonRow, ...]:
     """Paper, RDP and PLD side by side at each number of steps, for the noise of an answer.
+
+    Guarantee: as `answer` for RDP and PLD of the sound plan; the paper's column is what it states.
+
+    Args:
+        question: as asked.
+        found: the answer to it.
+        counts: numbers of steps.
 
     Raises:
         ValueError: the method has no published accounting of the entry, or no steps.
@@ -145,6 +159,9 @@ def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[C
 def entry_of(question: Question) -> Entry:
     """The entry that the question describes.
 
+    Args:
+        question: as asked.
+
     Raises:
         ValueError: an option, or the mode, unit and relation; as for an entry of a study.
     """
@@ -166,7 +183,11 @@ def entry_of(question: Question) -> Entry:
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted names as nested mappings."""
+    """Dotted names as nested mappings.
+
+    Args:
+        options: dotted names -> values.
+    """
     found: dict[str, Any] = {}
     for name, value in options.items():
         *outer, last = name.split(".")

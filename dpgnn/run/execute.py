@@ -123,6 +123,9 @@ def make(
 ) -> Made:
     """Plan, fit and score; nothing is written but checkpoints.
 
+    Guarantee: the fit executes the plan: each mechanism enters the ledger before it touches private data,
+    once; the state that leaves the fit is what the claim's `released` names.
+
     Args:
         run: what is made.
         work: where checkpoints live; None keeps none.
@@ -156,6 +159,11 @@ def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
 
     In a study every stage repeats its draws. In a release it does not: a later stage that goes on from a
     checkpoint would mix two draws of an earlier stage's noise, unless the method keeps the first.
+
+    Args:
+        plan: of the run.
+        method: of the run.
+        randomness: study or release.
     """
     return randomness == "study" or len(plan.mechanisms) <= 1 or method.restartable
 

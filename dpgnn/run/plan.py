@@ -35,6 +35,13 @@ NUM_EDGES = "order of magnitude of the number of edges (delta)"
 def propose(run: Specification, facts: Facts) -> Plan:
     """The method's plan within the run's budget.
 
+    Guarantee: unit, relation and epsilon of the plan are those of its first claim; it is made from public
+    facts, before private data are touched.
+
+    Args:
+        run: what is to be run.
+        facts: public ones.
+
     Raises:
         ValueError, TypeError: delta is too large, no plan meets the budget, or another claim is made.
     """
@@ -49,6 +56,11 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     """The plan whose claims say what holds for any method: a large delta, preprocessing, public facts.
 
     It is done here so that no method can forget it.
+
+    Args:
+        plan: as the method made it.
+        run: what is to be run.
+        facts: public ones.
     """
     inputs = run.inputs
     edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
@@ -68,7 +80,16 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
 
 
 def release_arithmetic(plan: Plan) -> Arithmetic:
-    """What a release's proof covers of floating point, from the events of its plan."""
+    """What a release's proof covers of floating point, from the events of its plan.
+
+    Guarantee: "real" where every release follows its law to the last bit; "rounded-sums" where sums of
+    floating-point terms come out on a public grid; any other event leaves the caveat.
+
+    Args:
+        plan: of a release.
+
+    Source: docs/accounting.md, theorem 16.
+    """
     events = [event for mechanism in plan.mechanisms for event, _ in parts(mechanism.event)]
     if all(isinstance(event, OF_CELLS) for event in events):
         return "real"
@@ -90,7 +111,12 @@ def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tup
 
 
 def add_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
-    """The plan whose claims carry `caveats` besides their own; ids, sorted, each once."""
+    """The plan whose claims carry `caveats` besides their own; ids, sorted, each once.
+
+    Args:
+        plan: any.
+        caveats: names of `caveats.CAVEATS`.
+    """
     if not caveats or not plan.claims:
         return plan
     claims = tuple(

@@ -93,7 +93,14 @@ class Specification:
 
 
 def specify(inputs: RunInputs) -> Specification:
-    """Resolve a run's delta, streams and hashes, and give its method the graph that it may see."""
+    """Resolve a run's delta, streams and hashes, and give its method the graph that it may see.
+
+    Args:
+        inputs: what the run reads.
+
+    Returns:
+        the run, and what identifies it.
+    """
     method, config = methods.get(inputs.entry.method), config_of(inputs)
     code = entry_code(inputs.entry)
     structure = inputs.structure_sha256
@@ -145,6 +152,14 @@ def resolve_delta(
 
 def checked_delta(inputs: RunInputs) -> float:
     """`resolve_delta` of a run that another stage than its own plans: audits and attacks.
+
+    Guarantee: below one over the number of nodes; see `population.check_delta`.
+
+    Args:
+        inputs: what the run reads.
+
+    Returns:
+        in (0, 1).
 
     Raises:
         ValueError: a private entry's delta is one over the nodes, or more.

@@ -115,6 +115,9 @@ class FixedSizeBatches:
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """m different roots.
 
+        Guarantee: each subset of m roots is equally likely, whatever was drawn before; event
+        `FixedSizeRoots`.
+
         Args:
             rng: the stream `batches` of the step; secret in a release.
 

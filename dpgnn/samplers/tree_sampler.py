@@ -36,7 +36,14 @@ class TreeSampler(ABC):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """The sampled lists that the trees follow; arguments as for `sample`; sensitive."""
+        """The sampled lists that the trees follow; arguments as for `sample`; sensitive.
+
+        Guarantee: what may change between neighbours is in `promise`; the lists themselves are as sensitive
+        as the edges.
+
+        Args:
+            arcs, num_nodes, train_idx, rng, present, num_workers: as for `sample`.
+        """
 
     def sample(
         self,

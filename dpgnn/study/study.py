@@ -74,6 +74,9 @@ class Study:
     def check_key(self, key: RunKey) -> None:
         """Check that a run can be one of this study, in whatever tier.
 
+        Args:
+            key: study, data set, setting, entry, epsilon and repeat.
+
         Raises:
             ValueError: unknown data set, setting or entry, or a budget that does not fit the entry.
         """
@@ -98,7 +101,14 @@ class Study:
         return tuple(key for key in self.keys if _is_asked(key.folder, self.config.attacks))
 
     def delta_for(self, entry: str, dataset: str) -> float | Literal["auto"]:
-        """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's."""
+        """delta of an entry on a data set: the entry's there, the entry's, the data set's, the study's.
+
+        Args:
+            entry, dataset: names of the study.
+
+        Returns:
+            in (0, 1), or "auto": one over ten times the public number of nodes.
+        """
         stated = self.entries[entry]
         own = (stated.delta_for.get(dataset), stated.delta)
         for delta in (*own, self.config.datasets[dataset].delta):
@@ -107,17 +117,34 @@ class Study:
         return self.config.delta
 
     def population_for(self, entry: str, dataset: str) -> PublicPopulation | None:
-        """The declared numbers of nodes that an entry's plan reads on a data set; None where it counts."""
+        """The declared numbers of nodes that an entry's plan reads on a data set; None where it counts.
+
+        Args:
+            entry, dataset: names of the study.
+
+        Source: docs/accounting.md, theorem 14.
+        """
         stated = self.entries[entry]
         reads = reads_population(stated.mode, stated.privacy_unit, stated.relation)
         return self.config.datasets[dataset].public_population if reads else None
 
     def split_seed(self, setting: str) -> int:
-        """The root seed where a split is drawn; 0 for a published one, so that all studies share its file."""
+        """The root seed where a split is drawn; 0 for a published one, so that all studies share its file.
+
+        Args:
+            setting: a name of the study.
+        """
         return 0 if self.config.settings[setting].kind == "public" else self.config.root_seed
 
     def run_params(self, key: RunKey) -> dict[str, Any]:
-        """Everything configured that decides the result of `key`, and nothing else."""
+        """Everything configured that decides the result of `key`, and nothing else.
+
+        Args:
+            key: of a run.
+
+        Returns:
+            as JSON; what is not in it cannot change the record.
+        """
         entry = self.entries[key.entry].for_dataset(key.dataset)
         # only where it is used, so that it is no part of what other runs depend on
         several = {"num_processes": self.config.num_processes}
@@ -152,6 +179,10 @@ def load_study(path: str | Path, tier: str | None = None) -> Study:
 
 def resolve(mapping: Any, tier: str | None = None) -> Study:
     """Resolve a study mapping: read strictly, expand entries, enumerate and check every run.
+
+    Args:
+        mapping: as YAML gives it.
+        tier: S, M or L; None takes the study's own.
 
     Raises:
         ConfigError: unknown keys, wrong types, impossible values, unknown names.

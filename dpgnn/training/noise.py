@@ -82,6 +82,10 @@ class Noise:
 def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
     """The same deviation on every coordinate; its multiplier is noise_stddev / clipping.total_norm.
 
+    Guarantee: beside a sum that moves by at most the clipping norm for each changed root, the Gaussian
+    mechanism with multiplier noise_stddev / total_norm; unit, relation and changed roots are those of the
+    plan.
+
     Args:
         noise_stddev: absolute standard deviation on the sum, >= 0.
 
@@ -95,6 +99,9 @@ def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
 
     sigma_l = noise_stddev / C * sqrt(L) * C_l with C = `total_norm` and L parts. Usually less noise in
     total than joint noise when the C_l differ.
+
+    Guarantee: the multiplier of `joint_noise`, so the same event: squared shifts in units of their
+    deviations add up over parts (docs/accounting.md, theorem 5).
 
     Args:
         noise_stddev: absolute standard deviation on the sum of the joint noise it replaces, >= 0.

@@ -81,12 +81,20 @@ OWN = Entry(module="custom")
 
 
 def is_stand_in(name: str) -> bool:
-    """Whether a data set is drawn at random, shaped like one that may not be at hand."""
+    """Whether a data set is drawn at random, shaped like one that may not be at hand.
+
+    Args:
+        name: of a data set.
+    """
     return name.startswith("synthetic-")
 
 
 def listed(name: str) -> Entry | None:
-    """The table's entry for a data set; None for a name that is not its own, as a user's own graph."""
+    """The table's entry for a data set; None for a name that is not its own, as a user's own graph.
+
+    Args:
+        name: of a data set.
+    """
     return TABLE.get(name) or TABLE.get(name.partition("-")[0] + "-*")
 
 
@@ -115,12 +123,20 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
 
 
 def home_of(entry: Entry) -> str:
-    """The module that reads a data set, by its full name."""
+    """The module that reads a data set, by its full name.
+
+    Args:
+        entry: a row of the table.
+    """
     return "dpgnn.data.custom.read" if entry is OWN else f"dpgnn.data.datasets.{entry.module}"
 
 
 def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
     """Check that a data set exists, also where the table has its family only (facebook-*, synthetic-*).
+
+    Args:
+        name: of a data set.
+        own_folder: where own graphs lie.
 
     Raises:
         ValueError: it does not; lists what does.
@@ -258,7 +274,12 @@ def _check_counts(name: str, found: Mapping[str, int], source: Source) -> None:
 
 
 def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
-    """Changes when a file of a user's own graph changes; "" for a data set of the table."""
+    """Changes when a file of a user's own graph changes; "" for a data set of the table.
+
+    Args:
+        name: of an own graph.
+        own_folder: where own graphs lie.
+    """
     from dpgnn.core.storage import sha256_json
 
     if entry_of(name, own_folder=own_folder) is not OWN:
@@ -267,7 +288,11 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
 
 
 def own_provenance(folder: Path) -> dict[str, Any]:
-    """What graph.json says of a user's own graph: the checksums of its files, and names that are public."""
+    """What graph.json says of a user's own graph: the checksums of its files, and names that are public.
+
+    Args:
+        folder: of an own graph.
+    """
     from dpgnn.core.storage import sha256_file
     from dpgnn.data.custom.options import caveats_of, ids_are_public, public_names
 
@@ -286,6 +311,10 @@ def provenance(name: str, folder: Path = RAW_FOLDER) -> dict[str, Any]:
     """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json.
 
     A checksum that nobody publishes is that of the file here, in `folder` or a mirror folder.
+
+    Args:
+        name: of a data set.
+        folder: of the raw files.
     """
     from dpgnn.core.storage import sha256_file
 
