@@ -21,7 +21,8 @@ def add_parser(subparsers: Any) -> None:
         epilog="--budget, --delta, --unit and --relation declare what all releases may have together; one "
         "that would exceed it is refused before training.",
     )
-    parser.add_argument("graph", help="a data set's name, or the folder of a graph's files")
+    said = "a data set's name, the folder of a graph's files, or `name` of dpgnn.fit (data if none was given)"
+    parser.add_argument("graph", help=said)
     parser.add_argument("--results", type=Path, default=Path("results"), help="where graphs lie")
     parser.add_argument("--releases", type=Path, default=RELEASES, help="where releases are kept")
     parser.add_argument("--budget", type=float, help="declare this epsilon for all releases")
@@ -58,12 +59,12 @@ def main(args: argparse.Namespace) -> int:
 def open_ledger(
     graph: str, results: Path = Path("results"), releases: Path = RELEASES
 ) -> GraphLedger:
-    """The ledger of a graph.
+    """The ledger of a graph: of one with files, or of one that `dpgnn.fit` was called with, by its name.
 
     Raises:
-        ValueError: its files are nowhere.
+        ValueError: its files are nowhere and nothing was released of a graph of that name, or of several.
     """
-    from dpgnn.core.checks import fail
+    from dpgnn.core.checks import fail, require
     from dpgnn.core.paths import Paths
     from dpgnn.data.files.content import structure_hash
     from dpgnn.data.files.graph_files import read_graph
@@ -71,10 +72,27 @@ def open_ledger(
 
     places = (Paths(results=results).graph(graph), Path(graph))
     folder = next((place for place in places if (place / "graph.json").exists()), None)
-    if folder is None:
-        rule = f"have its files in {' or '.join(map(str, places))}"
-        fail("graph", rule, graph, "`dpgnn data prepare NAME --out FOLDER` makes one")
-    return GraphLedger(releases, structure_hash(read_graph(folder)))
+    if folder is not None:
+        return GraphLedger(releases, structure_hash(read_graph(folder)))
+    known = _graphs_called(graph, releases)
+    if not known:
+        rule = f"have its files in {' or '.join(map(str, places))}, or be released in {releases}"
+        fail("graph", rule, graph, "`dpgnn data prepare NAME` makes one")
+    remedy = "give each its own `name` in dpgnn.fit"
+    require(len(known) == 1, f"graphs called {graph}", "be one", len(known), remedy)
+    ledger = GraphLedger(releases, "")
+    ledger.graph = known.pop()
+    return ledger
+
+
+def _graphs_called(name: str, releases: Path) -> set[str]:
+    """Keyed checksums of the graphs of that name of which something was released."""
+    from dpgnn.run.ledger import ENTRY, STAGED, GraphLedger
+
+    ledger = GraphLedger(releases, "")
+    entries = (path for path in releases.rglob(ENTRY) if STAGED not in path.parts)
+    found = (ledger.signed(path) for path in entries)
+    return {values["graph"] for values in found if values["dataset"] == name}
 
 
 def lines(ledger: GraphLedger, name: str) -> list[str]:

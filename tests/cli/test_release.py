@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,60 @@ def test_names_that_graph_yaml_declares_come_with_the_model(
     answers = pl.read_csv("answers.csv")
     assert answers["id"].to_list() == [f"user{i}" for i in range(12)]
     assert set(answers["class"]) <= {"a", "b"}
+
+
+def test_studies_and_calls_share_one_ledger_and_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Path("data/own/mine")
+    own.mkdir(parents=True)
+    rows = [f"user{i},{i % 7},{i % 2},{'train' if i < 30 else 'test'}" for i in range(40)]
+    (own / "nodes.csv").write_text("\n".join(["id,age,label,split", *rows]) + "\n")
+    (own / "edges.csv").write_text("source,target\nuser0,user1\n")
+    (own / "graph.yaml").write_text("num_classes: 2\n")
+    split = "--dataset mine --setting public --repeat 0 --root-seed 0 --kind public --inductive"
+    ledger = "ledger mine --delta 1e-2 --unit node --relation add-remove"
+    train = "train --study mine.yaml --run mine.public/dp_mlp/eps=4/0"
+    for line in (
+        "data study mine --release --out mine.yaml",
+        "data prepare mine",
+        f"split --graph results/graphs/mine {split} --out results/splits/mine.public.0.parquet",
+        f"{ledger} --budget 4",
+    ):
+        assert main(line.split()) == 0, line
+    graph = dpgnn.read_graph("results/graphs/mine")
+    data = data_of(graph, np.arange(30))
+    named: Any = {
+        "method": "DP-MLP", "unit": "node", "relation": "add-remove", "num_classes": 2, "name": "mine",
+        "delta": 2e-3, "releases": "releases", "training": {"num_steps": 5, "expected_batch_size": "full"},
+    }  # fmt: skip
+    dpgnn.fit(data, epsilon=2, **named)
+    # after the call the study's run is too much
+    assert main(train.split()) == 1
+    assert "must keep epsilon 4 at delta 0.01" in capsys.readouterr().err
+    assert not Path("releases/mine-release").exists()
+    assert main(f"{ledger} --budget 4.1".split()) == 0
+    assert main(train.split()) == 0
+    # and after the study another call
+    with pytest.raises(
+        ValueError, match=r"keep epsilon 4\.1 at delta 0\.01, got .* after 2 earlier"
+    ):
+        dpgnn.fit(data, epsilon=4, **named)
+    capsys.readouterr()
+    assert main(["ledger", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "mine: 2 releases" in said
+    # a graph without files is found by its name
+    shutil.rmtree("results/graphs")
+    assert main(["ledger", "mine"]) == 0
+    assert capsys.readouterr().out == said
+    assert main(["ledger", "other"]) == 1
+    assert "or be released in releases, got 'other'" in capsys.readouterr().err
+    other = small(seed=None, name="mine", releases="releases")
+    assert other.claim.is_release
+    assert main(["ledger", "mine"]) == 1
+    assert "graphs called mine must be one, got 2" in capsys.readouterr().err
 
 
 def votes_from_tables(own: Path) -> None:

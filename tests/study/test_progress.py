@@ -206,6 +206,24 @@ def test_a_run_that_lacks_a_file_or_has_another_is_damaged(tmp_path: Path) -> No
     assert f"damaged: {STUDY.keys[2].folder}: model.safetensors changed" in text
 
 
+FILES = ("history.parquet", "model.safetensors", "resources.json", "record.json")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_of_a_runs_four_files_is_looked_at(name: str, tmp_path: Path) -> None:
+    finish(STUDY, 0, tmp_path, 3600.0)
+    path = tmp_path / "results/studies" / STUDY.name / "runs" / STUDY.keys[0].folder / name
+    whole = path.read_bytes()
+    path.write_bytes(whole + b" ")
+    assert states(STUDY, tmp_path)["damaged"] == 1
+    path.unlink()
+    # without its record a run was not made
+    assert states(STUDY, tmp_path)["done"] == 0
+    assert states(STUDY, tmp_path)["damaged"] == int(name != "record.json")
+    path.write_bytes(whole)
+    assert states(STUDY, tmp_path)["done"] == 1
+
+
 def test_records_of_another_configuration_or_code_are_not_done(tmp_path: Path) -> None:
     for number in range(3):
         finish(STUDY, number, tmp_path, 3600.0)
