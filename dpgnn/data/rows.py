@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from dpgnn.core.checks import one_of
 
-RowNorm = Literal["none", "l1", "l2"]
+RowNorm = Literal["none", "l1", "l2", "centred"]
 
 
 # Norms within them are exact to float32's rounding as they are summed below; beyond them squares underflow or
@@ -17,23 +17,26 @@ SMALL_NORM, LARGE_NORM = 2.0**-40, 2.0**40
 
 
 def normalize_rows(x: Any, kind: RowNorm) -> Any:
-    """Divide each row by its L1 or L2 norm; zero rows stay zero.
+    """Divide each row by its L1 or L2 norm, or take its own mean away and divide by the L2 norm of the rest.
 
-    Guarantee: the norm of every other row is 1 up to float32 rounding, however small or large its values are.
+    Guarantee: the norm of every row is 1 up to float32 rounding, however small or large its values are; rows
+    of zeros (centred: of equal values) become zero. Each row is read by itself.
 
     Args:
         x: float32, shape (num_nodes, num_features), dense or CSR.
-        kind: "none" gives x back.
+        kind: "none" gives x back; "centred" less the row's mean over its features, then by L2 norm.
 
     Returns:
-        float32, same shape and kind as x.
+        float32, same shape and kind as x; dense if centred, for a zero becomes less than zero.
 
     Raises:
         ValueError: `kind` is unknown.
     """
-    one_of("row normalisation", kind, ("none", "l1", "l2"))
+    one_of("row normalisation", kind, get_args(RowNorm))
     if kind == "none":
         return x
+    if kind == "centred":
+        return _centred(x)
     dense = isinstance(x, np.ndarray)
     # no warning may tell that a row of huge or tiny values is there
     with np.errstate(over="ignore", under="ignore"):
@@ -54,6 +57,28 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
         places = (extreme, np.arange(len(extreme)))
         place = sp.csr_array((ones, places), shape=(x.shape[0], len(extreme)))
         return sp.csr_array(scaled + place @ _in_float64(x[extreme], kind))
+
+
+ROWS_AT_ONCE = 4096  # centred in float64
+# a row whose values are equal but for the rounding of its mean has nothing left
+NOTHING_LEFT = 2.0**-40
+
+
+def centred_rows(rows: np.ndarray) -> np.ndarray:
+    """Dense float64 rows, each less its own mean, of norm 1; rows of equal values become zero."""
+    rest = rows - rows.mean(axis=1, keepdims=True)
+    sizes, whole = (np.linalg.norm(part, axis=1, keepdims=True) for part in (rest, rows))
+    return np.divide(rest, sizes, out=np.zeros_like(rest), where=sizes > NOTHING_LEFT * whole)
+
+
+def _centred(x: Any) -> np.ndarray:
+    """Rows of float32 or CSR, centred; no square of a float32 leaves float64's range."""
+    made = np.zeros(x.shape, np.float32)
+    for first in range(0, x.shape[0], ROWS_AT_ONCE):
+        rows = x[first : first + ROWS_AT_ONCE]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        made[first : first + ROWS_AT_ONCE] = centred_rows(dense.astype(np.float64))
+    return made
 
 
 def _norms(x: Any, kind: RowNorm) -> np.ndarray:

@@ -45,7 +45,7 @@ class DPMLPConfig:
         width: units of each hidden layer.
         num_layers: linear layers, the output layer counted.
         activation: relu, tanh or selu.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         training: noisy gradient descent.
     """
 

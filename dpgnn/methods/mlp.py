@@ -39,7 +39,7 @@ class MLPConfig:
     Attributes:
         hidden: widths of the hidden layers.
         dropout: rate before each layer.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         training: optimiser and selection.
     """
 

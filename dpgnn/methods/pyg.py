@@ -43,7 +43,7 @@ class PyGConfig:
         network: sage, gatv2, gin or gcn; two layers.
         hidden: units of the hidden layer, all heads together.
         dropout: rate before each layer, and of gatv2's attention.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         symmetrize: add the reverse of each edge of a directed graph.
         training: optimiser and selection.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgnn.data.rows import normalize_rows
+from dpgnn.data.rows import ROWS_AT_ONCE, normalize_rows
 
 Kind = Literal["l1", "l2"]
 ORDERS: dict[Kind, int] = {"l1": 1, "l2": 2}
@@ -64,3 +64,32 @@ def test_no_warning_tells_of_an_extreme_row(kind: Kind) -> None:
     x = np.array([[1e-44, 0], [3e38, 3e38], [1, 1]], np.float32)
     for features in (x, sp.csr_array(x)):
         normalize_rows(features, kind)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_centred_rows_lose_their_own_mean_and_nothing_else(sparse: bool) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((70, 9)).astype(np.float32)
+    x[rng.random(x.shape) < 0.5] = 0
+    x[4], x[5], x[6], x[7] = 0, 0.1, np.float32(3e38), [1e-42, *[0] * 8]
+    found = normalize_rows(sp.csr_array(x) if sparse else x, "centred")
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float32
+    rest = x.astype(np.float64) - x.astype(np.float64).mean(axis=1, keepdims=True)
+    sizes = np.linalg.norm(rest, axis=1)
+    plain_rows = [row / size if size else row for row, size in zip(rest, sizes)]
+    for at in set(range(70)) - {4, 5, 6}:
+        np.testing.assert_allclose(found[at], plain_rows[at], atol=1e-6)
+        assert np.linalg.norm(found[at]) == pytest.approx(1, abs=1e-6)
+        assert abs(found[at].sum()) < 1e-6
+    # equal values leave nothing, also where their mean is rounded
+    assert not found[4:7].any()
+    # each row is read by itself
+    alone = normalize_rows(sp.csr_array(x[9:10]) if sparse else x[9:10], "centred")
+    np.testing.assert_array_equal(alone[0], found[9])
+
+
+def test_centred_rows_do_not_depend_on_where_they_are_cut() -> None:
+    x = np.random.default_rng(0).random((ROWS_AT_ONCE + 3, 4)).astype(np.float32)
+    found = normalize_rows(x, "centred")
+    np.testing.assert_array_equal(found[-5:], normalize_rows(x[-5:], "centred"))

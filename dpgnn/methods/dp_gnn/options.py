@@ -54,7 +54,7 @@ class DPGNNConfig:
         num_heads, head_width: of gat.
         aggregate_once: average the features over each root's subgraph once, before training, and train an
             MLP on the root's own and averaged features; the same guarantee, much cheaper steps.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         projection: multiply the features by a fixed random matrix down to this many columns; the matrix is
             public and the same in every run. For comparison only: see docs/methods/dpgnn.md.
         symmetrize: add the reverse of each edge of a directed graph (once), when answering and before the

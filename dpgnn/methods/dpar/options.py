@@ -69,7 +69,7 @@ class DPARConfig:
         dropout: rate before each layer while training, as in the authors' code; 0 in sound mode.
         width: hidden units.
         bias: whether the layers have biases.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         optimizer: what makes steps of the noisy means.
         power_iterations: propagation steps at inference (P); 0 for none.
         restart: weight of a node's own logits in each of them (a).

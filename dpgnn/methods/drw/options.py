@@ -53,7 +53,7 @@ class DRWConfig:
         normalization: of the adjacency with self-loops inside a subgraph and at inference: "symmetric"
             (D^-1/2 A D^-1/2) or "mean" (D^-1 A).
         edges: inside a walk: "induced" (all edges among its nodes) or "walk" (the steps alone).
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         optimizer: what makes steps of the noisy means; free post-processing.
         selection: without privacy: "best_validation" or "last"; private runs always release the last step.
     """

@@ -22,7 +22,7 @@ class HeterPoissonConfig:
         num_epochs: passes; ceil(n/B) steps each.
         clipping_norm: C. Published mode clips a root's gradient at C/2.
         width: units of the hidden layer.
-        row_norm: each record's features divided by their norm (none, l1 or l2).
+        row_norm: each record's features divided by their norm (none, l1, l2, centred: less their mean).
         preprocessing: published mode: features less the mean of all entries, over their deviation, as the
             code does; claims then carry the caveat. Without effect in sound mode.
         sampler: published mode: "coins", each root takes a listed node with a probability that counts the

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.data.rows import centred_rows
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -108,14 +110,18 @@ class Layers:
 
 
 def normalized_features(x: Any, kind: str) -> Features:
-    """Features divided by their row norms (none, l1 or l2) in float64; CSR stays CSR, zero rows stay zero."""
+    """Features as `data.rows.normalize_rows` makes them, in float64; CSR stays CSR, but for "centred"."""
 
     def normalize(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if kind == "none":
             return rows
+        if kind == "centred":
+            return centred_rows(rows)
         sizes = np.abs(rows).sum(1) if kind == "l1" else np.linalg.norm(rows, axis=1)
         return rows * _inverse(sizes)[:, None]
 
+    if kind == "centred" and sp.issparse(x):
+        x = x.toarray()
     if not sp.issparse(x):
         everyone = np.arange(len(x))
         return Features(rows=normalize(everyone, np.asarray(x, np.float64)), encode=normalize)

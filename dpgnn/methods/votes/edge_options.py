@@ -21,7 +21,7 @@ class BaseConfig:
     Attributes:
         hidden: widths of the hidden layers; () is a linear model.
         dropout: rate before each layer.
-        row_norm: each record's features divided by their norm: none, l1 or l2.
+        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
         training: optimiser; its last weights are kept, so that no validation label is used.
     """
 
