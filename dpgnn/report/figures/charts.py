@@ -133,6 +133,8 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
             vega.layer(vega.points(60), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
         ]
         groups.append(vega.group(lines, line_layers, vega.color(look)))
+    if panel.majority is not None:
+        groups.append(vega.majority(_round(100 * panel.majority), y=y))
     return vega.spec(groups)
 
 

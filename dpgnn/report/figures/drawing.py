@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import atomic_write
+from dpgnn.report.figures.style import MAJORITY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,6 +181,13 @@ def panel_title(axis: Axes, text: str) -> None:
 def _wrapped(text: str, letters: float) -> list[str]:
     """Lines of at most that many letters."""
     return textwrap.wrap(text, max(1, int(letters)), break_on_hyphens=False)
+
+
+def majority_line(axis: Axes, percent: float | None, *, upright: bool = False) -> None:
+    """What guessing the most frequent class reaches, dotted; nothing where it is not known."""
+    if percent is not None:
+        draw = axis.axvline if upright else axis.axhline
+        draw(percent, color="#999999", linestyle=":", lw=1, label=MAJORITY)
 
 
 def free_label(label: str) -> str:

@@ -40,12 +40,13 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyPanel:
-    """Accuracy against epsilon on one data set and setting."""
+    """Accuracy against epsilon on one data set and setting; `majority` is what guessing one class reaches."""
 
     title: str
     metric: str
     series: tuple[Series, ...]
     levels: tuple[Series, ...] = field(default=())
+    majority: float | None = None
 
     @property
     def budgets(self) -> tuple[float, ...]:
@@ -174,7 +175,13 @@ def _accuracy_panel(
         metric=here[0].metric,
         series=tuple(series),
         levels=tuple(levels),
+        majority=majority_of(here),
     )
+
+
+def majority_of(cells: Sequence[Cell]) -> float | None:
+    """Share of the largest class among the test nodes, of cells of one place; None without classes."""
+    return next((share for cell in cells if (share := cell.majority) is not None), None)
 
 
 def _point(cell: Cell) -> Point:

@@ -53,7 +53,8 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
         name=figure.name,
         title=f"Accuracy against ε ({figure.guarantee}){part}",
         caption=(
-            f"{how}; dashed: the level of an entry without privacy, which gives no guarantee at all. Only "
+            f"{how}; dashed: the level of an entry without privacy, which gives no guarantee at all; dotted: "
+            "the majority class. Only "
             f"entries whose claims allow one ranking stand in one figure: {figure.guarantee}.{drawn}"
         ),
         alt=f"Test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
@@ -181,6 +182,7 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
                 100 * series.points[0].mean, color="#777777", lw=1, linestyle=(0, short),
                 label=drawing.free_label(series.label),
             )  # fmt: skip
+        drawing.majority_line(axis, _percent(panel.majority), upright=True)
         axis.set_xlabel(_score(panel))
         drawing.panel_title(axis, panel.title)
         axis.tick_params(axis="y", length=0)
@@ -194,6 +196,10 @@ def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:
     """A figure without private entries: its levels are what it shows."""
     panels = [replace(panel, series=panel.levels, levels=()) for panel in figure.panels]
     return replace(figure, panels=tuple(panels))
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _score(panel: AccuracyPanel) -> str:
@@ -212,6 +218,7 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         )
         if point.low is not None and point.high is not None:
             axis.axhspan(100 * point.low, 100 * point.high, color=style.color, alpha=0.08, lw=0)
+    drawing.majority_line(axis, _percent(panel.majority))
     for series in panel.series:
         style = look[series.entry]
         x = [point.epsilon for point in series.points]

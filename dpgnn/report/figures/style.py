@@ -8,6 +8,7 @@ from typing import Any
 
 from dpgnn.records.info import StudyInfo
 
+MAJORITY = "majority class"  # how its line is called
 # Okabe and Ito's palette, which people with colour vision deficiency can tell apart, without its
 # yellow (too pale on white); ordered so that the first ones differ most
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")

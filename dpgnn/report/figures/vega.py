@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dpgnn.report.figures.style import Look
+from dpgnn.report.figures.style import MAJORITY, Look
 
 VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
 HEIGHT = 230
@@ -67,6 +67,13 @@ def spec(groups: Sequence[Mapping[str, Any]], **signals: str) -> dict[str, Any]:
             "view": {"stroke": None},
         },
     }
+
+
+def majority(percent: float, **axis: Mapping[str, Any]) -> dict[str, Any]:
+    """A dotted line across an axis, x or y, at what guessing the most frequent class reaches."""
+    mark = {"type": "rule", "strokeWidth": 1, "strokeDash": [2, 2], "color": "#999999"}
+    shown = layer(mark, **axis, tooltip=tooltip(("name", "line"), ("mean", "mean %")))
+    return {"data": {"values": [{"name": MAJORITY, "mean": percent}]}, "layer": [shown]}
 
 
 def visible() -> dict[str, str]:

@@ -73,6 +73,8 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
             vega.layer(vega.points(50), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
         ]  # fmt: skip
         groups.append(vega.group(rows, layers, vega.color(look)))
+    if panel.majority is not None:
+        groups.append(vega.majority(_round(panel.majority), y=y))
     return vega.spec(groups)
 
 
@@ -90,7 +92,10 @@ def _bars(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
             color={"value": "#333333"},
         ),
     ]  # fmt: skip
-    return vega.spec([vega.group(rows, layers, vega.color(look))])
+    groups = [vega.group(rows, layers, vega.color(look))]
+    if panel.majority is not None:
+        groups.append(vega.majority(_round(panel.majority), x=x))
+    return vega.spec(groups)
 
 
 def _heat(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:

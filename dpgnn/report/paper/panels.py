@@ -9,7 +9,7 @@ from typing import Any
 
 from dpgnn.records.archive import SCORE_COLUMNS
 from dpgnn.records.cells import Cell
-from dpgnn.report.figures.figure_data import class_curves
+from dpgnn.report.figures.figure_data import class_curves, majority_of
 from dpgnn.report.paper.figures import PaperFigure, matches, value_of
 from dpgnn.training.evaluation import mean_interval
 
@@ -48,7 +48,8 @@ class Panel:
     """A panel: its title, its axes and its lines; `ticks` name positions of x.
 
     `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share
-    it. `part` is the letter of the figure's part; `by_class` says that x counts classes.
+    it. `part` is the letter of the figure's part; `by_class` says that x counts classes;
+    `majority` is what guessing the most frequent class reaches, in percent, where scores are drawn.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Panel:
     place: str = ""
     where: str = ""
     part: str = ""
+    majority: float | None = None
     by_class: bool = False
 
 
@@ -153,8 +155,12 @@ def _panel(figure: PaperFigure, title: str, cells: Sequence[Cell], quantity: str
         words["x_log"] = False
     if figure.kind == "checkpoints":
         words["x_title"] = "ε spent"
+    share = majority_of(cells) if quantity == "score" and figure.kind != "classes" else None
+    if share is not None and figure.kind == "heat":
+        title += f" (majority class {100 * share:.1f} %)"
     return Panel(
         title=title,
+        majority=None if share is None else 100 * share,
         lines=tuple(lines),
         ticks=tuple(ticks.items()),
         by_class=figure.kind == "classes",

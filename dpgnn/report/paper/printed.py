@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MARKED = ("lines", "bars", "checkpoints")  # kinds with a line at the majority class
+
+
 def looks_of(figure: PaperFigure) -> dict[str, Look]:
     """Series label -> look, in the order of the figure."""
     return {label: look_at(position) for position, label in enumerate(figure.labels)}
@@ -94,6 +97,7 @@ def _canvas(figure: PaperFigure, title: str, panels: Sequence[Panel]) -> tuple[F
 def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
     """Lines with bands; dots with intervals across classes and over few values."""
     moving = [line for line in panel.lines if not line.level]
+    drawing.majority_line(axis, panel.majority)
     values = sorted({p.x for line in moving for p in line.points})
     dotted = panel.by_class or len(values) <= FEW
     for line in panel.lines:
@@ -182,6 +186,7 @@ def _bars(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
         end = max(point.mean, point.high or 0.0)
         text = f"{point.mean:.1f}" if largest < 200 else f"{point.mean:,.0f}"
         axis.text(end + 0.02 * largest, point.x, text, va="center", fontsize=8)
+    drawing.majority_line(axis, panel.majority, upright=True)
     shown = {p.x for line in panel.lines for p in line.points}
     for tick, _ in panel.ticks:
         if tick not in shown:
@@ -233,9 +238,10 @@ def _caption(figure: PaperFigure) -> str:
         "embedding": "",
     }  # fmt: skip
     shared = "Means are over the repeats that all points of a line have." if figure.is_sweep else ""
+    dotted = "Dotted: the majority class." if figure.kind in MARKED and "score" in figure.y else ""
     side = "" if figure.kind in ("heat", "embedding") else SIDE_BY_SIDE
     varied = varied_words(figure)
-    return " ".join(filter(None, (parts[figure.kind], varied, shared, figure.note, side)))
+    return " ".join(filter(None, (parts[figure.kind], dotted, varied, shared, figure.note, side)))
 
 
 def _in_words(panel: Panel) -> str:

@@ -153,6 +153,7 @@ class SummaryRow:
     high: High
     n: Annotated[int, Column(header="n", kind="integer", show=_n_of_planned)]
     planned: Annotated[int, Column(header="planned", form="csv")]
+    majority: Annotated[float | None, Column(header="Majority class", kind="percent")]
 
 
 @dataclass(frozen=True, kw_only=True)

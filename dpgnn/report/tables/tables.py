@@ -24,7 +24,7 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table[SummaryRow]:
         SummaryRow(
             dataset=cell.dataset, setting=cell.setting, entry=cell.entry, label=cell.label,
             mode=cell.mode, unit=cell.unit_text, epsilon=cell.epsilon, metric=cell.metric,
-            planned=cell.planned, **asdict(cell.interval),
+            planned=cell.planned, majority=cell.majority, **asdict(cell.interval),
         )
         for cell in cells
     ]  # fmt: skip
@@ -35,7 +35,8 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table[SummaryRow]:
         caption=(
             f"Score on the test nodes in percent ({' or '.join(metrics) or 'accuracy'}; micro_f1 for "
             "multi-label data sets): mean, sample standard deviation and 95 % interval over n repeats. "
-            f"{ON_REPEATS} Runs that failed are not in it; see the status table."
+            f"{ON_REPEATS} Majority class: the share of the largest class among the test nodes. Runs that "
+            "failed are not in it; see the status table."
         ),
         columns=columns_of(SummaryRow),
         rows=rows,

@@ -14,6 +14,7 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.figures import drawing, figure_data
+from dpgnn.report.figures.charts import accuracy_chart
 from dpgnn.report.figures.drawing import Picture, write_picture
 from dpgnn.report.figures.figure_data import AccuracyFigure
 from dpgnn.report.figures.figures import draw_accuracy, draw_classes
@@ -281,3 +282,23 @@ def test_a_long_legend_makes_the_figure_grow_and_covers_no_panel() -> None:
         assert box.x0 >= 0
         assert box.x1 <= canvas.bbox.x1
         assert panel.height > 1.5 * canvas.dpi
+
+
+def test_every_accuracy_panel_shows_what_the_majority_class_reaches(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    """In print and on the screen: the mean share of the largest class among the test nodes."""
+    cells = build_cells(runs, info)
+    for figure in figure_data.accuracy_figures(cells, rankings(cells)):
+        canvas = draw_accuracy(figure, info).figure
+        chart = accuracy_chart(figure, info)
+        for panel, axis, (_, spec) in zip(figure.panels, canvas.axes, chart.panels):
+            here = [cell for cell in cells if cell.dataset == panel.title]
+            counts = [run.record.metrics["test"]["per_class_count"] for run in here[0].runs]
+            share = sum(max(found) / sum(found) for found in counts) / len(counts)
+            assert panel.majority == pytest.approx(share)
+            (line,) = [line for line in axis.lines if line.get_label() == "majority class"]
+            drawn = {*line.get_xdata(), *line.get_ydata()}
+            assert any(value == pytest.approx(100 * share) for value in drawn)
+            (row,) = spec["layer"][-1]["data"]["values"]
+            assert row == {"name": "majority class", "mean": pytest.approx(100 * share, rel=1e-4)}

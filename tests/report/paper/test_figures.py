@@ -418,3 +418,25 @@ def test_an_embedding_keeps_the_classes_apart(
     made = chart("tsne", shown, [panel])
     assert [row["label"] for row in made.legend] == ["class 0", "class 1", "class 2"]
     assert draw("tsne", "t", shown, [panel]).png
+
+
+def test_panels_of_scores_have_the_majority_class_and_a_heat_map_names_it(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    lines = PaperFigure(
+        title="Budget", places=("alpha.random",), y=("score", "steps"),
+        series=(FigureSeries(label="DP-GCN", entries=("dp_gcn",)),),
+    )  # fmt: skip
+    score, steps = panels_of(lines, cells)
+    share = next(cell for cell in cells if cell.dataset == "alpha").majority
+    assert share is not None
+    assert score.majority == pytest.approx(100 * share)
+    assert steps.majority is None
+    picture = draw("x", "toy: Budget", lines, [score, steps])
+    dotted = [
+        [line.get_ydata()[0] for line in axis.lines if line.get_label() == "majority class"]
+        for axis in picture.figure.axes
+    ]
+    assert dotted == [[pytest.approx(100 * share)], []]
+    assert "Dotted: the majority class." in picture.caption
