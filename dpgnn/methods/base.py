@@ -27,6 +27,7 @@ from dpgnn.methods.entry import (
     SamplerSpec,
     Support,
     facts_of,
+    pairs,
 )
 from dpgnn.methods.queries import Leaks, Queries
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
-    "Prediction", "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan",
+    "Prediction", "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan", "pairs",
 ]  # fmt: skip
 
 

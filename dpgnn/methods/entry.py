@@ -27,6 +27,16 @@ class Support:
     relation: str
 
 
+def pairs(unit: str, *relations: str) -> tuple[Support, ...]:
+    """The unit under each of the relations, in this order.
+
+    Args:
+        unit: privacy unit.
+        relations: add-remove, replace-one, null-one.
+    """
+    return tuple(Support(privacy_unit=unit, relation=relation) for relation in relations)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """A line of a study: a method with everything that defines it.

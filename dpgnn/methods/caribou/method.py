@@ -20,8 +20,8 @@ from dpgnn.methods.base import (
     Method,
     Prepared,
     SamplerSpec,
-    Support,
     nonprivate_plan,
+    pairs,
 )
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
@@ -102,10 +102,8 @@ METHOD = Method(
     source="Convergent Privacy Framework for Multi-layer GNNs through Contractive Message Passing",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="edge", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="null-one"),
-        Support(privacy_unit="node-bounded", relation="replace-one"),
+        *pairs("edge", "add-remove"),
+        *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
     ),
     sampler=sampler,
     prepare=aggregate_bounds.prepare,

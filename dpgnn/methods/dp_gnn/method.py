@@ -25,9 +25,9 @@ from dpgnn.methods.base import (
     Method,
     Prediction,
     Prepared,
-    Support,
     nonprivate_plan,
     own_features_only,
+    pairs,
 )
 from dpgnn.methods.dp_gnn.module import check_graph, outside_code
 from dpgnn.methods.dp_gnn.options import (
@@ -224,13 +224,9 @@ METHOD = Method(
     source="Daigavane et al. (2021), arXiv:2111.15521",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="replace-one"),
-        Support(privacy_unit="node-record", relation="null-one"),
-        Support(privacy_unit="node-bounded", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="replace-one"),
-        Support(privacy_unit="node-bounded", relation="null-one"),
-        Support(privacy_unit="node-features", relation="replace-one"),
+        *pairs("node-record", "add-remove", "replace-one", "null-one"),
+        *pairs("node-bounded", "add-remove", "replace-one", "null-one"),
+        *pairs("node-features", "replace-one"),
     ),
     sampler=sampler_spec,
     prepare=prepare,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgnn.methods.base import Asked, Method, Support
+from dpgnn.methods.base import Asked, Method, pairs
 from dpgnn.methods.dpar.fit import fit, network_of, predict, propagation
 from dpgnn.methods.dpar.options import DPARConfig, check, resolved
 from dpgnn.methods.dpar.plan import plan
@@ -35,10 +35,7 @@ METHOD = Method(
     config=DPARConfig,
     source="Zhang et al. (2024), arXiv:2210.04442",
     modes=("nonprivate", "published", "sound"),
-    supports=(
-        Support(privacy_unit="node", relation="replace-one"),
-        Support(privacy_unit="node", relation="add-remove"),
-    ),
+    supports=(*pairs("node", "replace-one", "add-remove"),),
     sampler=sampler,
     prepare=prepare,
     plan=plan,

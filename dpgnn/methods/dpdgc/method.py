@@ -12,13 +12,12 @@ from dpgnn.accountants.plan import Plan
 from dpgnn.methods.base import (
     Asked,
     Context,
-    Degrees,
     Entry,
     Fitted,
     Method,
     Prepared,
     SamplerSpec,
-    Support,
+    pairs,
 )
 from dpgnn.methods.dpdgc.node_plan import plan
 from dpgnn.methods.dpdgc.options import DPDGCConfig
@@ -66,11 +65,6 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (released_sums,)
 
 
-def degrees(entry: Entry) -> Degrees:
-    """The slots of node level."""
-    return Degrees(slots=entry.options.node.max_degree)
-
-
 METHOD = Method(
     name="dpdgc",
     title="DPDGC",
@@ -78,12 +72,9 @@ METHOD = Method(
     source="Chien et al. (2023), arXiv:2309.06645",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="edge", relation="add-remove"),
-        *(
-            Support(privacy_unit=unit, relation=relation)
-            for unit in ("node-bounded", "node-record")
-            for relation in CHANGED
-        ),
+        *pairs("edge", "add-remove"),
+        *pairs("node-bounded", *CHANGED),
+        *pairs("node-record", *CHANGED),
     ),
     sampler=sampler,
     prepare=aggregate_bounds.prepare,
@@ -104,7 +95,7 @@ METHOD = Method(
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,
-    degrees=degrees,
+    degrees=aggregate_bounds.degrees,
     shows_nodes=True,
     example={
         "head": {"hidden": 8, "training": {"num_epochs": 5}},

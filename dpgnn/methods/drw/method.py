@@ -7,7 +7,7 @@ walks by own-list chains, because one edge can change every later walk.
 
 from __future__ import annotations
 
-from dpgnn.methods.base import Asked, Method, Support
+from dpgnn.methods.base import Asked, Method, pairs
 from dpgnn.methods.drw.data import undirected
 from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check, resolved
@@ -33,10 +33,8 @@ METHOD = Method(
     source="Ayle et al. (2023), arXiv:2301.00738",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="node-features", relation="replace-one"),
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="replace-one"),
-        Support(privacy_unit="node-record", relation="null-one"),
+        *pairs("node-features", "replace-one"),
+        *pairs("node-record", "add-remove", "replace-one", "null-one"),
     ),
     sampler=sampler,
     prepare=prepare,

@@ -12,13 +12,12 @@ from dpgnn.accountants.plan import Plan
 from dpgnn.methods.base import (
     Asked,
     Context,
-    Degrees,
     Entry,
     Fitted,
     Method,
     Prepared,
     SamplerSpec,
-    Support,
+    pairs,
 )
 from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
@@ -66,11 +65,6 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (noisy_sums,)
 
 
-def degrees(entry: Entry) -> Degrees:
-    """The slots of node level."""
-    return Degrees(slots=entry.options.node.max_degree)
-
-
 METHOD = Method(
     name="gap",
     title="GAP",
@@ -78,13 +72,9 @@ METHOD = Method(
     source="Sajadmanesh et al. (2023), arXiv:2203.00949",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="edge", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="null-one"),
-        Support(privacy_unit="node-bounded", relation="replace-one"),
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="null-one"),
-        Support(privacy_unit="node-record", relation="replace-one"),
+        *pairs("edge", "add-remove"),
+        *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
+        *pairs("node-record", "add-remove", "null-one", "replace-one"),
     ),
     sampler=sampler,
     prepare=aggregate_bounds.prepare,
@@ -106,7 +96,7 @@ METHOD = Method(
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,
-    degrees=degrees,
+    degrees=aggregate_bounds.degrees,
     example={
         "num_hops": 2,
         "head": {

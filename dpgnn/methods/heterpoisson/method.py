@@ -24,7 +24,7 @@ from dpgnn.methods.base import (
     Prediction,
     Prepared,
     SamplerSpec,
-    Support,
+    pairs,
 )
 from dpgnn.methods.heterpoisson.options import HeterPoissonConfig
 from dpgnn.methods.heterpoisson.plan import plan
@@ -164,10 +164,8 @@ METHOD = Method(
     source="Xiang, Wang and Wang (2024), arXiv:2311.06888",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="null-one"),
-        Support(privacy_unit="node-record", relation="replace-one"),
-        Support(privacy_unit="node", relation="add-remove"),
+        *pairs("node-record", "add-remove", "null-one", "replace-one"),
+        *pairs("node", "add-remove"),
     ),
     sampler=sampler,
     prepare=prepare,

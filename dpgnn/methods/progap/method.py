@@ -13,13 +13,12 @@ from dpgnn.core.checks import require
 from dpgnn.methods.base import (
     Asked,
     Context,
-    Degrees,
     Entry,
     Fitted,
     Method,
     Prepared,
     SamplerSpec,
-    Support,
+    pairs,
 )
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
@@ -93,11 +92,6 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (noisy_sum,)
 
 
-def degrees(entry: Entry) -> Degrees:
-    """The slots of node level."""
-    return Degrees(slots=entry.options.node.max_degree)
-
-
 METHOD = Method(
     name="progap",
     title="ProGAP",
@@ -105,13 +99,9 @@ METHOD = Method(
     source="Sajadmanesh and Gatica-Perez (2024), arXiv:2304.08928",
     modes=("nonprivate", "published", "sound"),
     supports=(
-        Support(privacy_unit="edge", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="add-remove"),
-        Support(privacy_unit="node-bounded", relation="null-one"),
-        Support(privacy_unit="node-bounded", relation="replace-one"),
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="null-one"),
-        Support(privacy_unit="node-record", relation="replace-one"),
+        *pairs("edge", "add-remove"),
+        *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
+        *pairs("node-record", "add-remove", "null-one", "replace-one"),
     ),
     sampler=sampler,
     prepare=aggregate_bounds.prepare,
@@ -131,7 +121,7 @@ METHOD = Method(
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,
-    degrees=degrees,
+    degrees=aggregate_bounds.degrees,
     example={
         "num_hops": 2,
         "hidden": 8,

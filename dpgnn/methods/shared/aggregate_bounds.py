@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.checks import at_least
 from dpgnn.data.graph import distinct_keys
-from dpgnn.methods.base import Prepared, SamplerSpec
+from dpgnn.methods.base import Degrees, Prepared, SamplerSpec
 from dpgnn.methods.shared.node_level_options import NodeConfig
 from dpgnn.methods.shared.undirected import (
     check_degree_promise,
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Entry
+
+
+def degrees(entry: Entry) -> Degrees:
+    """The slots of node level."""
+    return Degrees(slots=entry.options.node.max_degree)
 
 
 def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> SamplerSpec | None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dpgnn.methods.entry import Support
+from dpgnn.methods.entry import pairs
 
 ASSUMED_PUBLIC = ("number of training nodes", "membership of the split", "all options")
 
 # every node unit: no other node's record is read
 SUPPORTS = (
-    Support(privacy_unit="node", relation="add-remove"),
-    Support(privacy_unit="node", relation="replace-one"),
-    Support(privacy_unit="node", relation="null-one"),
-    Support(privacy_unit="node-record", relation="add-remove"),
-    Support(privacy_unit="node-record", relation="replace-one"),
-    Support(privacy_unit="node-features", relation="replace-one"),
+    *pairs("node", "add-remove", "replace-one", "null-one"),
+    *pairs("node-record", "add-remove", "replace-one"),
+    *pairs("node-features", "replace-one"),
 )
 # changed roots when one node changes: (roots of G, roots of G')
 CHANGED_ROOTS = {"add-remove": (1, 0), "replace-one": (1, 1), "null-one": (1, 1)}

@@ -24,7 +24,7 @@ from dpgnn.methods.base import (
     Method,
     Prediction,
     Prepared,
-    Support,
+    pairs,
 )
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.aggregate_answers import answer
@@ -135,10 +135,8 @@ METHOD = Method(
     source="this project; docs/accounting.md, theorems 12 and 13",
     modes=("sound",),
     supports=(
-        Support(privacy_unit="node-record", relation="add-remove"),
-        Support(privacy_unit="node-record", relation="null-one"),
-        Support(privacy_unit="node-record", relation="replace-one"),
-        Support(privacy_unit="edge", relation="add-remove"),
+        *pairs("node-record", "add-remove", "null-one", "replace-one"),
+        *pairs("edge", "add-remove"),
     ),
     plan=plan,
     fit=fit,
