@@ -33,7 +33,7 @@ FORMULAS = (
 )  # fmt: skip
 # arithmetic on the way to a claim, and what is undone or only looked up
 NO_CLAIM = {
-    "bounded_range", "conversion_term", "hidden_scale_delta", "parts", "per_coordinate", "poisson_tail",
+    "bounded_range", "conversion_term", "parts", "per_coordinate", "poisson_tail",
     "smallest_population",
 }  # fmt: skip
 CHECKS = "require|fail|one_of|positive|at_least|non_negative|probability|open_probability"

@@ -106,32 +106,3 @@ def stated_stddev(
         )
 
     return smallest_meeting(spent, epsilon, start=5.0, tolerance=1e-4, name="target_epsilon")
-
-
-def hidden_scale_delta(epsilon: float, stddev: float, shift: float = 1.0) -> float:
-    """delta of one release in many dimensions, in the limit in which the scale of the noise is seen.
-
-    The noise is sqrt(E) times a Gaussian of deviation `stddev`, E exponential of mean 1; coordinates beside
-    the shift reveal E, and then the rest is Gaussian: the mean over E of the Gaussian delta.
-
-    Args:
-        epsilon: in nats.
-        stddev: of the Gaussian, in units of the shift.
-        shift: > 0.
-
-    Returns:
-        in [0, 1], by quadrature.
-    """
-    from scipy.integrate import quad
-    from scipy.stats import norm
-
-    def given(scale: float) -> float:
-        mu = shift / (stddev * math.sqrt(scale))
-        return float(
-            norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-        )
-
-    found, _ = quad(
-        lambda e: math.exp(-e) * given(e), 0, 60, points=(1e-4, 1e-2, 0.1, 1), limit=200
-    )
-    return float(found)

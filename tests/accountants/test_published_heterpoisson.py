@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from dpgnn.accountants.published_heterpoisson import (
-    hidden_scale_delta,
     stated_epsilon,
     stated_stddev,
     step_rdp,
@@ -49,6 +48,35 @@ def test_steps_that_are_not_counted_cost_by_the_codes_own_formula(nodes, counted
     deviation = stated_stddev(8.0, counted, nodes**-1.1, **words)
     found = stated_epsilon(deviation, run, nodes**-1.1, **words)
     assert found == pytest.approx(true, abs=0.03)
+
+
+def hidden_scale_delta(epsilon: float, stddev: float, shift: float = 1.0) -> float:
+    """delta of one release in many dimensions, in the limit in which the scale of the noise is seen.
+
+    The noise is sqrt(E) times a Gaussian of deviation `stddev`, E exponential of mean 1; coordinates beside
+    the shift reveal E, and then the rest is Gaussian: the mean over E of the Gaussian delta.
+
+    Args:
+        epsilon: in nats.
+        stddev: of the Gaussian, in units of the shift.
+        shift: > 0.
+
+    Returns:
+        in [0, 1], by quadrature.
+    """
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    def given(scale: float) -> float:
+        mu = shift / (stddev * math.sqrt(scale))
+        return float(
+            norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        )
+
+    found, _ = quad(
+        lambda e: math.exp(-e) * given(e), 0, 60, points=(1e-4, 1e-2, 0.1, 1), limit=200
+    )
+    return float(found)
 
 
 def test_in_many_dimensions_the_scale_of_the_noise_is_seen():

@@ -14,13 +14,12 @@ from typing import Any, TypeVar
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.tables.rows import (
     ClaimRow,
-    ComparisonRow,
     MeanRankRow,
     RankingRow,
     SpreadRow,
     marked,
 )
-from dpgnn.report.tables.table import Table, epsilon_text, format_value, signed, without_tags
+from dpgnn.report.tables.table import epsilon_text, format_value, signed, without_tags
 
 CLEAR = ("ahead", "behind")
 MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
@@ -37,62 +36,12 @@ class Guarantee:
     claim: ClaimRow
 
 
-def comparison_lines(table: Table[ComparisonRow]) -> list[str]:
-    """Each question with a table of differences: bold where larger than the noise."""
-    lines: list[str] = []
-    for question in dict.fromkeys(row.question for row in table.rows):
-        rows = [row for row in table.rows if row.question == question]
-        budgets = sorted({row.epsilon for row in rows}, key=float)
-        made = _fold(
-            rows,
-            lambda row: (row.label, row.reference_label, f"{row.dataset} ({row.setting})"),
-            budgets,
-            _difference_text,
-        )
-        head = ["Entry", "Against", "Data set", *(_budget_head(text) for text in budgets)]
-        body = [[*key, *cells] for key, cells in made]
-        tested = sum(row.p is not None for row in rows)
-        clear = sum(row.verdict in CLEAR for row in rows)
-        lines += [f"**{question}**", "", *markdown(head, body, numbers=len(budgets)), ""]
-        lines += [
-            f"{tested} comparison{'' if tested == 1 else 's'}, {clear} larger than the noise after Holm's "
-            "correction over the question's comparisons on each data set and setting.",
-            "",
-        ]
-    return lines
-
-
 def comparison_summary(rows: Sequence[SpreadRow]) -> list[str]:
     """Pairs of a question over all places: ahead, behind, inside, and the range of differences."""
     budgets = sorted({row.epsilon for row in rows}, key=float)
     made = _fold(rows, lambda row: (row.label, row.reference_label), budgets, _spread_text)
     head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
     return markdown(head, [[*key, *cells] for key, cells in made])
-
-
-def ranking_lines(table: Table[RankingRow], note: str = "") -> list[str]:
-    """Each guarantee with its rankings, one line a data set and budget; a clear leader in bold.
-
-    Args:
-        table: of rankings.
-        note: what holds for all of them; stands in every heading.
-    """
-    behind = f" ({note})" if note else ""
-    lines: list[str] = []
-    for guarantee in dict.fromkeys(row.guarantee for row in table.rows):
-        rows = [row for row in table.rows if row.guarantee == guarantee]
-        body = []
-        for key in dict.fromkeys((r.dataset, r.setting, r.epsilon) for r in rows):
-            here = [r for r in rows if (r.dataset, r.setting, r.epsilon) == key]
-            body.append([f"{key[0]} ({key[1]})", epsilon_text(key[2]), _places(here), _close(here)])
-        head = [
-            "Data set",
-            "ε",
-            "Mean score in percent, best first",
-            "Not told apart from the first",
-        ]
-        lines += [f"**{guarantee}{behind}**", "", *markdown(head, body), ""]
-    return lines
 
 
 def leaders(ranked: Sequence[RankingRow]) -> list[str]:
@@ -230,19 +179,6 @@ def _fold(
     return made
 
 
-def _difference_text(rows: Sequence[ComparisonRow]) -> str:
-    row = rows[0]
-    if row.mean is None:
-        return "–"
-    number = signed(100 * row.mean)
-    if row.bold:
-        number = f"**{number}**"
-    if row.low is None:
-        return f"{number}{MARKS.get(row.verdict, '')}"
-    low, high = (format_value(end, "points") for end in (row.low, row.high))
-    return f"{number} ({low} to {high}){MARKS.get(row.verdict, '')}"
-
-
 def _spread_text(rows: Sequence[SpreadRow]) -> str:
     means = [100 * row.mean for row in rows if row.mean is not None]
     if not means:
@@ -254,24 +190,6 @@ def _spread_text(rows: Sequence[SpreadRow]) -> str:
     if len(rows) == 1:
         return f"{signed(means[0])} ({parts[0].removeprefix('1 ')})"
     return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"
-
-
-def _places(rows: Sequence[RankingRow]) -> str:
-    texts = []
-    for row in sorted(rows, key=lambda row: row.position):
-        text = f"{marked(row)} {format_value(row.mean, 'percent')}"
-        texts.append(f"**{text}**" if row.bold else text)
-    return " · ".join(texts)
-
-
-def _close(rows: Sequence[RankingRow]) -> str:
-    """Entries behind the first that are not clear of the noise."""
-    names = [
-        marked(row)
-        for row in sorted(rows, key=lambda row: row.position)
-        if row.position > 1 and row.verdict != "larger than the noise"
-    ]
-    return ", ".join(names) or "none"
 
 
 def _budget_head(text: str) -> str:

@@ -35,16 +35,6 @@ def test_the_study_page_sums_differences_up_and_its_csv_has_each(
     assert not [*folder.glob("*.md")]
 
 
-def test_comparison_lines_fold_differences_by_budget(documented: tuple[StudyResults, Path]) -> None:
-    text = "\n".join(pivots.comparison_lines(documented[0].comparisons))
-    assert (
-        "| DP-GCN | DP-MLP | alpha (random) | **−10.0** (−11.2 to −8.8) | **+2.0** (+0.8 to +3.2) |"
-        in text
-    )
-    assert "2 comparisons, 2 larger than the noise" not in text
-    assert "4 comparisons, 4 larger than the noise" in text
-
-
 def test_the_index_says_which_guarantees_hold_and_what_soundness_costs(
     documented: tuple[StudyResults, Path],
 ) -> None:
@@ -80,21 +70,12 @@ def test_the_same_records_give_the_same_pages(documented: tuple[StudyResults, Pa
     assert before == {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
 
 
-def test_rankings_list_best_first_and_name_who_is_not_told_apart(
-    documented: tuple[StudyResults, Path],
-) -> None:
-    lines = pivots.ranking_lines(documented[0].rankings)
-    (line,) = [line for line in lines if line.startswith("| alpha (random) | 8 |")]
-    assert "**DP-GCN 72.0** · DP-MLP 70.0" in line
-    assert line.endswith("| none |")
-
-
 def test_entries_whose_answers_no_claim_covers_are_marked(
     documented: tuple[StudyResults, Path],
 ) -> None:
     table = documented[0].rankings
     assert {row.answers for row in table.rows} == {"own-record"}
-    assert "°" not in "\n".join(pivots.ranking_lines(table) + pivots.leaders(table.rows))
+    assert "°" not in "\n".join(pivots.leaders(table.rows))
     rows = [
         replace(row, answers="none" if row.entry == "dp_gcn" else row.answers) for row in table.rows
     ]
@@ -103,8 +84,6 @@ def test_entries_whose_answers_no_claim_covers_are_marked(
     clear = "DP-GCN° (2: alpha, beta)"
     assert line.endswith(f"| 8 | {clear} | {clear} |")
     assert lines[-1].startswith("° the weights are covered")
-    text = "\n".join(pivots.ranking_lines(replace(table, rows=rows)))
-    assert "**DP-GCN° 72.0** · DP-MLP 70.0" in text
 
 
 def test_the_front_figure_shows_the_largest_graphs_and_says_so(
