@@ -105,7 +105,7 @@ def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
         else:
             if not _is_as_written(group, sums):
                 yield Finding(path=group.listed, state="changed", group=group)
-    filled = {path for folder in group.folders for path in folder.rglob("*") if path.is_file()}
+    filled = {path for folder in group.folders for path in folder.rglob("[!.]*") if path.is_file()}
     for path in sorted({*group.files, *sums, *filled}):
         yield Finding(path=path, state=_state(path, sums.get(path), whole), group=group)
 

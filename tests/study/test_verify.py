@@ -19,12 +19,13 @@ def group(tmp_path: Path) -> Group:
         path.parent.mkdir(exist_ok=True)
         path.write_text("1\n")
     write_checksums(tmp_path / "checksums.sha256", files)
+    (tmp_path / "tables" / ".snakemake_timestamp").touch()  # as Snakemake leaves it
     folders = (tmp_path / "tables",)
     return Group(listed=tmp_path / "checksums.sha256", files=files[:2], folders=folders)
 
 
 def test_a_flip_in_any_byte_of_a_list_or_a_file_is_found(group: Group) -> None:
-    assert is_whole(group)
+    assert {item.state for item in states(group)} == {"ok"}
     seen = 0
     for path in [group.listed, *(item.path for item in states(group))]:
         whole = path.read_bytes()
