@@ -32,6 +32,7 @@ class Caption:
         data, series, fixed: the data sets, the lines or rows, and what is held.
         target: where ours is: a figure or table of the maps, a table that is computed ("made"), a page.
         reason: why there is none.
+        absent: why no record of ours is on the paper's own data, and what of ours stands for it.
     """
 
     shows: str
@@ -42,6 +43,7 @@ class Caption:
     fixed: str = ""
     target: Target = ""
     reason: str = ""
+    absent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,10 @@ def _in_order(paper: str, rows: Mapping[str, list[str]]) -> list[list[str]]:
                 [PAPERS.get(paper, paper), name, caption.shows or "–", f"none: {caption.reason}"]
             )
         elif whole in left:
-            body.append(left.pop(whole))
+            row = left.pop(whole)
+            if caption.absent:
+                row = [*row[:2], f"{row[2]} (not on the paper's data: {caption.absent})", row[3]]
+            body.append(row)
     return [*body, *left.values()]
 
 
