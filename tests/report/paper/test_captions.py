@@ -97,8 +97,10 @@ def test_every_name_finds_its_target_or_says_why_there_is_none(paper: str, name:
 
 
 # how the papers call the data sets whose raw files were not at hand when records were made
-AWAY = {"ogbn-arxiv": "ogbn-arxiv", "ogbn-products": "ogbn-products", "ogbn-mag": "ogbn-mag", "Reddit": "reddit2",
-        "Flickr": "flickr", "Arxiv": "ogbn-arxiv"}  # fmt: skip
+AWAY = {
+    "ogbn-arxiv": "ogbn-arxiv", "ogbn-products": "ogbn-products", "ogbn-mag": "ogbn-mag",
+    "Reddit": "reddit2", "Flickr": "flickr", "Arxiv": "ogbn-arxiv",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("paper", "name"), NAMES)
