@@ -50,12 +50,14 @@ class Comparison:
         entries: names or patterns of entries (dp_gcn~*), each set against each of `against`.
         against: names or patterns of entries.
         steps: in place of the two: a chain, each entry set against the one before it.
+        datasets: where it is asked; everywhere if none is named.
     """
 
     question: str
     entries: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         pairs = bool(self.entries) and bool(self.against) and not self.steps

@@ -225,6 +225,9 @@ def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) ->
     if config.baseline and config.baseline not in entries:
         raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
     for asked in config.comparisons:
+        if away := sorted(set(asked.datasets) - set(config.datasets)):
+            named = ", ".join(sorted(config.datasets))
+            raise ConfigError(f"comparisons: unknown data set {away[0]!r}; known: {named}")
         for entry in (*asked.entries, *asked.against, *asked.steps):
             if not any(fnmatchcase(name, entry) for name in entries):
                 raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")

@@ -101,11 +101,12 @@ def _pairs(asked: Comparison, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cel
         sides = [(after, before) for before, after in named]
     else:
         sides = list(itertools.product(asked.entries, asked.against))
+    here = [cell for cell in cells if not asked.datasets or cell.dataset in asked.datasets]
     for entry_name, reference_name in sides:
-        for entry in cells:
+        for entry in here:
             if not fnmatchcase(entry.entry, entry_name):
                 continue
-            for reference in cells:
+            for reference in here:
                 both = entry.is_private and reference.is_private
                 if (
                     fnmatchcase(reference.entry, reference_name)

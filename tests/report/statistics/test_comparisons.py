@@ -50,6 +50,12 @@ def test_a_chain_sets_each_against_the_one_before(runs: list[Run], info: StudyIn
     }  # fmt: skip
 
 
+def test_a_question_may_be_of_some_data_sets_alone(runs: list[Run], info: StudyInfo) -> None:
+    found = compared(build_cells(runs, info), asking(info, replace(CHAIN, datasets=("beta",))))
+    everywhere = compared(build_cells(runs, info), asking(info, CHAIN))
+    assert {i.entry.dataset for i in found} == {"beta"} < {i.entry.dataset for i in everywhere}
+
+
 def test_difference_interval_and_verdict_are_those_computed_by_hand(
     runs: list[Run], info: StudyInfo
 ) -> None:
@@ -161,4 +167,12 @@ def test_an_unknown_entry_is_named(repository: Path) -> None:
     stated = yaml.safe_load((repository / "config.yaml").read_text(encoding="utf-8"))
     stated["comparisons"] = [{"question": "?", "entries": ["dp_mpl"], "against": ["mlp"]}]
     with pytest.raises(ConfigError, match="comparisons: unknown entry 'dp_mpl'"):
+        resolve(stated)
+
+
+def test_an_unknown_data_set_of_a_question_is_named(repository: Path) -> None:
+    stated = yaml.safe_load((repository / "config.yaml").read_text(encoding="utf-8"))
+    asked = {"question": "?", "entries": ["mlp"], "against": ["dp_mlp"], "datasets": ["moon"]}
+    stated["comparisons"] = [asked]
+    with pytest.raises(ConfigError, match="comparisons: unknown data set 'moon'; known: digits"):
         resolve(stated)
