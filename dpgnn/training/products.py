@@ -66,6 +66,24 @@ def sparse_outer(node, indptr, indices, data, g, ptr, bad, weight_sum):
                     row[j] += value * g[t, j]
 
 
+@njit(cache=True, nogil=True)
+def _narrow_products(a, wide, out):
+    """`row_products`, the same bits, of a W of NARROW columns, of which `out` has the first."""
+    one, two = np.zeros(NARROW, out.dtype), np.zeros(NARROW, out.dtype)
+    width = out.shape[1]
+    for i in range(0, len(a), 2):
+        other = min(i + 1, len(a) - 1)
+        for j in range(width):
+            one[j], two[j] = out[i, j], out[other, j]
+        for k in range(a.shape[1]):
+            r, s = a[i, k], a[other, k]
+            for j in range(NARROW):
+                one[j] += r * wide[k, j]
+                two[j] += s * wide[k, j]
+        for j in range(width):
+            out[i, j], out[other, j] = one[j], two[j]
+
+
 # no fast math: then compiled code multiplies and adds as written, whatever it does at a time
 @njit(cache=True, nogil=True)
 def row_products(a, weight, out):
@@ -75,6 +93,9 @@ def row_products(a, weight, out):
     time share what is read of W. A library's product may add in another order when there are other rows.
     """
     num_rows, num_in = a.shape
+    if out.shape[1] <= NARROW:
+        _narrow_products(a, _widened(weight), out)
+        return
     whole = num_in - num_in % 4
     for i in range(0, num_rows, 2):
         other = min(i + 1, num_rows - 1)
@@ -110,3 +131,21 @@ def apply_by_rows(code, scale, alpha, h):
                 row[j] = scale * (row[j] if row[j] > 0 else alpha * np.expm1(row[j]))
             else:
                 row[j] = one / (one + np.exp(-row[j]))
+
+
+@njit(cache=True, nogil=True)
+def add_rows(values, source, target, out):
+    """out[target[i]] += values[source[i]] for each i in turn; rows."""
+    for i in range(len(source)):
+        for j in range(out.shape[1]):
+            out[target[i], j] += values[source[i], j]
+
+
+@njit(cache=True, nogil=True)
+def through_relu(g, mask, hidden, is_masked, out):
+    """out = g times the mask, and 0 where the ReLU and the mask left nothing; three axes."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                value = g[i, k, j] * mask[i, k, j] if is_masked else g[i, k, j]
+                out[i, k, j] = value * (hidden[i, k, j] > 0)

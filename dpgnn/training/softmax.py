@@ -44,10 +44,11 @@ def softmax(logits: Tensor) -> Tensor:
         logits: any shape and dtype.
     """
     classes = logits.shape[-1]
-    if logits.dtype != torch.float32 or not 0 < classes < WIDE or not logits.is_contiguous():
+    if logits.dtype != torch.float32 or not 0 < classes < WIDE:
         return torch.softmax(logits, dim=-1)
     if logits.device.type != "cpu" or logits.requires_grad or not _rounds_alike(classes):
         return torch.softmax(logits, dim=-1)
+    logits = logits.contiguous()
     found = torch.empty_like(logits)
     by_rows(logits.numpy().reshape(-1, classes), found.numpy().reshape(-1, classes))
     return found

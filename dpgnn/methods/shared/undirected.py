@@ -27,7 +27,8 @@ def undirected_pairs(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
         int64, shape (2, num_pairs), row 0 < row 1, in ascending order.
     """
     low, high = np.minimum(*edge_index), np.maximum(*edge_index)
-    keys = distinct_keys(low[low != high] * num_nodes + high[low != high])
+    keys, loops = low * num_nodes + high, low == high
+    keys = distinct_keys(keys[~loops] if loops.any() else keys)
     return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
 
 
@@ -38,8 +39,9 @@ def symmetric_adjacency(pairs: np.ndarray, num_nodes: int) -> sp.csr_array:
         pairs: int64, shape (2, num_pairs), from `undirected_pairs`.
         num_nodes: number of nodes.
     """
-    rows = np.concatenate([pairs[0], pairs[1]])
-    columns = np.concatenate([pairs[1], pairs[0]])
+    # smaller neighbours first: then columns are ascending when rows are put together, and nothing is sorted
+    rows = np.concatenate([pairs[1], pairs[0]])
+    columns = np.concatenate([pairs[0], pairs[1]])
     shape = (num_nodes, num_nodes)
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
 

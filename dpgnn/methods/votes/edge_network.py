@@ -10,7 +10,8 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,7 @@ from torch import Tensor
 from dpgnn.models.inputs import linear_stack
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import AdamConfig, OptimizerConfig
-from dpgnn.training.products import sparse_linear, sparse_outer
+from dpgnn.training.products import sparse_linear, sparse_outer, through_relu
 from dpgnn.training.softmax import softmax
 
 if TYPE_CHECKING:
@@ -46,6 +47,24 @@ class Rows:
     direct: Tensor
     y: Tensor
     seen: Tensor
+
+    @cached_property
+    def read(self) -> Tensor | _Csr:
+        """x as kernels read it."""
+        return _readable(self.x)
+
+    @cached_property
+    def share(self) -> Tensor:
+        """float32, shape (num_rows, num_networks): of each row in a network's mean loss."""
+        return self.seen / self.seen.sum(dim=0).clamp_(min=1.0)
+
+
+class _Csr(NamedTuple):
+    """The arrays of CSR rows; indices are int64."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
 
 
 class Networks:
@@ -83,6 +102,9 @@ class Networks:
         self._sizes = [math.prod(shape) for shape in shapes.values()]
         self.flat = torch.zeros(sum(self._sizes))
         self.named = self._views(self.flat)
+        # of `gradient`, written over by each
+        self._gradient = torch.zeros_like(self.flat)
+        self._found = self._views(self._gradient)
 
     def start(self, generators: Sequence[torch.Generator]) -> None:
         """Glorot weights, each network's from its own generator; all else stays 0."""
@@ -106,21 +128,23 @@ class Networks:
 
     def logits(self, x: Tensor | sp.csr_array) -> Tensor:
         """float32, shape (num_rows, num_networks, num_classes), without the direct blocks."""
-        return self._forward(x, None)[0]
+        return self._forward(_readable(x), None)[0]
 
     def gradient(self, rows: Rows, masks: Masks) -> tuple[Tensor, float]:
-        """Flat gradient of the sum of all networks' mean losses over the rows they may see; the mean loss."""
-        logits, values, dropped = self._forward(rows.x, masks)
+        """Flat gradient of the sum of all networks' mean losses over the rows they may see; the mean loss.
+
+        The next call writes over the gradient.
+        """
+        logits, values, dropped = self._forward(rows.read, masks)
         for weight, block in zip(self.named["direct.weight"], rows.direct):
             logits = logits + weight * block[:, None]
-        share = rows.seen / rows.seen.sum(dim=0).clamp_(min=1.0)
+        share = rows.share
         right = rows.y[:, None, None].expand(-1, self.num_networks, 1)
         g = softmax(logits)
         likely = g.gather(2, right)[:, :, 0]
         loss = -float((likely.clamp(min=1e-38).log_() * share).sum()) / self.num_networks
         g.scatter_(2, right, (likely - 1.0)[:, :, None]).mul_(share[:, :, None])
-        flat = torch.zeros_like(self.flat)
-        found = self._views(flat)
+        found = self._found
         for number, block in enumerate(rows.direct):
             found["direct.weight"][number] = (g * block[:, None]).sum()
         for layer in range(self.num_layers - 1, 0, -1):
@@ -130,17 +154,17 @@ class Networks:
             )
             found[f"layer.{layer}.bias"].copy_(g.sum(dim=0).flatten())
             g = torch.bmm(g.transpose(0, 1), self.named[f"layer.{layer}.weight"].mT).transpose(0, 1)
-            g = (g if mask is None else g * mask) * (hidden > 0)
+            g = _back(g, mask, hidden)
         g = g.flatten(1)
         found["layer.0.bias"].copy_(g.sum(dim=0))
         if isinstance(values[0], Tensor):
             torch.mm(values[0].T, g, out=found["layer.0.weight"])
         else:
-            _add_outer(values[0], g, found["layer.0.weight"])
-        return flat, loss
+            _add_outer(values[0], g, found["layer.0.weight"].zero_())
+        return self._gradient, loss
 
     def _forward(
-        self, x: Tensor | sp.csr_array, masks: Masks | None
+        self, x: Tensor | _Csr, masks: Masks | None
     ) -> tuple[Tensor, list[Any], list[Any]]:
         """Logits, the input of each layer after dropout, and the masks."""
         rate, later = self.dropout
@@ -148,8 +172,7 @@ class Networks:
             if isinstance(x, Tensor):
                 x = masks.draw(tuple(x.shape), rate).mul_(x)
             else:
-                data = masks.draw((x.nnz,), rate).numpy() * x.data
-                x = sp.csr_array((data, x.indices, x.indptr), shape=x.shape)
+                x = x._replace(data=masks.draw(x.data.shape, rate).numpy() * x.data)
         values: list[Any] = [x]
         dropped: list[Any] = [None]
         weight, bias = self.named["layer.0.weight"], self.named["layer.0.bias"]
@@ -213,18 +236,29 @@ def train(
     return history
 
 
-def _product(x: sp.csr_array, weight: Tensor, bias: Tensor) -> Tensor:
-    out = torch.empty(x.shape[0], weight.shape[1])
-    sparse_linear(np.arange(x.shape[0]), *_arrays(x), weight.numpy(), bias.numpy(), out.numpy())
+def _readable(x: Tensor | sp.csr_array) -> Tensor | _Csr:
+    if isinstance(x, Tensor):
+        return x
+    return _Csr(x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data)
+
+
+def _product(x: _Csr, weight: Tensor, bias: Tensor) -> Tensor:
+    count = len(x.indptr) - 1
+    out = torch.empty(count, weight.shape[1])
+    sparse_linear(np.arange(count), *x, weight.numpy(), bias.numpy(), out.numpy())
     return out
 
 
-def _add_outer(x: sp.csr_array, g: Tensor, out: Tensor) -> None:
+def _add_outer(x: _Csr, g: Tensor, out: Tensor) -> None:
     """out += x^T g."""
-    rows = np.arange(x.shape[0] + 1)
-    none = np.zeros(x.shape[0], dtype=np.bool_)
-    sparse_outer(rows[:-1], *_arrays(x), g.numpy(), rows, none, out.numpy())
+    rows = np.arange(len(x.indptr))
+    none = np.zeros(len(rows) - 1, dtype=np.bool_)
+    sparse_outer(rows[:-1], *x, g.numpy(), rows, none, out.numpy())
 
 
-def _arrays(x: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data
+def _back(g: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:
+    """The gradient by what came before ReLU and dropout; contiguous."""
+    found = torch.empty(hidden.shape)
+    kept = hidden if mask is None else mask
+    through_relu(g.numpy(), kept.numpy(), hidden.numpy(), mask is not None, found.numpy())
+    return found

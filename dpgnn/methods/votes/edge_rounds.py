@@ -82,6 +82,8 @@ def second_sums(
     repeated = votes * labelled[:, None]
     if exact:
         repeated = summable(repeated, len(votes))
+    from dpgnn.training.products import add_rows
+
     sums = np.asarray(adjacency @ repeated)
     # the adjacency is symmetric: row u names the receivers of u
     unlabelled = np.flatnonzero(~labelled)
@@ -95,9 +97,9 @@ def second_sums(
         _in_unit_ball(sent)
         if exact:
             sent = summable(sent, len(votes))
-        for column in range(sums.shape[1]):
-            heard = sent[:, column][of_arc]
-            sums[:, column] += np.bincount(v, weights=heard, minlength=len(sums))
+        heard = np.zeros_like(sums)
+        add_rows(sent, of_arc, v, heard)
+        sums += heard
     return sums
 
 
