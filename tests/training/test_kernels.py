@@ -1,6 +1,4 @@
 import numpy as np
-import pytest
-import scipy.sparse as sp
 
 from dpgnn.training import _kernels as kernels
 
@@ -46,21 +44,3 @@ def test_gathering_backwards_is_the_transpose_of_gathering():
     np.testing.assert_allclose((out * g).sum(), (h * back).sum())
     kernels.aggregate_back(g, back, False, roots, source_ptr, target_ptr, *lists)
     np.testing.assert_allclose((out * g).sum() * 2, (h * back).sum())
-
-
-@pytest.mark.parametrize("width", [1, 5, kernels.NARROW])
-def test_products_of_few_columns_have_the_bits_of_those_columns_among_many(width: int) -> None:
-    rng = np.random.default_rng(width)
-    x = sp.random(31, 12, 0.4, format="csr", dtype=np.float32, rng=rng)
-    weight = rng.standard_normal((12, 20)).astype(np.float32)
-    bias = rng.standard_normal(20).astype(np.float32)
-    csr = (np.arange(31), x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data)
-    many, few = np.empty((31, 20), np.float32), np.empty((31, width), np.float32)
-    kernels.sparse_linear(*csr, weight, bias, many)
-    kernels.sparse_linear(*csr, weight[:, :width].copy(), bias[:width], few)
-    np.testing.assert_array_equal(few, many[:, :width])
-    rows = rng.standard_normal((31, 12))
-    many, few = np.ones((31, 20)), np.ones((31, width))
-    kernels.row_products(rows, weight.astype(np.float64), many)
-    kernels.row_products(rows, weight[:, :width].astype(np.float64), few)
-    np.testing.assert_array_equal(few, many[:, :width])
