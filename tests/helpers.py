@@ -36,6 +36,12 @@ def two_community_graph(num_nodes: int = 60, seed: int = 0) -> Graph:
     return Graph(name="two", x=x, edge_index=edges, y=y.astype(np.int64), num_classes=2)
 
 
+def numbers(text: str) -> list[float]:
+    """The numbers of a text in their order; those inside a word do not count."""
+    found = re.findall(r"(?<![\w.])[-+\u2212]?\d+(?:,\d{3})*(?:\.\d+)?", text)
+    return [float(number.replace("\u2212", "-").replace(",", "")) for number in found]
+
+
 def copy_repository(target: Path) -> Path:
     """A copy of the files git would track, so that a test may run and change a whole workflow."""
     listed = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from golden import assert_golden
-from helpers import TOY
+from helpers import TOY, numbers
 
 from dpgnn.core import locks
 from dpgnn.core.checksums import OF_FOLDER, write_checksums
@@ -67,26 +67,26 @@ def test_an_estimate_takes_each_entrys_own_time(tmp_path: Path) -> None:
     assert "no time measured yet" in progress.estimate(STUDY, root=tmp_path)
     finish(STUDY, 0, tmp_path, 7200.0)
     text = progress.estimate(STUDY, root=tmp_path)
-    assert (
-        f"{STUDY.keys[0].dataset}: 3 runs, 6.00 hours (2 runs guessed from other entries)\n" in text
-    )
-    assert "about 6.00 hours on one core" in text
+    (line,) = [row for row in text.splitlines() if row.startswith(f"  {STUDY.keys[0].dataset}:")]
+    assert numbers(line.partition(":")[2]) == [3, 6.0, 2]  # runs, hours, guessed
+    assert "about 6.00 hours" in text
     finish(STUDY, 1, tmp_path, 3600.0)
     finish(STUDY, 2, tmp_path, 1800.0)
     text = progress.estimate(STUDY, root=tmp_path)
-    assert f"{STUDY.keys[0].dataset}: 3 runs, 3.50 hours\n" in text
-    assert "\n3.50 hours on one core" in text
+    (line,) = [row for row in text.splitlines() if row.startswith(f"  {STUDY.keys[0].dataset}:")]
+    assert numbers(line.partition(":")[2]) == [3, 3.5]
+    assert "\n3.50 hours" in text
 
 
 def test_an_estimate_in_a_fresh_folder_takes_the_committed_records_time(tmp_path: Path) -> None:
     archive = tmp_path / "docs" / "reference" / STUDY.name / "runs.parquet"
     texts = {key.folder: ("{}", json.dumps({"seconds": 3600.0})) for key in STUDY.keys}
     write_archive(archive, texts)
-    assert "\n3.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    assert "\n3.00 hours" in progress.estimate(STUDY, root=tmp_path)
     finish(STUDY, 0, tmp_path, 7200.0)
-    assert "\n4.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    assert "\n4.00 hours" in progress.estimate(STUDY, root=tmp_path)
     archive.write_bytes(archive.read_bytes()[:50])
-    assert "about 6.00 hours on one core" in progress.estimate(STUDY, root=tmp_path)
+    assert "about 6.00 hours" in progress.estimate(STUDY, root=tmp_path)
 
 
 def test_a_graph_that_was_never_timed_is_scaled_by_its_size_and_steps(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_graph_that_was_never_timed_is_scaled_by_its_size_and_steps(tmp_path: 
     assert times.source(keys["photo", "long"]) == "guessed"
     text = progress.estimate(study, root=tmp_path)
     assert "ogbn-products: 2 runs, " in text
-    assert "2 runs scaled by nodes, edges, features and steps from graphs that were timed" in text
+    assert "2 runs scaled" in text
     assert f"{40 * ratio / 3600:.2f} hours" in text
 
 
@@ -145,9 +145,7 @@ def test_status_and_estimate_count_audits_and_attacks(tmp_path: Path) -> None:
     study = dataclasses.replace(STUDY, config=config)
     assert "attacks" not in progress.status(STUDY, root=tmp_path)
     assert "attacks: 0 of 3 done" in progress.status(study, root=tmp_path)
-    assert "besides 0 audits, about a minute each, and 3 attacks" in progress.estimate(
-        study, root=tmp_path
-    )
+    assert numbers(progress.estimate(study, root=tmp_path).splitlines()[-1]) == [0, 3]
     made, broken, _ = attack_files(study, Paths())
     write_json(tmp_path / made, {})
     log = tmp_path / "logs" / "attack" / study.name / broken.with_suffix(".log").name

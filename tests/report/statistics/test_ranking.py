@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from helpers import numbers
 
 from dpgnn.accountants.implications import may_rank_together
 from dpgnn.records.cells import Cell, build_cells
@@ -169,7 +170,7 @@ def test_a_control_without_privacy_is_ranked_nowhere(runs: list[Run], info: Stud
         changed.append(replace(run, record=record))
     cells = build_cells(changed, info)
     (cell,) = at(cells, "8", "dp_mlp")
-    assert why_unranked(cell) == "it is a control without privacy"
+    assert "control without privacy" in str(why_unranked(cell))
     assert "dp_mlp" not in {p.cell.entry for r in rankings(cells) for p in r.places}
     assert any("control without privacy" in item.reason for item in refusals(cells))
 
@@ -183,7 +184,7 @@ def test_a_claim_above_its_budget_is_ranked_nowhere(runs: list[Run], info: Study
         changed.append(replace(run, record=record))
     cells = build_cells(changed, info)
     (cell,) = at(cells, "8", "dp_mlp")
-    assert why_unranked(cell) == "its epsilon 9 exceeds the budget 8"
+    assert numbers(str(why_unranked(cell))) == [9, 8]  # claimed, budget
     ranked = {
         (p.cell.entry, r.epsilon) for r in rankings(cells) if r.dataset == "alpha" for p in r.places
     }
