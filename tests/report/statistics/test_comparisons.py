@@ -173,5 +173,8 @@ def test_an_unknown_data_set_of_a_question_is_named(repository: Path) -> None:
     stated = yaml.safe_load((repository / "config.yaml").read_text(encoding="utf-8"))
     asked = {"question": "?", "entries": ["mlp"], "against": ["dp_mlp"], "datasets": ["moon"]}
     stated["comparisons"] = [asked]
-    with pytest.raises(ConfigError, match="comparisons: unknown data set 'moon'; known: chains-50, chains-s, digits"):
+    with pytest.raises(
+        ConfigError,
+        match="comparisons: unknown data set 'moon'; known: chains-50, chains-s, digits",
+    ):
         resolve(stated)
