@@ -40,7 +40,10 @@ def main(args: argparse.Namespace) -> int:
     if Path(args.study).is_dir():
         return _bundle(Path(args.study), args.key)
     root = Path()
-    path = driver.study_file(args.study, root=root)
+    try:
+        path = driver.study_file(args.study, root=root)
+    except ValueError as error:
+        raise ValueError(f"{error}; a bundle is a folder, and {args.study} is none") from None
     workflow = Workflow(study_file=str(path), tier=args.tier)
     found = list(verify(workflow, root=root))
     released = list(verify_releases(workflow.study, root=root))

@@ -75,6 +75,21 @@ class Answer:
         named = {mechanism.name: mechanism for mechanism in self.plan.mechanisms}
         return next((named[name] for name in SHOWN if name in named), self.plan.mechanisms[-1])
 
+    def __str__(self) -> str:
+        """A line for each claim and each mechanism."""
+        claims = (
+            f"{claim.privacy_unit}, {claim.relation}: epsilon {claim.epsilon:.6g} at delta "
+            f"{claim.delta:.3g}, {claim.status} by {claim.accountant}"
+            + (f" (caveats: {', '.join(claim.caveats)})" if claim.caveats else "")
+            for claim in self.claims
+        )
+        mechanisms = (
+            f"{one.name}: noise {one.noise_stddev:.6g}, sensitivity {one.sensitivity:.6g}, "
+            f"times {one.num_steps}"
+            for one in self.plan.mechanisms
+        )
+        return "\n".join((*claims, *mechanisms))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:

@@ -120,6 +120,8 @@ def test_verify_says_what_it_checked(
     assert "nothing wrong, 2 not checked" in told.err
     assert main(["verify", str(tmp_path)]) == 1
     assert "wrong        files" in capsys.readouterr().out
+    assert main(["verify", "nowhere"]) == 1
+    assert "a bundle is a folder, and nowhere is none" in capsys.readouterr().err
 
 
 def test_a_run_of_a_study_becomes_a_bundle(

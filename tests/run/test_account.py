@@ -231,3 +231,15 @@ def test_hardly_any_noise_costs_everything_and_is_no_traceback() -> None:
     assert found.claims[0].epsilon == math.inf
     with pytest.raises(ValueError, match="method mlp must be private"):
         answer(question("mlp", noise_multiplier=1.0))
+
+
+def test_an_answer_is_printed_as_its_claims_and_mechanisms() -> None:
+    import dpgnn
+
+    named = {"unit": "node-record", "relation": "add-remove"}
+    found = dpgnn.account("DP-GNN", epsilon=4, num_steps=100, delta=1e-6, nodes=20_000, **named)
+    first, *_, last = str(found).splitlines()
+    claim, mechanism = found.claims[0], found.plan.mechanisms[0]
+    assert first.startswith(f"node-record, add-remove: epsilon {claim.epsilon:.6g} at delta 1e-06")
+    assert "proved by pld" in first
+    assert last == f"train: noise {mechanism.noise_stddev:.6g}, sensitivity 15, times 100"
