@@ -80,7 +80,9 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
     reference = root / REFERENCE
     present = [info for info in infos if any((reference / info.name).glob("runs*"))]
     require(bool(present), str(reference), "hold STUDY/runs or STUDY/runs.parquet of a study", 0)
-    found = [gather(info, reference / info.name, reference / info.name) for info in present]
+    found = [
+        gather(info, reference / info.name, reference / info.name, curves=False) for info in present
+    ]
     return write_docs(found, infos, docs or root / "docs")
 
 

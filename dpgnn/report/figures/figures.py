@@ -266,9 +266,13 @@ def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Loo
             linestyle="",
             label=curve.label if private else drawing.free_label(curve.label),
         )
-        for position, low, high in zip(x, curve.low, curve.high):
-            if low is not None and high is not None:
-                axis.vlines(position, 100 * low, 100 * high, color=style.color, alpha=0.35, lw=1)
+        bounds = [
+            (position, 100 * low, 100 * high)
+            for position, low, high in zip(x, curve.low, curve.high)
+            if low is not None and high is not None
+        ]
+        if bounds:
+            axis.vlines(*zip(*bounds), color=style.color, alpha=0.35, lw=1)
     if curves:
         share = curves[0].share
         step = max(1, math.ceil(len(share) / 6))

@@ -113,13 +113,16 @@ class StudyResults:
         return (times[0], times[-1]) if times else None
 
 
-def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyResults:
+def gather(
+    info: StudyInfo, results: Path, folder: Path | None = None, *, curves: bool = True
+) -> StudyResults:
     """Read a study's records and make all its tables and figures.
 
     Args:
         info: the study; its planned runs are read, others on disk are left alone.
         results: the root of results.
         folder: where the study's runs/ and audits/ lie; None is its folder below `results`.
+        curves: draw recall by class and training curves too, which take longest.
 
     Raises:
         ValueError: there is no record at all, or a record or an audit is damaged.
@@ -130,7 +133,7 @@ def gather(info: StudyInfo, results: Path, folder: Path | None = None) -> StudyR
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
     audits, attacked = read_audits(folder / "audits"), read_attacks(folder / "attacks")
-    return _results(info, paths, runs, audits, attacked)
+    return _results(info, paths, runs, audits, attacked, curves=curves)
 
 
 def _results(
@@ -139,6 +142,8 @@ def _results(
     runs: Sequence[Run],
     audits: Sequence[Mapping[str, Any]],
     attacked: Sequence[AttackResult],
+    *,
+    curves: bool,
 ) -> StudyResults:
     """Tables and figures of what was read; each statistic is made once."""
     cells, released = build_cells(runs, info), build_cells(runs, info, released=True)
@@ -177,7 +182,7 @@ def _results(
         paper_figures=tuple(row for table in listed for row in table.rows),
         papers=tuple(papers),
         figures=(
-            *_figures(cells, ranked, info), *drawn,
+            *_figures(cells, ranked, info, curves=curves), *drawn,
             *((picture, None) for picture in draw_attacks(attacked, info)),
         ),
     )  # fmt: skip
@@ -207,7 +212,9 @@ def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list
     return [values_first(table) for table in made]
 
 
-def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[Picture, Chart]]:
+def _figures(
+    cells: Sequence[Cell], ranked: Any, info: StudyInfo, *, curves: bool
+) -> list[tuple[Picture, Chart]]:
     shown = figure_data.plotted(cells)
     if not shown:
         return []
@@ -215,9 +222,9 @@ def _figures(cells: Sequence[Cell], ranked: Any, info: StudyInfo) -> list[tuple[
         (figures.draw_accuracy(figure, info), accuracy_chart(figure, info))
         for figure in figure_data.accuracy_figures(shown, ranked)
     ]
-    for of_classes in in_rows(figure_data.class_curves(shown)):
+    for of_classes in in_rows(figure_data.class_curves(shown)) if curves else ():
         found.append((figures.draw_classes(of_classes, info), class_chart(of_classes, info)))
-    for of_training in in_rows(figure_data.training_curves(shown)):
+    for of_training in in_rows(figure_data.training_curves(shown)) if curves else ():
         found.append((figures.draw_training(of_training, info), training_chart(of_training, info)))
     if len(shown) < len(cells):
         note = " Entries made by a sweep stand in the tables only."

@@ -97,22 +97,23 @@ def _one_verdict(found: Sequence[Compared]) -> list[Compared]:
 
 def _pairs(asked: Comparison, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
     if asked.steps:
-        named = list(itertools.pairwise(asked.steps))
-        sides = [(after, before) for before, after in named]
+        sides = [(after, before) for before, after in itertools.pairwise(asked.steps)]
     else:
         sides = list(itertools.product(asked.entries, asked.against))
     here = [cell for cell in cells if not asked.datasets or cell.dataset in asked.datasets]
+    names = dict.fromkeys(cell.entry for cell in here)
     for entry_name, reference_name in sides:
-        for entry in here:
-            if not fnmatchcase(entry.entry, entry_name):
-                continue
-            for reference in here:
+        named = {name for name in names if fnmatchcase(name, reference_name)}
+        references: dict[tuple[str, str], list[Cell]] = {}
+        for cell in here:
+            if cell.entry in named:
+                references.setdefault(cell.place, []).append(cell)
+        entries = {name for name in names if fnmatchcase(name, entry_name)}
+        for entry in (cell for cell in here if cell.entry in entries):
+            for reference in references.get(entry.place, ()):
                 both = entry.is_private and reference.is_private
-                if (
-                    fnmatchcase(reference.entry, reference_name)
-                    and reference.entry != entry.entry
-                    and reference.place == entry.place
-                    and (not both or reference.epsilon == entry.epsilon)
+                if reference.entry != entry.entry and (
+                    not both or reference.epsilon == entry.epsilon
                 ):
                     yield entry, reference
 

@@ -75,30 +75,25 @@ def count_comparisons(found: Sequence[Difference]) -> int:
 def _baseline_pairs(cells: Sequence[Cell], info: StudyInfo) -> list[tuple[Cell, Cell]]:
     if not info.baseline:
         return []
-    pairs = []
-    for entry in cells:
-        if entry.entry == info.baseline:
-            continue
-        for reference in cells:
-            if reference.entry == info.baseline and reference.place == entry.place:
-                both = entry.is_private and reference.is_private
-                if not both or entry.epsilon == reference.epsilon:
-                    pairs.append((entry, reference))
-    return pairs
+    references = [cell for cell in cells if cell.entry == info.baseline]
+    return [
+        (entry, reference)
+        for entry in cells
+        if entry.entry != info.baseline
+        for reference in references
+        if reference.place == entry.place
+        and (not (entry.is_private and reference.is_private) or entry.epsilon == reference.epsilon)
+    ]
 
 
 def _soundness_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    published: dict[tuple[str, tuple[str, str], str], list[Cell]] = {}
+    for cell in cells:
+        if cell.mode == "published":
+            published.setdefault((cell.method, cell.place, cell.epsilon), []).append(cell)
     pairs = []
-    for sound in cells:
-        if sound.mode != "sound":
-            continue
-        candidates = [
-            other
-            for other in cells
-            if other.mode == "published"
-            and other.method == sound.method
-            and (other.place, other.epsilon) == (sound.place, sound.epsilon)
-        ]
+    for sound in (cell for cell in cells if cell.mode == "sound"):
+        candidates = published.get((sound.method, sound.place, sound.epsilon))
         if candidates:
             nearest = min(candidates, key=lambda other: len(differing_options(sound, other)))
             pairs.append((sound, nearest))
