@@ -47,6 +47,16 @@ class Run:
             f"{key['dataset']}.{key['setting']}/{key['entry']}/eps={key['epsilon']}/{key['repeat']}"
         )
 
+    @property
+    def is_unscored_release(self) -> bool:
+        """Whether the run was made for release, and so has no scores."""
+        record = self.record
+        return (
+            record.status == "ok"
+            and record.randomness.get("kind") == "release"
+            and not record.metrics
+        )
+
     @cached_property
     def history(self) -> Mapping[str, list[Any]]:
         """Column -> values by step: of history.parquet, or what an archive kept of it; {} for none."""

@@ -96,6 +96,12 @@ def _runs(info: StudyInfo, runs: Sequence[Run], cells: Sequence[Cell]) -> list[s
         f"{scored} of {count(len(info.planned), 'planned run')} (tier {info.tier}) have a score, on "
         f"{count(len(datasets), 'data set')} with {count(len(entries), 'entry', 'entries')}."
     )
+    released = sum(run.is_unscored_release for run in runs)
+    if released:
+        text = (
+            f"{released} of {count(len(info.planned), 'planned run')} (tier {info.tier}) were made. They are "
+            "releases, which have plans and claims and no scores: a score reads private labels."
+        )
     failed = sum(run.record.status == "failed" for run in runs)
     away = sum(run.record.status == "not-available" for run in runs)
     parts = [(failed, "failed"), (away, "not available here")]

@@ -63,8 +63,14 @@ def status_table(runs: Sequence[Run], info: StudyInfo) -> Table[StatusRow]:
         ),
         columns=columns_of(StatusRow),
         rows=rows,
-        empty=f"All {len(info.planned)} planned runs have a score.",
+        empty=_all_done(runs, info),
     )
+
+
+def _all_done(runs: Sequence[Run], info: StudyInfo) -> str:
+    if any(run.is_unscored_release for run in runs):
+        return f"All {len(info.planned)} planned runs were made; releases have no scores."
+    return f"All {len(info.planned)} planned runs have a score."
 
 
 def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table[CostRow]:

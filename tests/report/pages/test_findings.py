@@ -90,6 +90,18 @@ def test_published_claims_are_counted_by_what_can_be_proved(
     assert numbers(published) == [4, 0]
 
 
+def test_releases_are_counted_as_made_without_scores(runs: list[Run], info: StudyInfo) -> None:
+    kind = {"kind": "release"}
+    made = [replace(run, record=replace(run.record, randomness=kind, metrics={})) for run in runs]
+    (found,) = make(made, info)["What was run"]
+    assert numbers(found) == [60, 60]
+    assert "no scores" in found
+    failed = replace(made[0], record=replace(made[0].record, status="failed", reason="x"))
+    found, rest = make([failed, *made[1:]], info)["What was run"]
+    assert numbers(found) == [59, 60]
+    assert numbers(rest) == [1]
+
+
 def test_missing_runs_are_counted_by_their_kind(runs: list[Run], info: StudyInfo) -> None:
     failed = replace(runs[0], record=replace(runs[0].record, status="failed", reason="x"))
     away = replace(runs[1], record=replace(runs[1].record, status="not-available", reason="y"))
