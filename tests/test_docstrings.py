@@ -16,7 +16,8 @@ from helpers import ROOT
 # modules whose functions take and give values for a user, or make and check what is handed on
 FACE = (
     "data/datasets/__init__.py", "data/graph.py", "methods/__init__.py", "records/schema.py",
-    "release/advice.py", "release/bundle.py", "release/fit.py", "release/from_run.py", "release/load.py",
+    "release/advice.py", "release/bundle.py", "release/fit.py", "release/from_run.py",
+    "release/inputs.py", "release/load.py",
     "release/model.py", "release/offers.py", "release/verify.py", "run/account.py", "study/study.py",
 )  # fmt: skip
 # modules that decide what is guaranteed: functions that stand in a proof say so

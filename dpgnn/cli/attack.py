@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
     from dpgnn.cli.attack_inputs import Loaded
+    from dpgnn.core.paths import Paths
     from dpgnn.study.study import RunKey, Study
 
 
@@ -59,10 +60,7 @@ def add_parser(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Attack every run and write one JSON file for each run and attack; what stands there is kept."""
-    import torch
-
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
-    from dpgnn.cli.attack_inputs import load, request_of
     from dpgnn.cli.made import require_made
     from dpgnn.core.checks import one_of, require
     from dpgnn.core.paths import Paths
@@ -86,9 +84,26 @@ def main(args: argparse.Namespace) -> int:
         kind == "study", f"randomness of study {study.name}", "be study to attack it", kind, remedy
     )
     names = [one_of("attack", name, (*ATTACKS, *ON_REQUEST)) for name in args.attacks.split(",")]
-    sizes, keys = sizes_of(args), keys_of(study, args)
+    keys = keys_of(study, args)
     for key in keys:
         require_made(study, key, paths, "attack")
+    _attack_all(study, keys, names, folder, paths, sizes_of(args))
+    return 0
+
+
+def _attack_all(
+    study: Study,
+    keys: Sequence[RunKey],
+    names: Sequence[str],
+    folder: Path,
+    paths: Paths,
+    sizes: Sizes,
+) -> None:
+    """Attack the runs one after the other; a line on standard error after each."""
+    import torch
+
+    from dpgnn.cli.attack_inputs import load, request_of
+
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
@@ -101,7 +116,6 @@ def main(args: argparse.Namespace) -> int:
         print(
             f"attacked {number} of {len(keys)} runs, {elapsed:.0f} s", file=sys.stderr, flush=True
         )
-    return 0
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:

@@ -75,11 +75,8 @@ def approximate_pagerank(
     Source: Fountoulakis et al. (2019), "Variational perspective on local graph clustering";
         Zhang et al. (2024), DPAR, section 3.1; Andersen, Chung, Lang (2006).
     """
-    open_probability("alpha", alpha)
-    positive("rho", rho)
-    non_negative("gamma", gamma)
+    _check_numbers(alpha, rho, gamma, max_iterations)
     one_of("solver", solver, SOLVERS)
-    at_least("max_iterations", max_iterations, 1)
     roots, loop = _checked_roots(graph, roots, self_loops), int(self_loops)
     counts = np.zeros(len(roots), np.int64)
     bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
@@ -116,3 +113,10 @@ def _checked_roots(graph: Adjacency, roots: np.ndarray, self_loops: bool) -> np.
     if len(degree) and degree.min() == 0:
         fail("roots", "have an edge", f"node {roots[np.argmin(degree)]} without", "set self_loops")
     return roots
+
+
+def _check_numbers(alpha: float, rho: float, gamma: float, max_iterations: int) -> None:
+    open_probability("alpha", alpha)
+    positive("rho", rho)
+    non_negative("gamma", gamma)
+    at_least("max_iterations", max_iterations, 1)

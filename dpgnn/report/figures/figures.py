@@ -15,6 +15,7 @@ from dpgnn.report.figures.figure_data import (
     AccuracyFigure,
     AccuracyPanel,
     ClassCurve,
+    Series,
     TrainingCurve,
 )
 from dpgnn.report.figures.parts import STAND_INS, Part
@@ -160,21 +161,13 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
         columns=min(fitting, usual),
         height=0.17 * (len(labels) * len(figure.budgets) ** 0.5 + 1) + 0.65,
     )  # fmt: skip
-    step = 0.5 / max(1, len(figure.budgets) - 1)
     for panel, axis in zip(figure.panels, axes):
         shown = {series.entry: series for series in panel.series}
         for row, entry in enumerate(labels):
             if entry not in shown:
                 drawing.not_available(axis, 0.02, row, transform=axis.get_yaxis_transform())
                 continue
-            for point in shown[entry].points:
-                turn = figure.budgets.index(point.epsilon)
-                at = row + (step * turn - 0.25 if len(figure.budgets) > 1 else 0)
-                color = PALETTE[turn]
-                name = f"ε = {point.epsilon:g}" if point.epsilon < math.inf else "no privacy"
-                axis.plot(100 * point.mean, at, "o", color=color, label=name)
-                if point.low is not None and point.high is not None:
-                    axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
+            _row_of_dots(axis, row, shown[entry], figure.budgets)
         for series in panel.levels:
             dash = FREE_DASHES[levels.index(series.label) % len(FREE_DASHES)]
             short = tuple(0.6 * length for length in dash)
@@ -190,6 +183,19 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     drawing.legend(canvas, axes)
     return canvas
+
+
+def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float]) -> None:
+    """A dot and an interval for each epsilon, one below the other."""
+    step = 0.5 / max(1, len(budgets) - 1)
+    for point in series.points:
+        turn = budgets.index(point.epsilon)
+        at = row + (step * turn - 0.25 if len(budgets) > 1 else 0)
+        color = PALETTE[turn]
+        name = f"ε = {point.epsilon:g}" if point.epsilon < math.inf else "no privacy"
+        axis.plot(100 * point.mean, at, "o", color=color, label=name)
+        if point.low is not None and point.high is not None:
+            axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
 
 
 def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:

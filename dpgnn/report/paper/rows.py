@@ -115,28 +115,34 @@ def paper_row(
     place = (mapped, rule.setting or own or stated.setting)
     epsilon = rule.epsilon or _epsilon(row.get("epsilon", ""))
     there = [c for c in cells if (c.dataset, c.setting, c.epsilon) == (*place, epsilon)]
-    entry = entry_for(rule.entry, row)
-    grid: list[Cell] = []
-    if rule.pooled:
-        entry = rule.select[0]
-        grid = [c for c in there if any(fnmatchcase(c.entry, item) for item in rule.select)]
-        cell = grid[0] if grid else None
-    elif rule.select:
-        cell, candidates = _selected(rule.select, there)
-        made = replace(made, candidates=candidates)
-        entry = cell.entry if cell is not None else rule.select[0]
-    else:
-        cell = next((c for c in there if c.entry == entry), None)
+    entry, candidates, grid = _standing(rule, row, there)
     made = replace(
-        made, entry=entry, our_dataset=place[0], our_setting=place[1], our_epsilon=epsilon
-    )
-    if cell is None:
+        made, entry=entry, candidates=candidates, our_dataset=place[0], our_setting=place[1],
+        our_epsilon=epsilon,
+    )  # fmt: skip
+    if not grid:
         return replace(
             made, reason=_why_missing((*place, entry, epsilon), runs, info, mapping.absent)
         )
     if made.paper_mean is None:
         return replace(made, reason="no value is stated")
-    return _beside(made, made.paper_mean, grid or [cell], there, rule, stated)
+    return _beside(made, made.paper_mean, grid, there, rule, stated)
+
+
+def _standing(
+    rule: PaperRule, row: Mapping[str, str], there: Sequence[Cell]
+) -> tuple[str, int | None, list[Cell]]:
+    """The entry that stands for a row, among how many it was chosen, and its cells: one, or a pooled grid."""
+    if rule.pooled:
+        grid = [c for c in there if any(fnmatchcase(c.entry, item) for item in rule.select)]
+        return rule.select[0], None, grid
+    if rule.select:
+        cell, candidates = _selected(rule.select, there)
+        return (
+            (rule.select[0], candidates, []) if cell is None else (cell.entry, candidates, [cell])
+        )
+    entry = entry_for(rule.entry, row)
+    return entry, None, [c for c in there if c.entry == entry][:1]
 
 
 def _stated(
