@@ -1,25 +1,70 @@
-"""Compiled products: bits that hang on the row alone."""
+"""Compiled products against plain loops in the order that is promised."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgnn.training import products
+from dpgnn.training.products import (
+    NARROW,
+    apply_by_rows,
+    row_products,
+    sparse_linear,
+    sparse_outer,
+)
 
 
-@pytest.mark.parametrize("width", [1, 5, products.NARROW])
-def test_products_of_few_columns_have_the_bits_of_those_columns_among_many(width: int) -> None:
-    rng = np.random.default_rng(width)
-    x = sp.random(31, 12, 0.4, format="csr", dtype=np.float32, rng=rng)
-    weight = rng.standard_normal((12, 20)).astype(np.float32)
-    bias = rng.standard_normal(20).astype(np.float32)
-    csr = (np.arange(31), x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data)
-    many, few = np.empty((31, 20), np.float32), np.empty((31, width), np.float32)
-    products.sparse_linear(*csr, weight, bias, many)
-    products.sparse_linear(*csr, weight[:, :width].copy(), bias[:width], few)
-    np.testing.assert_array_equal(few, many[:, :width])
-    rows = rng.standard_normal((31, 12))
-    many, few = np.ones((31, 20)), np.ones((31, width))
-    products.row_products(rows, weight.astype(np.float64), many)
-    products.row_products(rows, weight[:, :width].astype(np.float64), few)
-    np.testing.assert_array_equal(few, many[:, :width])
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("num_rows", "num_in"), [(1, 7), (4, 8), (5, 9)])
+def test_a_rows_bits_are_those_of_the_row_alone(num_rows: int, num_in: int) -> None:
+    a, weight = normal(num_rows, num_in), normal(num_in, 3, seed=1)
+    out = np.zeros((num_rows, 3), np.float32)
+    row_products(a, weight, out)
+    plain = np.zeros_like(out)
+    for i in range(num_rows):
+        for j in range(3):
+            for k in range(num_in):  # each operation rounded once, in this order
+                plain[i, j] = np.float32(plain[i, j] + np.float32(a[i, k] * weight[k, j]))
+    assert out.tobytes() == plain.tobytes()
+    alone = np.zeros((1, 3), np.float32)
+    row_products(a[-1:], weight, alone)
+    assert alone.tobytes() == out[-1:].tobytes()
+
+
+@pytest.mark.parametrize("width", [1, NARROW, NARROW + 1])
+def test_a_sparse_layer_is_the_dense_one_on_the_rows_asked_for(width: int) -> None:
+    x = sp.random_array((6, 5), density=0.5, rng=np.random.default_rng(2), format="csr")
+    x = sp.csr_array(x, dtype=np.float32)
+    node, weight, bias = np.array([4, 0, 4]), normal(5, width), normal(width, seed=3)
+    out = np.empty((3, width), np.float32)
+    sparse_linear(node, x.indptr, x.indices, x.data, weight, bias, out)
+    np.testing.assert_allclose(out, x.toarray()[node] @ weight + bias, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_bad_roots_are_left_out_of_a_sum() -> None:
+    x = sp.csr_array(normal(4, 3))
+    node, g = np.array([0, 1, 3]), normal(3, 2, seed=4)
+    ptr, bad = np.array([0, 2, 3]), np.array([True, False])  # two roots, of two rows and of one
+    total = np.zeros((3, 2), np.float32)
+    sparse_outer(node, x.indptr, x.indices, x.data, g, ptr, bad, total)
+    np.testing.assert_allclose(total, np.outer(x.toarray()[3], g[2]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("code", "function"),
+    [
+        (1, np.tanh),
+        (2, lambda h: 1.05 * np.where(h > 0, h, 1.67 * np.expm1(h))),
+        (3, lambda h: 1 / (1 + np.exp(-h))),
+    ],
+    ids=["tanh", "selu", "sigmoid"],
+)
+def test_activations_are_applied_in_place(code: int, function) -> None:
+    h = normal(4, 5)
+    expected = function(h.astype(np.float64))
+    apply_by_rows(code, np.float32(1.05), np.float32(1.67), h)
+    np.testing.assert_allclose(h, expected, rtol=1e-5, atol=1e-6)
