@@ -33,8 +33,10 @@ State = Literal["ok", "wrong", "not checked"]
 TOLERANCE = 1e-6
 # what two grids of losses may differ in
 SLACK = 1.005
-# larger numbers than any graph and network have, which would keep a check busy for hours
-MOST_NODES, DEEPEST = 10**10, 10_000
+# larger numbers than any graph, network and fit have, which would keep a check busy for hours; of options by
+# what their names say
+MOST_NODES, MOST_COLUMNS = 10**10, 10**7
+MOST = {"layers": 10_000, "hops": 10_000, "steps": 10**7, "epochs": 10**7}
 UNSIGNED = "no signature: whoever changes numbers and checksums together is found by the plan alone"
 
 
@@ -183,8 +185,11 @@ def _record(model: Model) -> Check:
     for name, number in {"num_threads": record.num_threads, **counts}.items():
         require(isinstance(number, int) and number >= 1, name, "be a whole number", number)
         require(number <= MOST_NODES, name, f"be <= {MOST_NODES}", number)
-    for name, number in _depths(record.entry["options"]):
-        require(number <= DEEPEST, name, f"be <= {DEEPEST}", number)
+    for name in ("num_features", "num_classes"):
+        number = record.facts[name]
+        require(1 <= number <= MOST_COLUMNS, name, f"be in 1..{MOST_COLUMNS}", number)
+    for name, number, most in _sizes(record.entry["options"]):
+        require(number <= most, name, f"be <= {most}", number)
     require(isinstance(key["repeat"], int) and key["repeat"] >= 0, "repeat", "be >= 0", key)
     for name in ("config_sha256", "code_sha256"):
         known = re.fullmatch("[0-9a-f]{64}", getattr(record, name))
@@ -200,12 +205,13 @@ def _record(model: Model) -> Check:
     return Check(what="record", state="ok", note="it says nothing twice in two ways")
 
 
-def _depths(options: Any) -> Iterator[tuple[str, int]]:
-    """Options that say how many layers or hops a network has."""
+def _sizes(options: Any) -> Iterator[tuple[str, int, int]]:
+    """Options of how deep a network is or how often something is done, and the most that is believed."""
     for name, value in options.items() if isinstance(options, dict) else ():
-        yield from _depths(value)
-        if isinstance(value, int) and ("layers" in name or "hops" in name):
-            yield name, value
+        yield from _sizes(value)
+        for word, most in MOST.items():
+            if isinstance(value, int) and word in name:
+                yield name, value, most
 
 
 def _code(model: Model) -> Check:

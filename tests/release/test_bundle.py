@@ -442,6 +442,25 @@ def test_each_number_that_makes_no_sense_is_wrong(
     assert seen >= 35
 
 
+@pytest.mark.parametrize("value", [10**8, 2**53])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("entry", "options", "num_layers"), ("entry", "options", "training", "num_steps"),
+        ("facts", "num_features"), ("facts", "num_classes"),
+    ],
+)  # fmt: skip
+def test_a_number_that_would_keep_the_check_busy_is_refused_before(
+    path: tuple[str, ...], value: int, saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    forged(folder, stated, ("record", *path), value)
+    found = list(verify(folder))
+    assert (found[-1].what, found[-1].state) == ("record", "wrong")
+    assert f"{path[-1]} must be" in found[-1].note
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
