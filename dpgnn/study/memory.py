@@ -44,6 +44,15 @@ def to_read(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
     return _megabytes(*(stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges")))
 
 
+def is_small(dataset: str) -> bool:
+    """Whether a process may make runs on this data set beside those on others; an own graph stays alone."""
+    try:
+        own = entry_of(dataset) is OWN
+    except ValueError:  # no such data set: who makes its graph says so
+        return False
+    return not own and to_read(dataset) == LEAST
+
+
 def _unpacked(path: Path) -> int:
     """Bytes of a file once it is unpacked; of a damaged archive, which its reader refuses, its own size."""
     try:

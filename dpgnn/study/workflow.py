@@ -32,22 +32,23 @@ ATTACKS = ("linkteller", "gmia", "leak")
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Runs on one data set and setting that one process makes (`runs_per_job` > 1).
+    """Runs that one process makes (`runs_per_job` > 1).
 
     Attributes:
         rule: name of the Snakemake rule.
-        dataset: what the runs share.
-        run_json: everything configured that decides them, by entry.
-        code: hashes of the code that decides them, by entry.
-        splits, prepared, outputs: paths of all of them.
+        datasets: data sets of the runs.
+        run_json: everything configured that decides them, by data set and setting, and entry.
+        code: hashes of the code that decides them, in the same order.
+        graphs, splits, prepared, outputs: paths of all of them.
         run_flags: the command line's --run flags.
         log, benchmark: one of each for the process.
     """
 
     rule: str
-    dataset: str
+    datasets: list[str]
     run_json: str
     code: str
+    graphs: list[str]
     splits: list[str]
     prepared: list[str]
     outputs: list[str]
@@ -57,19 +58,42 @@ class Chunk:
 
 
 def run_groups(study: Study) -> dict[str, list[RunKey]]:
-    """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job)."""
+    """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job).
+
+    A process makes runs on one data set and setting; what is left over of small graphs shares processes.
+    """
+    from dpgnn.study.memory import is_small  # it loads the readers of own graphs
+
     size = study.config.runs_per_job
     if size == 1:
         return {f"{study.name}/{key.folder}": [key] for key in study.keys}
     alike: dict[str, list[RunKey]] = {}
     for key in study.keys:
-        folder = f"{study.name}/{key.dataset}.{key.setting}"
-        alike.setdefault(folder, []).append(key)
-    return {
-        f"{folder}/chunk{number}": keys[first : first + size]
-        for folder, keys in alike.items()
-        for number, first in enumerate(range(0, len(keys), size))
-    }
+        alike.setdefault(f"{key.dataset}.{key.setting}", []).append(key)
+    groups: dict[str, list[RunKey]] = {}
+    left: dict[str, list[RunKey]] = {}
+    for place, keys in alike.items():
+        for number, first in enumerate(range(0, len(keys), size)):
+            chunk = keys[first : first + size]
+            shares = len(chunk) < size and is_small(chunk[0].dataset)
+            (left if shares else groups)[f"{study.name}/{place}/chunk{number}"] = chunk
+    for number, stems in enumerate(_filled(left, size)):
+        stem = stems[0] if len(stems) == 1 else f"{study.name}/small/chunk{number}"
+        groups[stem] = [key for each in stems for key in left[each]]
+    return groups
+
+
+def _filled(parts: Mapping[str, list[RunKey]], size: int) -> list[list[str]]:
+    """Parts that go together, each where it first fits, so that no process makes more than `size` runs."""
+    shared: list[list[str]] = []
+    for stem, keys in parts.items():
+        for stems in shared:
+            if sum(len(parts[each]) for each in stems) + len(keys) <= size:
+                stems.append(stem)
+                break
+        else:
+            shared.append([stem])
+    return shared
 
 
 def rule_name(stem: str) -> str:
@@ -337,19 +361,24 @@ class Workflow:
         return {place: canonical_json(self.study.run_params(key)) for place, key in keys.items()}
 
     def _chunk(self, stem: str, keys: list[RunKey]) -> Chunk:
-        first, name = keys[0], self.study.name
-        entries = list(dict.fromkeys(key.entry for key in keys))
+        name = self.study.name
+        datasets = list(dict.fromkeys(key.dataset for key in keys))
+        settings: dict[str, dict[str, str]] = {}
+        code: dict[str, dict[str, str]] = {}
+        for dataset, setting, entry in dict.fromkeys((k.dataset, k.setting, k.entry) for k in keys):
+            place = f"{dataset}.{setting}"
+            settings.setdefault(place, {})[entry] = self.run_json(dataset, setting, entry)
+            code.setdefault(place, {})[entry] = self.method_code(entry, dataset)
         splits = {str(self.paths.split(k.dataset, k.setting, k.repeat)) for k in keys}
         prepared = {
             path for k in keys for path in self.prepared_of(k.dataset, k.setting, k.entry, k.repeat)
         }
         return Chunk(
             rule=rule_name(stem),
-            dataset=first.dataset,
-            run_json=canonical_json(
-                {e: self.run_json(first.dataset, first.setting, e) for e in entries}
-            ),
-            code=canonical_json({e: self.method_code(e, first.dataset) for e in entries}),
+            datasets=datasets,
+            run_json=canonical_json(settings),
+            code=canonical_json(code),
+            graphs=[path for dataset in datasets for path in self.graph_files(dataset)],
             splits=sorted(splits),
             prepared=sorted(prepared),
             outputs=[

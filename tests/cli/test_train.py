@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers import TOY, write_study
+from helpers import ROOT, TOY, write_study
 
 from dpgnn.__main__ import main
 from dpgnn.cli import train
@@ -162,3 +165,53 @@ def test_what_releases_have_together_is_said(tmp_path: Path) -> None:
     assert line == wanted
     write_study(tmp_path, TOY)
     assert released_budgets(load_study(tmp_path / "config.yaml"), study.keys) == []
+
+
+def test_no_byte_of_a_run_depends_on_what_its_process_made_before(tmp_path: Path) -> None:
+    """Runs on two graphs, by several methods: all in one process, in the other order, and one alone."""
+    private = {"mode": "sound", "relation": "add-remove"}
+    steps = {"num_steps": 3, "expected_batch_size": 4}
+    study = TOY | {
+        "datasets": {name: {"settings": ["public"]} for name in ("chains-s", "chains-50")},
+        "epsilons": ["8"],
+        "entries": {
+            **TOY["entries"],
+            "gcn": {"method": "gcn", "mode": "nonprivate", "options": {"training": {"num_epochs": 3}}},
+            "gap": private | {"method": "gap", "privacy_unit": "edge", "options": {"num_hops": 1}},
+            "dp_gcn": private | {
+                "method": "dp_gnn", "privacy_unit": "node-record",
+                "options": {"conv": "gcn", "width": 8, "max_degree": 1, "training": steps},
+            },
+        },
+    }  # fmt: skip
+    write_study(tmp_path, study)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+    def dpgnn(folder: Path, *words: str) -> None:
+        command = [sys.executable, "-m", "dpgnn", *words]
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+
+    for name in ("Snakefile", "workflow", "profiles", "dpgnn", "envs", "data", "pyproject.toml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    snakemake = [sys.executable, "-m", "snakemake", "--cores", "1", "--", "splits", "prepared"]
+    subprocess.run(snakemake, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    runs = [key.folder for key in load_study(tmp_path / "config.yaml").keys]
+    assert len(runs) == 10
+
+    def made(name: str, wanted: list[str]) -> dict[str, bytes]:
+        folder = tmp_path / name
+        (folder / "results").mkdir(parents=True)
+        for kind in ("graphs", "splits", "prepared"):
+            (folder / "results" / kind).symlink_to(tmp_path / "results" / kind)
+        flags = [word for run in wanted for word in ("--run", run)]
+        dpgnn(folder, "train", "--study", str(tmp_path / "config.yaml"), *flags)
+        root = folder / "results" / "studies" / "quick" / "runs"
+        names = ("record.json", "history.parquet", "model.safetensors")
+        return {
+            f"{run}/{file}": (root / run / file).read_bytes() for run in wanted for file in names
+        }
+
+    together = made("together", runs)
+    assert made("backwards", runs[::-1]) == together
+    (alone,) = (run for run in runs if run.startswith("chains-50.public/dp_gcn/"))
+    assert made("alone", [alone]).items() <= together.items()

@@ -9,7 +9,7 @@ from studies import BASE, changed, workflow_of
 
 from dpgnn.core.config import ConfigError
 from dpgnn.data.datasets import check_known
-from dpgnn.study.workflow import REPORT_FOLDERS, Workflow, rule_name
+from dpgnn.study.workflow import REPORT_FOLDERS, Chunk, Workflow, rule_name
 
 
 def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
@@ -18,18 +18,43 @@ def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None
     assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
 
 
-def test_a_process_makes_runs_of_several_entries_and_each_run_once(tmp_path: Path) -> None:
-    found = workflow_of(tmp_path, changed(runs_per_job=9))
-    flags = [flag for chunk in found.chunks for flag in chunk.run_flags.split("--run ") if flag]
-    assert sorted(flag.strip() for flag in flags) == sorted(key.folder for key in found.study.keys)
+def flags_of(chunk: Chunk) -> list[str]:
+    return [flag.strip() for flag in chunk.run_flags.split("--run ") if flag]
+
+
+@pytest.mark.parametrize("size", [2, 5, 9, 100])
+def test_a_process_makes_runs_of_several_entries_and_each_run_once(
+    tmp_path: Path, size: int
+) -> None:
+    found = workflow_of(tmp_path, changed(runs_per_job=size))
+    flags = [flag for chunk in found.chunks for flag in flags_of(chunk)]
+    assert sorted(flags) == sorted(key.folder for key in found.study.keys)
     for chunk in found.chunks:
-        folders = [flag.strip().split("/") for flag in chunk.run_flags.split("--run ") if flag]
-        assert len(folders) <= 9
-        assert len({folder[0] for folder in folders}) == 1
-        assert set(json.loads(chunk.run_json)) == {folder[1] for folder in folders}
-        assert json.loads(chunk.code) == {
-            name: found.method_code(name) for name in json.loads(chunk.code)
-        }
+        folders = [flag.split("/") for flag in flags_of(chunk)]
+        assert len(folders) <= size
+        pairs = {(folder[0], folder[1]) for folder in folders}
+        for stated in (json.loads(chunk.run_json), json.loads(chunk.code)):
+            assert {(place, name) for place in stated for name in stated[place]} == pairs
+        for place, codes in json.loads(chunk.code).items():
+            dataset = place.split(".")[0]
+            assert codes == {name: found.method_code(name, dataset) for name in codes}
+            assert dataset in chunk.datasets
+        assert chunk.graphs == [path for name in chunk.datasets for path in found.graph_files(name)]
+
+
+def test_what_is_left_over_of_small_graphs_shares_processes_and_large_graphs_stay_alone(
+    tmp_path: Path,
+) -> None:
+    names = ("chains-s", "chains-m", "ogbn-products", "cora")
+    datasets = {name: {"settings": ["public"]} for name in names}
+    found = workflow_of(tmp_path, changed(datasets=datasets, tiers={}, runs_per_job=100))
+    places = [{flag.split(".")[0] for flag in flags_of(chunk)} for chunk in found.chunks]
+    assert sorted(map(sorted, places)) == [["chains-m", "chains-s", "cora"], ["ogbn-products"]]
+    few = workflow_of(tmp_path, changed(datasets=datasets, tiers={}, runs_per_job=1))
+    each = len(few.study.keys) // len(names)
+    alone = workflow_of(tmp_path, changed(datasets=datasets, tiers={}, runs_per_job=each))
+    assert all(len(chunk.datasets) == 1 for chunk in alone.chunks)
+    assert len(alone.chunks) == len(names)
 
 
 def test_names_that_differ_in_a_sign_have_rules_of_their_own() -> None:

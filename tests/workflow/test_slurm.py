@@ -199,9 +199,9 @@ def test_the_quick_study_gives_a_local_runs_records(tmp_path: Path) -> None:
     whole.finish(local)
     whole.finish(by_slurm, "--target", "graphs")
     printed = whole.finish(by_slurm, "--", *TEST_OPTIONS)
-    # nine splits, nine processes of up to nine runs, an audit, three attacks on two runs, report
-    assert printed.count(SUBMITTED) == 26
-    assert len(records(by_slurm)) == 45
+    # nine splits, three samples, one process for all runs, an audit, three attacks on two runs, report
+    assert printed.count(SUBMITTED) == 21
+    assert len(records(by_slurm)) == 72
     assert whole.outcome(by_slurm) == whole.outcome(local)
     assert whole.leftovers(by_slurm) == []
 

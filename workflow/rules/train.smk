@@ -41,14 +41,14 @@ if not WORKFLOW.chunks:
             "{params.device} > {log} 2>&1"
 
 
-# runs_per_job > 1: one process makes several runs on a data set and setting, each with its own record
+# runs_per_job > 1: one process makes several runs, each with its own record
 for chunk in WORKFLOW.chunks:
 
     rule:
         name:
             chunk.rule
         input:
-            WORKFLOW.graph_files(chunk.dataset),
+            chunk.graphs,
             splits=chunk.splits,
             prepared=chunk.prepared,
         output:
@@ -61,7 +61,8 @@ for chunk in WORKFLOW.chunks:
             "../../envs/cpu.yaml"
         threads: WORKFLOW.cores_of_run
         resources:
-            mem_mb=lambda w, attempt, dataset=chunk.dataset: attempt * to_read(dataset),
+            mem_mb=lambda w, attempt, names=tuple(chunk.datasets): attempt
+            * max(map(to_read, names)),
             runtime=lambda w, attempt: 240 * attempt,
             gpu=1 if WORKFLOW.device == "cuda" else 0,
         params:
