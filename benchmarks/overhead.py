@@ -28,7 +28,7 @@ from dpgnn.study.workflow import run_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL_SECONDS, GOAL_SHARE = 2.0, 0.30
-SIZES = (12, 36, 72)  # runs a process that are tried
+SIZES = (36, 72)  # runs a process that are tried
 STARTS = {
     "python": ("-c", "pass"),
     "dpgnn --version": ("-m", "dpgnn", "--version"),
@@ -157,8 +157,8 @@ def shares(study: Study, folder: Path, rounds: int) -> dict[str, dict[str, float
     return found
 
 
-def measure(rounds: int) -> dict[str, object]:
-    """All numbers."""
+def measure_processes(rounds: int) -> dict[str, object]:
+    """What single processes cost."""
     starts = {
         name: min(processor_seconds(*arguments) for _ in range(rounds))
         for name, arguments in STARTS.items()
@@ -166,24 +166,33 @@ def measure(rounds: int) -> dict[str, object]:
     loaded = [loaded_seconds() for _ in range(rounds)]
     study = load_study(ROOT / "config.yaml")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        inputs = make_inputs(folder, rounds)
-        quick = shares(study, folder, rounds)
+        inputs = make_inputs(Path(name), rounds)
         costs = {}
         for entry in study.entries:
             keys = [key for key in study.keys if key.entry == entry and key.dataset == SMALLEST]
             if keys:
-                costs[entry] = cost_of(keys, folder, rounds)
+                costs[entry] = cost_of(keys, Path(name), rounds)
     return {
         "starts": starts,
         "other stages": inputs,
         "processes": {entry: vars(cost) for entry, cost in costs.items()},
         "loaded": dict(zip(LOADED, map(min, zip(*loaded, strict=True)), strict=True)),
-        "quick": quick,
-        "large": load.measure(),
-        "cpu": _cpu(),
-        "load": os.getloadavg()[0],
     }
+
+
+def measure_quick(rounds: int) -> dict[str, object]:
+    """What the processes of the quick study cost beside their runs."""
+    with tempfile.TemporaryDirectory() as name:
+        make_inputs(Path(name), 1)
+        return {"quick": shares(load_study(ROOT / "config.yaml"), Path(name), rounds)}
+
+
+def measure_large(rounds: int) -> dict[str, object]:
+    """Large studies and an own graph, once each."""
+    return {"large": load.measure()}
+
+
+PARTS = {"processes": measure_processes, "quick": measure_quick, "large": measure_large}
 
 
 def as_markdown(found: Mapping[str, object]) -> str:
@@ -193,7 +202,9 @@ def as_markdown(found: Mapping[str, object]) -> str:
         "# What a process costs",
         "",
         "Processor seconds by `python -m benchmarks.overhead`, the smallest of each kind since load only "
-        f"adds; {read['cpu']}, load {read['load']:.0f} while it ran.",
+        f"adds; {read['cpu']}. The machine's load while each part ran: "
+        + ", ".join(f"{part} {value:.0f}" for part, value in read["load"].items())
+        + ".",
         "",
         "| process | seconds |",
         "| --- | --- |",
@@ -218,8 +229,7 @@ def as_markdown(found: Mapping[str, object]) -> str:
             f"{100 * row['share']:.0f} % | {met} |"
         ]
     lines += ["", NOTE]
-    if "large" in read:
-        lines += ["", *load.as_lines(read["large"])]
+    lines += ["", *load.as_lines(read["large"])]
     return "\n".join(lines) + "\n"
 
 
@@ -235,8 +245,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="processes of each kind")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "overhead.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "overhead.md")
+    parser.add_argument(
+        "--part", action="append", choices=[*PARTS], help="measure this part alone; the others stay"
+    )
     options = parser.parse_args(arguments)
-    found = measure(options.rounds)
+    found = storage.read_json(options.json) if options.part else {"load": {}}
+    for part in options.part or PARTS:
+        found |= PARTS[part](options.rounds)
+        found["load"][part] = os.getloadavg()[0]
+    found["cpu"] = _cpu()
     storage.write_json(options.json, found)
     storage.write_text(options.page, as_markdown(found))
     print(as_markdown(found))
