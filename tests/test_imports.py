@@ -60,6 +60,14 @@ def test_a_module_imports_only_from_lines_above(repository: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_file_is_longer_than_400_lines(repository: Path) -> None:
+    lengths = {
+        str(path.relative_to(repository)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in _modules(repository)
+    }
+    assert not {name: lines for name, lines in lengths.items() if lines > 400}
+
+
 def _circles(repository: Path) -> list[set[str]]:
     """Modules, named below dpgnn, that import one another in a circle."""
     modules = {

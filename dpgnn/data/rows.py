@@ -37,26 +37,30 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
         return x
     if kind == "centred":
         return _centred(x)
-    dense = isinstance(x, np.ndarray)
     # no warning may tell that a row of huge or tiny values is there
     with np.errstate(over="ignore", under="ignore"):
         norms = _norms(x, kind)
         extreme = _extreme_rows(x, norms)
         norms[extreme] = 0
         scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(np.float32)
-        if dense:
+        if isinstance(x, np.ndarray):
             scaled = x * scale[:, None]
             scaled[extreme] = _in_float64(x[extreme], kind)
             return scaled
-        import scipy.sparse as sp
+        return _scaled_sparse(x, scale, extreme, kind)
 
-        scaled = sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
-        if not len(extreme):
-            return scaled
-        ones = np.ones(len(extreme), dtype=np.float32)
-        places = (extreme, np.arange(len(extreme)))
-        place = sp.csr_array((ones, places), shape=(x.shape[0], len(extreme)))
-        return sp.csr_array(scaled + place @ _in_float64(x[extreme], kind))
+
+def _scaled_sparse(x: Any, scale: np.ndarray, extreme: np.ndarray, kind: RowNorm) -> Any:
+    """CSR rows times `scale`; those of `extreme` norms are made in float64 and put in their places."""
+    import scipy.sparse as sp
+
+    scaled = sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
+    if not len(extreme):
+        return scaled
+    ones = np.ones(len(extreme), dtype=np.float32)
+    places = (extreme, np.arange(len(extreme)))
+    place = sp.csr_array((ones, places), shape=(x.shape[0], len(extreme)))
+    return sp.csr_array(scaled + place @ _in_float64(x[extreme], kind))
 
 
 ROWS_AT_ONCE = 4096  # centred in float64

@@ -64,14 +64,18 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     write_text(folder / CARDS[1], html_card(model))
     stated = certificate_of(model, {name: sha256_file(folder / name) for name in listed})
     if key is not None:
-        from dpgnn.release.signature import sign
-
-        with atomic_write(folder / SIGNATURE) as file:
-            file.write(sign(signed_bytes(stated), key))
+        _sign(folder, stated, key)
     certificate = json_text(stated)
     _list_own(folder, certificate)
     write_text(folder / CERTIFICATE, certificate)
     return folder
+
+
+def _sign(folder: Path, stated: Mapping[str, Any], key: Path) -> None:
+    from dpgnn.release.signature import sign
+
+    with atomic_write(folder / SIGNATURE) as file:
+        file.write(sign(signed_bytes(stated), key))
 
 
 def _list_own(folder: Path, certificate: str) -> None:

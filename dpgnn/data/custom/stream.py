@@ -62,14 +62,10 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
     nodes_path, edges_path, yaml = (
         folder / file for file in ("nodes.parquet", "edges.parquet", "graph.yaml")
     )
-    num_classes = options.stated_classes or 0
-    require(num_classes > 0, f"{yaml}: num_classes", "be stated", None, TOO_LARGE)
-    require(options.drop_duplicates, f"{yaml}: drop_duplicates", "be true", False, TOO_LARGE)
+    num_classes = _stated(options, yaml)
     nodes, edges = _names(nodes_path), _names(edges_path)
     num_nodes = pq.read_metadata(nodes_path).num_rows
     require(num_nodes > 0, str(nodes_path), "have a row for each node", "no rows")
-    rule = "be false: a graph this large has no ids"
-    require(not options.public_ids, f"{yaml}: public_ids", rule, True)
     if "id" in nodes:
         fail(f"{nodes_path}: column id", "not be there", "id", f"number nodes by row; {TOO_LARGE}")
     problems = Problems()
@@ -90,6 +86,16 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
         nodes=lambda: _rows(nodes_path, features, label, options, problems),
         edges=lambda: _edges(edges_path, num_nodes, options, problems),
     )
+
+
+def _stated(options: Options, yaml: Path) -> int:
+    """The number of classes; what a whole graph would be searched for is stated in graph.yaml."""
+    num_classes = options.stated_classes or 0
+    require(num_classes > 0, f"{yaml}: num_classes", "be stated", None, TOO_LARGE)
+    require(options.drop_duplicates, f"{yaml}: drop_duplicates", "be true", False, TOO_LARGE)
+    rule = "be false: a graph this large has no ids"
+    require(not options.public_ids, f"{yaml}: public_ids", rule, True)
+    return num_classes
 
 
 def _node_columns(

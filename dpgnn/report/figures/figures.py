@@ -215,34 +215,10 @@ def _score(panel: AccuracyPanel) -> str:
 def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -> None:
     epsilons = sorted({point.epsilon for series in panel.series for point in series.points})
     for series in panel.levels:
-        point, style = series.points[0], look[series.entry]
-        axis.axhline(
-            100 * point.mean,
-            color=style.color,
-            linestyle=style.line(free=True),
-            label=drawing.free_label(series.label),
-        )
-        if point.low is not None and point.high is not None:
-            axis.axhspan(100 * point.low, 100 * point.high, color=style.color, alpha=0.08, lw=0)
+        _level(axis, series, look[series.entry])
     drawing.majority_line(axis, _percent(panel.majority))
     for series in panel.series:
-        style = look[series.entry]
-        x = [point.epsilon for point in series.points]
-        y = [100 * point.mean for point in series.points]
-        joined = len(x) > FEW
-        axis.plot(
-            x, y, color=style.color, marker=style.marker,
-            linestyle=style.line() if joined else "", label=series.label,
-        )  # fmt: skip
-        bounds = [(p.epsilon, p.low, p.high) for p in series.points if p.low is not None]
-        if bounds:
-            low = [100 * (p[1] or 0) for p in bounds]
-            high = [100 * (p[2] or 0) for p in bounds]
-            at = [p[0] for p in bounds]
-            if joined:
-                axis.fill_between(at, low, high, color=style.color, alpha=0.15, lw=0)
-            else:
-                axis.vlines(at, low, high, color=style.color, alpha=0.5)
+        _curve(axis, series, look[series.entry])
     if epsilons:
         axis.set_xscale("log", base=2)
         axis.set_xticks(epsilons, [f"{value:g}" for value in epsilons])
@@ -253,6 +229,37 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
         axis.set_xticks([])
     drawing.panel_title(axis, panel.title)
     axis.margins(y=0.08)
+
+
+def _level(axis: Axes, series: Series, style: Look) -> None:
+    """What has no privacy: a line across, with its interval."""
+    point = series.points[0]
+    axis.axhline(
+        100 * point.mean, color=style.color, linestyle=style.line(free=True),
+        label=drawing.free_label(series.label),
+    )  # fmt: skip
+    if point.low is not None and point.high is not None:
+        axis.axhspan(100 * point.low, 100 * point.high, color=style.color, alpha=0.08, lw=0)
+
+
+def _curve(axis: Axes, series: Series, style: Look) -> None:
+    """Means over epsilon with their intervals; few points are not joined."""
+    x = [point.epsilon for point in series.points]
+    y = [100 * point.mean for point in series.points]
+    joined = len(x) > FEW
+    axis.plot(
+        x, y, color=style.color, marker=style.marker,
+        linestyle=style.line() if joined else "", label=series.label,
+    )  # fmt: skip
+    bounds = [(p.epsilon, p.low, p.high) for p in series.points if p.low is not None]
+    if bounds:
+        low = [100 * (p[1] or 0) for p in bounds]
+        high = [100 * (p[2] or 0) for p in bounds]
+        at = [p[0] for p in bounds]
+        if joined:
+            axis.fill_between(at, low, high, color=style.color, alpha=0.15, lw=0)
+        else:
+            axis.vlines(at, low, high, color=style.color, alpha=0.5)
 
 
 def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Look]) -> None:

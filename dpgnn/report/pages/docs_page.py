@@ -49,12 +49,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     texts = {}
     for results in found:
         _write_tables(results, docs / "reference" / results.info.name / "tables")
-        figures = docs / "figures" / results.info.name
-        for stale in figures.glob("*.png"):
-            stale.unlink()
-        for picture, _ in results.figures:
-            if not picture.name.startswith(LARGEST):
-                write_png(figures, picture)
+        _write_figures(results, docs / "figures" / results.info.name)
         texts[results.info.name] = study_page(results)
     front = front_figure(found)
     if front is not None:
@@ -76,6 +71,15 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)
+
+
+def _write_figures(results: StudyResults, folder: Path) -> None:
+    """A study's figures but the largest; what earlier ones left goes first."""
+    for stale in folder.glob("*.png"):
+        stale.unlink()
+    for picture, _ in results.figures:
+        if not picture.name.startswith(LARGEST):
+            write_png(folder, picture)
 
 
 def _write_tables(results: StudyResults, folder: Path) -> None:
