@@ -10,7 +10,7 @@ as the bound does. Proof: docs/accounting.md, "Rounding of compositions".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -30,8 +30,9 @@ UNIT = 2.0**-53
 STEEPEST = 1.0
 # sums of up to so many points are added up as they are
 DIRECT_POINTS = 4096
-# points of a loss that its moments are bounded on
+# points of a loss that its moments are bounded on; all of them where the window of a sum would be larger
 MOMENT_POINTS = 4096
+LARGE_WINDOW = 1 << 23
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,19 +212,43 @@ def _window(parts: Counted[Any]) -> tuple[int, int]:
 
     Chernoff: Pr[S >= a] <= exp(log M(t) - t a), and the same with -t below.
     """
+    low, high = _between(parts, MOMENT_POINTS)
+    if high - low > LARGE_WINDOW:
+        # many runs of a loss that is nearly always 0: what a block adds to it counts once a run
+        return _between(parts, max(len(loss.mass) for loss, _ in parts))
+    return low, high
+
+
+def _between(parts: Counted[Any], points: int) -> tuple[int, int]:
+    """`_window` with moments bounded on this many points of each loss."""
     step = parts[0][0].step
     full_low, full_high = _ends(parts)
-    upper = [(_Moments(loss, above=True), count) for loss, count in parts]
-    lower = [(_Moments(loss, above=False), count) for loss, count in parts]
+    upper = [(_Moments(loss, above=True, points=points), count) for loss, count in parts]
+    lower = [(_Moments(loss, above=False, points=points), count) for loss, count in parts]
     spread = max(step, math.sqrt(sum(count * m.variance for m, count in upper)))
     budget = -math.log(TAIL_MASS)
-    best_low, best_high = -math.inf, math.inf
-    for t in np.geomspace(0.05, 20.0, 24) * math.sqrt(budget) / spread:
-        best_high = min(best_high, (sum(n * m.log_mgf(t) for m, n in upper) + budget) / t)
-        best_low = max(best_low, -(sum(n * m.log_mgf(-t) for m, n in lower) + budget) / t)
+    slopes = np.geomspace(0.05, 20.0, 24) * math.sqrt(budget) / spread
+    best_high = _least(lambda t: (sum(n * m.log_mgf(t) for m, n in upper) + budget) / t, slopes)
+    best_low = -_least(lambda t: (sum(n * m.log_mgf(-t) for m, n in lower) + budget) / t, slopes)
     low = max(full_low, math.floor(best_low / step))
     high = min(full_high, math.ceil(best_high / step))
     return low, max(high, low + 1)
+
+
+def _least(bound: Callable[[float], float], slopes: Floats) -> float:
+    """The least bound at these slopes, and below them while it falls, where rare large losses have theirs.
+
+    Args:
+        bound: valid at every slope > 0.
+        slopes: ascending.
+    """
+    found = [bound(float(t)) for t in slopes]
+    best, t = min(found), float(slopes[0])
+    last = found[0]
+    while last <= best:
+        best, t = last, t / 1.5
+        last = bound(t)
+    return best
 
 
 class _Moments:
@@ -232,10 +257,11 @@ class _Moments:
     Args:
         loss: whose.
         above: the blocks stand at their upper ends (a bound on log M(t) for t > 0), or at their lower ends.
+        points: of the blocks, at most.
     """
 
-    def __init__(self, loss: LossMasses, *, above: bool) -> None:
-        width = -(-len(loss.mass) // MOMENT_POINTS)
+    def __init__(self, loss: LossMasses, *, above: bool, points: int = MOMENT_POINTS) -> None:
+        width = -(-len(loss.mass) // points)
         blocks = _fold_blocks(loss.mass, width)
         carries = blocks > 0
         first = loss.lower + np.arange(len(blocks)) * width

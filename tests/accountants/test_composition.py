@@ -1,19 +1,23 @@
 """One curve over different mechanisms: exact where Gaussian, composed per direction elsewhere."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpgnn.accountants import composition, gdp
+from dpgnn.accountants import composition, convolution, gdp, grid, pld
 from dpgnn.accountants.events import (
+    Composed,
     GaussianRelease,
     GumbelTopK,
     LaplaceRelease,
+    PoissonRoots,
     RandomizedResponse,
     compose,
     compose_all,
 )
+from dpgnn.accountants.mixtures import two_sided_pair
 
 
 def gaussian(noise_stddev, relation="replace-one"):
@@ -124,3 +128,33 @@ def test_bad_questions_are_refused(poisson):
         composition.curve(event, step=0.0)
     with pytest.raises(TypeError, match="event must be an Event"):
         composition.epsilon("gaussian", delta=1e-5, relation="add-remove")
+
+
+def rare(rate: float, runs: int, noise: float) -> Composed[Any]:
+    """Runs that nearly always leave a record out."""
+    event = PoissonRoots(
+        relation="add-remove", noise_stddev=noise, clipping_norm=1.0,
+        sampling_probability=rate, d_plus=1, d_minus=0,
+    )  # fmt: skip
+    return compose(event, runs)
+
+
+@pytest.mark.parametrize(
+    ("rate", "runs", "noise"), [(1e-5, 10_000, 1.0), (1e-6, 1_000_000, 0.5), (1e-9, 1_000_000, 0.2)]
+)
+def test_a_sum_of_rare_large_losses_takes_a_small_window(
+    rate: float, runs: int, noise: float
+) -> None:
+    """Once 850 million points: Chernoff's bound was asked at slopes of the middle of the sum alone."""
+    event = rare(rate, runs, noise)
+    ((part, count),) = event.parts
+    one = pld.mixture_loss(two_sided_pair(part), grid.default_step(event))
+    low, high = convolution._window([(one, count)])
+    assert high - low < 1 << 20
+
+
+def test_epsilon_of_rare_runs_is_that_of_a_finer_grid() -> None:
+    event = rare(1e-5, 10_000, 1.0)
+    found = composition.curve(event, step=4 * grid.default_step(event)).epsilon(1e-6)
+    # an eighth of this step gives 0.0037974
+    assert 0.0037973 <= found <= 1.01 * 0.0037974
