@@ -79,8 +79,8 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
     if others := bundle.strangers(folder, stated):
-        note = f"no part of the bundle: {', '.join(others)[:200]}"
-        yield Check(what="other files", state="not checked", note=note)
+        note = f"no part of the bundle, take them out: {one_line(', '.join(others))}"
+        yield Check(what="other files", state="wrong", note=note)
     yield _guarded("signature", lambda: _signature(folder, stated, key))
     yield _guarded("tensors", lambda: _tensors(model))
     yield _guarded("words", lambda: _words(folder, model, stated))

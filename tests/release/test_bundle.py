@@ -187,11 +187,15 @@ def test_a_certificate_lists_no_file_but_those_of_a_bundle(saved: Path, tmp_path
     assert "files of the certificate must be those of a bundle, got ['run.py']" in found.note
 
 
-def test_a_file_that_is_no_part_of_a_bundle_is_named(saved: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["model.pkl", "ids.json", ".hidden", "folder", "a\nb"])
+def test_a_file_that_is_no_part_of_a_bundle_is_named_and_refused(
+    name: str, saved: Path, tmp_path: Path
+) -> None:
     folder = copy_of(saved, tmp_path / "bundle")
-    (folder / "model.pkl").write_bytes(b"")
-    (found,) = [check for check in verify(folder) if check.what == "other files"]
-    assert (found.state, found.note) == ("not checked", "no part of the bundle: model.pkl")
+    (folder / name).mkdir() if name == "folder" else (folder / name).write_bytes(b"")
+    (found,) = [check for check in verify(folder) if check.state == "wrong"]
+    shown = " ".join(name.split())
+    assert found.note == f"no part of the bundle, take them out: {shown}"
 
 
 def test_a_whole_bundle_passes_and_says_what_it_could_not_check(
