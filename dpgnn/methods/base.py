@@ -146,9 +146,8 @@ class Prediction:
 def own_features_only(entry: Entry, logits: torch.Tensor) -> Prediction:
     """Answers that read released weights and the asked node's own features, and nothing else.
 
-    Guarantee: the answer about a node reads the released weights and the node's own features: under the
-    first claim it is for that node alone where features are protected, and for everyone where they are
-    public.
+    Guarantee: unit and relation of the first claim, jointly: for every node v, the weights and all answers
+    about other nodes are covered for v's record; the answer about v is for v alone (`own-record`).
 
     Args:
         entry: of the run.

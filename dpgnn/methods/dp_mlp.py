@@ -148,7 +148,18 @@ def fit(
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, each from its own features and the released weights."""
+    """Logits of the nodes asked for, each from its own features and the released weights.
+
+    Guarantee: as `own_features_only`: joint, for unit and relation of the first claim; the answer about a
+    node is for that node alone.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
+    """
     from dpgnn.models.forward import full_graph
 
     config: DPMLPConfig = entry.options

@@ -91,6 +91,16 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Averaged answers for the nodes asked for.
 
     No claim holds for the answers: an answer reads the features and edges around the asked node.
+
+    Guarantee: without an average as DP-MLP; with one none for the answers: they read other nodes' records of
+    the evaluation graph afresh, and no claim covers them.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
     """
     import torch
 

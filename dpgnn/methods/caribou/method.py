@@ -46,7 +46,15 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Noise from the budget; the guarantees stand at `caribou_plan`."""
+    """Noise from the budget, at edge or at node level.
+
+    Guarantee: unit and relation of the entry, as `plan.edge_plan` and `node_plan.node_plan` say.
+
+    Args:
+        entry: unit, relation and options.
+        facts: public ones.
+        budget: epsilon and delta, or given noise.
+    """
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
     from dpgnn.methods.caribou import node_plan as caribou_node_plan

@@ -74,6 +74,14 @@ class FittedGNN(Fitted):
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """The plan of the entry's mode: the paper's plan, the sound one, or none without privacy.
 
+    Guarantee: unit and relation of the entry at (epsilon, delta) as the claims of the mode's plan say;
+    training ids and options are public.
+
+    Args:
+        entry: unit, relation and options.
+        facts: public ones.
+        budget: epsilon and delta, or given noise.
+
     Raises:
         ValueError: a batch is larger than the training set, or as the mode's plan says.
     """
@@ -127,6 +135,17 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits of the nodes asked for by full-graph inference with complete lists.
 
     No claim holds for the answers where there is a hop: an answer reads the neighbours' features afresh.
+
+    Guarantee: without a hop, as `own_features_only`: joint, for unit and relation of the first claim; the
+    answer about a node is for that node alone. With hops none for the answers: they read other nodes'
+    records of the evaluation graph afresh, and no claim covers them.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
     """
     config: DPGNNConfig = entry.options
     x = features_of(config, graph.x)

@@ -30,6 +30,14 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     The first claim is the paper's; the second the best we can prove for what is run; where thresholds are
     measured, a third says what would hold for features alone if they had been public.
 
+    Guarantee: the first claim is the paper's number and no guarantee; the second holds for what is run, for
+    unit and relation of the entry, or is infinite.
+
+    Args:
+        entry: unit, relation and options.
+        facts: public ones.
+        budget: epsilon and delta, or given noise.
+
     Source: Daigavane et al. (2021), arXiv:2111.15521, Theorem 1, Algorithms 4 and 5.
     """
     config: DPGNNConfig = entry.options

@@ -95,6 +95,17 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits H of the perceptron, propagated P times over the evaluation graph.
 
     Q_0 = H, Q_p = (1 - a) D^-1 (A + I) Q_(p-1) + a H; no dropout.
+
+    Guarantee: without propagation, as `own_features_only`: joint, for unit and relation of the first claim;
+    the answer about a node is for that node alone. With it none for the answers: they read other nodes'
+    records of the evaluation graph afresh, and no claim covers them.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
     """
     import torch
 

@@ -103,7 +103,19 @@ def fit(
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, on the evaluation graph with full neighbourhoods."""
+    """Logits of the nodes asked for, on the evaluation graph with full neighbourhoods.
+
+    Guarantee: for DP-MLP (sampler nodes), as `own_features_only`: joint, for unit and relation of the first
+    claim; the answer about a node is for that node alone. Otherwise none for the answers: they read other
+    nodes' records of the evaluation graph afresh, and no claim covers them.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
+    """
     import torch
 
     config = resolved(entry)

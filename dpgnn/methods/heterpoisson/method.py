@@ -129,7 +129,18 @@ def _answers(entry: Entry, graph: Graph) -> Any:
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for, on the evaluation graph with complete lists; no claim covers them."""
+    """Logits of the nodes asked for, on the evaluation graph with complete lists; no claim covers them.
+
+    Guarantee: none for the answers: they read other nodes' records of the evaluation graph afresh, and no
+    claim covers them.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, "Answers, and who may see them".
+    """
     import torch
 
     logits = _answers(entry, graph)(fitted.state)[torch.from_numpy(np.array(node_idx))]

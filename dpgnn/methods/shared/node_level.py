@@ -131,6 +131,9 @@ def published_plan(
     and the noise is 2 z C, counted as if batches were Poisson with noise z C (caveat fixed-size-as-poisson).
     The second claim composes the losses of what is run with the proved sensitivity, or is infinite.
 
+    Guarantee: the first claim is the publication's number and no guarantee; the second holds for the
+    weights, for unit and relation of the entry, or is infinite.
+
     Args:
         caveats: of the first claim.
         encoder_factor: multiplies the encoder's noise (an encoder that reads edges).

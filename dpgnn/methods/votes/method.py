@@ -90,6 +90,17 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
 
     The claim covers the answers to all nodes but the one whose record changes, which is `own-record`; at edge
     level it covers all answers.
+
+    Guarantee: under node-record joint (`own-record`): weights, board and all answers about other nodes are
+    covered for a record. At edge level features, labels of training nodes and ids are public, and all
+    answers are covered.
+
+    Args:
+        entry, fitted: of the run.
+        graph: the evaluation graph; private.
+        node_idx: int64, shape (num_asked,).
+
+    Source: docs/accounting.md, theorems 12 and 13, and "Answers, and who may see them".
     """
     if entry.privacy_unit == "edge":
         return answer(entry, fitted, graph, node_idx)
