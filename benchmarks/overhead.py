@@ -23,8 +23,8 @@ from pathlib import Path
 
 from benchmarks import load
 from dpgnn.core import storage
+from dpgnn.study.chunks import run_groups
 from dpgnn.study.study import RunKey, Study, load_study
-from dpgnn.study.workflow import run_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL_SECONDS, GOAL_SHARE = 2.0, 0.30

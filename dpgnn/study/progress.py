@@ -13,12 +13,13 @@ from typing import Any
 
 from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
+from dpgnn.study.chunks import run_logs
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
 from dpgnn.study.verify import is_whole, run_group
 from dpgnn.study.verify import states as states_of
 from dpgnn.study.wanted import Wanted
-from dpgnn.study.workflow import attack_files, audit_files, run_logs
+from dpgnn.study.workflow import attack_files, audit_files
 
 # where locks do not reach from node to node, a log that was written this recently tells of a run
 RUNNING_SECONDS = 120.0

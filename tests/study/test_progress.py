@@ -18,9 +18,10 @@ from dpgnn.core.storage import sha256_json, write_json
 from dpgnn.records.archive import write_archive
 from dpgnn.run.specification import config_of
 from dpgnn.study import progress
+from dpgnn.study.chunks import run_logs
 from dpgnn.study.study import RunKey, Study, resolve
 from dpgnn.study.wanted import Wanted, code_of
-from dpgnn.study.workflow import attack_files, run_logs
+from dpgnn.study.workflow import attack_files
 
 STUDY = resolve(TOY)
 GROUPED = resolve({**TOY, "epsilons": ["1", "4", "8"], "runs_per_job": 2})

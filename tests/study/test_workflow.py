@@ -9,7 +9,8 @@ from studies import BASE, changed, workflow_of
 
 from dpgnn.core.config import ConfigError
 from dpgnn.data.datasets import check_known
-from dpgnn.study.workflow import REPORT_FOLDERS, Chunk, Workflow, rule_name
+from dpgnn.study.chunks import Chunk, rule_name
+from dpgnn.study.workflow import REPORT_FOLDERS, Workflow
 
 
 def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None:
