@@ -123,7 +123,7 @@ def run_snakemake(
             code = make(targets)
         if code:
             causes = progress.last_screen(root, since=started)
-            told = [screen.stopped] if child.interrupted else [*causes]
+            told = [screen.stopped(workflow, root)] if child.interrupted else [*causes]
             for line in told or screen.last:
                 print(line, file=sys.stderr)
         return code
@@ -142,13 +142,12 @@ class _Screen:
 
     Attributes:
         last: the last lines that Snakemake printed and nobody saw.
-        stopped: how far it came, for who stopped it.
     """
 
     def __init__(self, child: _Child, runs: Mapping[str, int]) -> None:
         self.last: list[str] = []
-        self.stopped = "Stopped by you; the same command goes on"
         self._child, self._runs = child, runs
+        self._done = self._planned = 0
 
     def run(self, command: Sequence[str], root: Path, lock: int, *, plain: bool) -> int:
         """Its exit status.
@@ -169,12 +168,17 @@ class _Screen:
         self._child.process = process
         assert process.stdout is not None
         stages, self.last = follow(process.stdout, self._runs)
-        done, planned = stages.of_runs()
-        if planned:
-            self.stopped = (
-                f"Stopped by you; {done} of {planned} runs done; the same command goes on"
-            )
+        self._done, self._planned = stages.of_runs()
         return process.wait()
+
+    def stopped(self, workflow: Workflow | None, root: Path) -> str:
+        """How far it came, for who stopped it."""
+        done, planned = self._done, self._planned
+        if planned and workflow is not None and workflow.chunks:
+            # of a process that was stopped, the runs that it had made are kept
+            done, planned = progress.num_made(workflow.study, root=root), len(workflow.study.keys)
+        count = f"{done} of {planned} runs done; " if planned else ""
+        return f"Stopped by you; {count}the same command goes on"
 
 
 def claim(root: Path) -> None:

@@ -130,6 +130,16 @@ def run_states(study: Study, *, root: Path) -> dict[RunKey, str]:
     }
 
 
+def num_made(study: Study, *, root: Path) -> int:
+    """Runs of the study that need not be made again: by their records, or what their process kept of them."""
+    wanted, made = Wanted(study), 0
+    for key in study.keys:
+        kept = Path("work") / FINISHED / study.name / key.folder
+        records = (_record(root / path) for path in (Paths().run(study.name, key.folder), kept))
+        made += any(record is not None and wanted.made(record, key) for record in records)
+    return made
+
+
 def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> list[str]:
     """What is said of a run besides its being counted."""
     if state == "damaged":

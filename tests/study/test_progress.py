@@ -286,6 +286,10 @@ def test_of_many_runs_in_one_process_the_one_that_failed_is_named(tmp_path: Path
     kept.mkdir(parents=True)
     (kept / "record.json").write_text(json.dumps(stated(GROUPED, keys[0])))
     assert states(GROUPED, tmp_path) == {"done": 1, "failed": 1, "left": 2}
+    assert progress.num_made(GROUPED, root=tmp_path) == 1
+    other = stated(GROUPED, keys[0]) | {"code_sha256": "0" * 64}
+    (kept / "record.json").write_text(json.dumps(other))
+    assert progress.num_made(GROUPED, root=tmp_path) == 0
 
 
 def test_the_last_screen_names_causes_since_the_start_only(tmp_path: Path) -> None:
