@@ -24,7 +24,9 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
-PAGES = ("index.html", "choose.html", "explorer.html", "results.html", "accounting.html")
+PAGES = (
+    "index.html", "choose.html", "explorer.html", "results.html", "accounting.html", "search.html", "genindex.html",
+)  # fmt: skip
 CONTRAST = """
 const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
 const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
