@@ -228,8 +228,9 @@ def _rendered(figure: Figure, kind: str) -> bytes:
     """One form of a figure; the same figure gives the same bytes."""
     file = BytesIO()
     with style():
-        if figure.get_layout_engine() is not None:
-            figure.draw_without_rendering()  # lays out once for all forms
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)  # lays out once for all forms
             figure.set_layout_engine("none")
         figure.savefig(file, format=kind, dpi=200, metadata=METADATA[kind])
     return file.getvalue()
