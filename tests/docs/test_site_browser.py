@@ -25,7 +25,8 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
 PAGES = (
-    "index.html", "choose.html", "explorer.html", "results.html", "accounting.html", "search.html", "genindex.html",
+    "index.html", "choose.html", "explorer.html", "results.html", "accounting.html",
+    "search.html", "genindex.html",
 )  # fmt: skip
 CONTRAST = """
 const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
