@@ -187,7 +187,8 @@ class RootGradients:
     def sum_for_release(self) -> None:
         """Sum in float64 from now on, so that `rounding.rounding_share` bounds what rounding moves.
 
-        On the compiled path a root's term is also the same to the last bit whatever other roots are there.
+        On a CPU a root's term is also the same to the last bit whatever other roots are there: the compiled
+        path works row by row, the others (attention, a user's module) take one root at a time.
         Terms stay of norm at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
 
         Raises:
@@ -202,6 +203,9 @@ class RootGradients:
         self._spread_share = SPREAD_SHARE
         if self.path == "compiled":
             self._engine.by_rows = True
+        elif self.device.type == "cpu":
+            # a library's product may round by how many rows it has, so no two roots share one
+            self.chunk_rows = 1
         self._sum_in(torch.float64)
 
     def _sum_in(self, dtype: torch.dtype) -> None:

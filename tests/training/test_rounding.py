@@ -170,3 +170,30 @@ def rows_of_roots(engine, parameters, roots):
         own = [value[ptr[levels[at], i] : ptr[levels[at], i + 1]].numpy().copy()
                for at, value in [*enumerate(values[1:], 1), *grads.items()]]  # fmt: skip
         yield [*own, *(norm[:, i].copy() for norm in norms)]
+
+
+@pytest.mark.parametrize("path", ["autograd", "torch"])
+def test_with_attention_a_root_stands_alone_in_a_release(make_problem, path):
+    problem = make_problem(2, num_roots=25, num_features=37, conv="gat")
+    gradients = RootGradients(
+        problem.network, problem.x, problem.trees,
+        clipping=global_clipping(0.3), execution=Execution(path=path),
+    )  # fmt: skip
+    gradients.sum_for_release()
+    terms: dict[int, set[bytes]] = {root: set() for root in range(25)}
+    inner = gradients._add_chunk
+
+    def alone(named, chunk):
+        (root,) = chunk
+        held = gradients._sum.clone()
+        gradients._sum.zero_()
+        loss = inner(named, chunk)
+        terms[root].add(gradients._sum.numpy().tobytes())
+        gradients._sum.add_(held)
+        return loss
+
+    gradients._add_chunk = alone
+    parameters = problem.parameters.float()
+    for roots in (np.arange(25), np.arange(24, -1, -1), np.array([3]), np.arange(5, 20)):
+        gradients(parameters, roots)
+    assert {len(found) for found in terms.values()} == {1}
