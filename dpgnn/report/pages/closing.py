@@ -157,7 +157,9 @@ def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
     require(bool(here), "--dataset", f"be one of {known} for table {name}", dataset)
     planned = {folder.rsplit("/", 1)[0] for folder in info.planned}
     wanted = [cell for cell in here if any(fnmatchcase(key, cell) for key in planned)]
-    remedy = "take a larger --tier"
+    of_it = f"--table {name}" + (f" --dataset {dataset}" if dataset else "")
+    larger = "M" if info.tier == "S" else "L"
+    remedy = f"`dpgnn run {info.name} --tier {larger} {of_it}` has more of its cells"
     require(
         bool(wanted),
         f"table {name} {dataset}".strip(),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from golden import assert_golden
-from helpers import numbers
+from helpers import ROOT, numbers
 from made_runs import write_runs
 
 from dpgnn.cli.report import describe
@@ -85,6 +85,14 @@ def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
     assert set(cells) < set(cells_of_table(caribou, "TXIII-chains"))
     with pytest.raises(ValueError, match=r"unknown --table 'TXIII-chain'; .*TXIII-chains"):
         cells_of_table(caribou, "TXIII-chain")
+
+
+def test_a_table_without_cells_in_a_tier_names_the_command_that_has_them() -> None:
+    path = ROOT / "workflow" / "studies" / "drw.yaml"
+    small = describe(load_study(path, "S"), path, ROOT)
+    with pytest.raises(ValueError, match="`dpgnn run drw --tier M --table T1 --dataset cora` has"):
+        cells_of_table(small, "T1", "cora")
+    assert cells_of_table(describe(load_study(path, "M"), path, ROOT), "T1", "cora")
     with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
         cells_of_table(caribou, "TXIII-chains", "cora")
 
