@@ -348,3 +348,24 @@ def test_adding_and_removing_can_differ_and_the_larger_is_taken(poisson):
     assert there == pytest.approx(2.5839, abs=1e-3)
     assert back == pytest.approx(2.1425, abs=1e-3)
     assert curve.epsilon(1e-5) == max(there, back)
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.5, 3.0])
+def test_what_lies_beyond_the_grid_is_at_infinity(mu):
+    for step in (1e-3, 0.05):
+        loss = pld.gaussian_loss(mu, step)
+        beyond = ndtr(mu / 2 - loss.losses[-1] / mu)  # the loss is N(mu^2 / 2, mu^2)
+        assert 0 < beyond * (1 - 1e-9) <= loss.infinity_mass < 1e-20
+
+
+def test_a_part_that_is_dropped_from_a_mixture_is_at_infinity():
+    """The mass of what `trimmed` leaves out, and of what lies beyond the grid."""
+    event = events.PoissonRoots(
+        relation="add-remove", noise_stddev=1.0, clipping_norm=1.0,
+        sampling_probability=1e-4, d_plus=12, d_minus=0,
+    )  # fmt: skip
+    pair = mixtures.two_sided_pair(event)
+    kept, dropped = pair.trimmed()
+    assert dropped > 0
+    assert len(kept.p.means) < len(pair.p.means)
+    assert pld.mixture_loss(pair, 1e-3).infinity_mass > dropped

@@ -212,11 +212,12 @@ def test_a_secret_subsample_comes_from_a_secret_stream() -> None:
     assert again[0] == again[1]
 
 
-def test_gumbel_selection_is_the_exponential_mechanism() -> None:
-    scores = np.array([0.0, 0.3e-3, 0.9e-3, 5e-3, 0.0])
-    rows, scale = 20_000, 0.0007
+@pytest.mark.parametrize(("rows", "exactly"), [(20_000, False), (3_000, True)])
+def test_gumbel_selection_is_the_exponential_mechanism(rows: int, exactly: bool) -> None:
+    scores, scale = np.array([0.0, 0.3e-3, 0.9e-3, 5e-3, 0.0]), 0.0007
     exact = sp.csr_array(np.tile(scores, (rows, 1)))
-    chosen = select_gumbel(exact, 1e-3, scale, 2, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    chosen = select_gumbel(exact, 1e-3, scale, 2, rng=rng, exactly=exactly)
     weight = np.exp(np.minimum(scores, 1e-3) / scale)
     law = weight / weight.sum()
     observed = np.bincount(chosen[:, 0], minlength=5) / rows
