@@ -85,6 +85,8 @@ def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
     assert set(cells) < set(cells_of_table(caribou, "TXIII-chains"))
     with pytest.raises(ValueError, match=r"unknown --table 'TXIII-chain'; .*TXIII-chains"):
         cells_of_table(caribou, "TXIII-chain")
+    with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
+        cells_of_table(caribou, "TXIII-chains", "cora")
 
 
 def test_a_table_without_cells_in_a_tier_names_the_command_that_has_them() -> None:
@@ -93,8 +95,6 @@ def test_a_table_without_cells_in_a_tier_names_the_command_that_has_them() -> No
     with pytest.raises(ValueError, match="`dpgnn run drw --tier M --table T1 --dataset cora` has"):
         cells_of_table(small, "T1", "cora")
     assert cells_of_table(describe(load_study(path, "M"), path, ROOT), "T1", "cora")
-    with pytest.raises(ValueError, match=r"--dataset must be one of chains-l, .*, got 'cora'"):
-        cells_of_table(caribou, "TXIII-chains", "cora")
 
 
 def test_a_study_without_a_paper_has_no_tables(info: StudyInfo) -> None:
