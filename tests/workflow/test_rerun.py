@@ -36,6 +36,7 @@ RUNS = (
     ("drw", "cora.public/drw-256-record/eps=8/1"),
     ("progap", "cora.public/lpgnet-2-paper/eps=8/1"),
     ("progap", "cora.whole/progap/eps=8/1"),
+    ("progap", "cora.whole/heterpoisson/eps=8/1"),
     ("headtohead", "cora.bounded/dp_gcn-bounded/eps=8/1"),
     ("headtohead", "cora.bounded/dp_mlp-replace-mean1/eps=8/1"),
     ("headtohead", "cora.whole/dp_linear/eps=8/1"),
