@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from dpgnn.methods.dpar.rows import (
     members_of,
     select_gaussian,
     select_gumbel,
+    vectors,
     weights_of_roots,
 )
 from dpgnn.models.trees import weighted_rows
@@ -227,6 +229,19 @@ def test_gumbel_selection_is_the_exponential_mechanism(rows: int, exactly: bool)
     after = chosen[chosen[:, 0] == 3, 1]
     observed = np.bincount(after, minlength=5) / len(after)
     assert np.abs(observed - rest / rest.sum()).max() < 4 * math.sqrt(0.25 / len(after))
+
+
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_weights_have_laplace_noise_of_the_planned_scale(randomness: Any) -> None:
+    count, scale = 1500, 0.3
+    config: Any = SimpleNamespace(rows="em1", top_k=4, max_entry=0.5)
+    ledger = SimpleNamespace(enter=lambda name: SimpleNamespace(details={"scale": scale}))
+    streams = Streams(root_seed=0, axes={}, randomness=randomness)
+    context: Any = SimpleNamespace(ledger=ledger, streams=streams)
+    exact = sp.csr_array(np.tile([0.1, 0.2, 0.5, 0.9], (count, 1)))
+    noise = vectors(config, exact, context).toarray() - [0.1, 0.2, 0.5, 0.5]
+    # the mean of |noise| is the scale, its deviation too
+    assert np.abs(noise).mean() == pytest.approx(scale, abs=5 * scale / math.sqrt(4 * count))
 
 
 def test_gaussian_rows_are_scaled_noised_and_cut() -> None:
