@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import whole
 import yaml
-from helpers import TOY, planned, records, run_tool, write_study
+from helpers import TOY, copy_repository, planned, records, run_tool, write_study
 
 RESOURCES = "results/studies/quick/runs/**/resources.json"
 
@@ -93,6 +96,33 @@ def test_one_more_budget_makes_one_run_also_where_a_process_makes_many(fresh_toy
         fresh_toy, "python", "-m", "dpgnn", "run", "quick", "--cell", cell, "--", "--cores", "1"
     )
     assert {path for path in started if path.read_text() != started[path]} == {new}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_of_several_graphs_that_is_stopped_keeps_its_runs(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    datasets = {name: {"settings": ["public"]} for name in ("chains-s", "chains-50")}
+    study = changed(datasets=datasets, repeats=3, runs_per_job=100)
+    folder = copy_repository(tmp_path / "toy")
+    write_study(folder, study)
+    process = whole.start(folder, "--target", "runs", "--", "--cores", "1")
+    kept = folder / "work" / "finished" / "quick"
+    while process.poll() is None and len(list(kept.rglob("record.json"))) < 3:
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    said, _ = process.communicate()
+    before = {path.relative_to(kept): path.read_text() for path in kept.rglob("resources.json")}
+    assert 3 <= len(before) < 18
+    if number == signal.SIGINT:
+        found = re.search(r"Stopped by you; (\d+) of 18 runs done; the same command goes on", said)
+        assert found is not None, said
+        assert 3 <= int(found[1]) <= len(before)
+    whole.finish(folder, "--target", "runs")
+    runs = folder / "results" / "studies" / "quick" / "runs"
+    assert {path: (runs / path).read_text() for path in before} == before
+    assert len(records(folder)) == 18
 
 
 def test_a_comment_in_the_lock_file_reruns_nothing_and_a_pin_reruns_every_job(
