@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,10 +135,12 @@ def fit_node_as_released(
 ) -> Fitted:
     """The released code at node level: thinned edges made symmetric, a head trained without noise.
 
-    Guarantee: none.
+    Guarantee: none. Answers and the head's statistics of private rows stay in the process.
     """
     adjacency = reading_matrix(prepared, graph.num_nodes)
-    return _released_code(entry, adjacency, graph, split, plan, context)
+    made = _released_code(entry, adjacency, graph, split, plan, context)
+    state = {key: value for key, value in made.state.items() if key.endswith((".weight", ".bias"))}
+    return replace(made, state=state, kept={"logits": made.state["logits"]})
 
 
 def _released_code(
