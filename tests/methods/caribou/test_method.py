@@ -266,6 +266,24 @@ def test_edge_level_state_gives_the_released_rows_and_node_level_keeps_them(
         METHOD.predict(entry, read_back, small_graph, small_split.test_idx)
 
 
+def test_the_released_code_at_node_level_keeps_answers_and_statistics_of_rows(
+    small_graph: Graph, small_split: Split
+) -> None:
+    """Its state passes the check that every run takes, and its answers are those of the process."""
+    from dpgnn.run.method_checks import check_state
+
+    node = {"max_degree": 30, "bounding": "sampled"}
+    entry = entry_of(
+        "published", "node-bounded", "replace-one", head=SMALL, node=node, variant="as-released"
+    )
+    fitted = fit(entry, small_graph, small_split)
+    check_state(entry, "noisy-state", fitted.state, "the state")
+    assert set(fitted.kept) == {"logits"}
+    answer = METHOD.predict(entry, fitted, small_graph, small_split.test_idx)
+    wanted = fitted.kept["logits"][small_split.test_idx.tolist()]
+    assert bool((answer.logits == wanted).all())
+
+
 def test_without_noise_the_mode_nonprivate_and_much_noise_differ(
     small_graph: Graph, small_split: Split
 ) -> None:
