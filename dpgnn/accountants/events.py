@@ -22,6 +22,8 @@ Relation = Literal["add-remove", "replace-one", "null-one"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 R = TypeVar("R", bound=Relation)
+# the law of how many changed roots a batch holds is an array; a hundred neighbours over three hops fit
+MAX_CHANGED_ROOTS = 2_000_000
 # Relations under which the number of records is the same in both worlds.
 Same = TypeVar("Same", bound=Literal["replace-one", "null-one"])
 
@@ -76,6 +78,10 @@ class PoissonRoots(Event[R]):
         checks.probability("sampling_probability", self.sampling_probability)
         checks.at_least("d_plus", self.d_plus, 0)
         checks.at_least("d_minus", self.d_minus, 0)
+        checks.require(
+            self.d_plus <= MAX_CHANGED_ROOTS, "d_plus", f"be <= {MAX_CHANGED_ROOTS}", self.d_plus,
+            "fewer roots change with a smaller max_degree or fewer hops",
+        )  # fmt: skip
         if self.relation == "add-remove":
             remedy = "G is the graph that has the element: it has the larger number"
             checks.require(

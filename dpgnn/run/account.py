@@ -25,6 +25,11 @@ from dpgnn.run.plan import stated_claims
 SHOWN = ("train", "aggregate")
 
 
+# what is asked is computed in float64; a norm times this is finite
+MOST_NOISE = 1e100
+MOST_STEPS = 10**12
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """A method, its options and public facts, and what is known of noise, steps and epsilon.
@@ -284,8 +289,15 @@ def _check(question: Question) -> None:
     ):
         usable = value is None or (math.isfinite(value) and value > 0)
         require(usable, name, "be > 0 and finite", value)
+    noise = question.noise_multiplier
+    require(
+        noise is None or noise <= MOST_NOISE, "noise_multiplier", f"be <= {MOST_NOISE:g}", noise
+    )
     if question.num_steps is not None:
         at_least("num_steps", question.num_steps, 1)
+        require(
+            question.num_steps <= MOST_STEPS, "num_steps", f"be <= {MOST_STEPS}", question.num_steps
+        )
     steps = _counted_by(question)
     if not steps:
         require(

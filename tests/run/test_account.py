@@ -243,3 +243,12 @@ def test_an_answer_is_printed_as_its_claims_and_mechanisms() -> None:
     assert first.startswith(f"node-record, add-remove: epsilon {claim.epsilon:.6g} at delta 1e-06")
     assert "proved by pld" in first
     assert last == f"train: noise {mechanism.noise_stddev:.6g}, sensitivity 15, times 100"
+
+
+@pytest.mark.parametrize(("name", "value", "most"), [
+    ("noise_multiplier", 1e308, "1e\\+100"), ("num_steps", 10**30, "1000000000000"),
+])  # fmt: skip
+def test_numbers_beyond_arithmetic_are_refused_by_name(name, value, most):
+    known = {"noise_multiplier": 2.0, "num_steps": 5} | {name: value}
+    with pytest.raises(ValueError, match=f"{name} must be <= {most}"):
+        answer(dp_gnn(**known))
