@@ -20,6 +20,7 @@ from dpgnn.study.study import load_study
 
 # a run of every method on a small graph, none of the first repeat
 RUNS = (
+    ("baselines", "cora.public/sage/eps=inf/5"),
     ("caribou", "cora.fixed/mlp/eps=inf/5"),
     ("caribou", "cora.fixed/gcn/eps=inf/5"),
     ("caribou", "cora.fixed/gap/eps=1/5"),

@@ -106,6 +106,7 @@ def style() -> Any:
 MAX_PANELS = 6
 NARROW = 6  # entries of a legend below a column
 TITLE_LINE, LEGEND_LINE = 0.22, 0.19  # inches
+LONG_LEGEND = 16  # lines; a longer legend of one column is folded into two
 TITLE_LETTER, PANEL_LETTER, LEGEND_LETTER = 0.085, 0.068, 0.06  # inches, of a letter at most
 
 
@@ -208,13 +209,20 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
             handles.setdefault(label, handle)
     if handles:
         width = figure.get_figwidth()
-        room = (width - 0.6) / LEGEND_LETTER
-        labels = ["\n".join(_wrapped(label.replace("<=", "≤"), room)) for label in handles]
-        longest = max(len(line) for label in labels for line in label.split("\n"))
-        columns = max(1, min(len(labels), int(width / (0.5 + LEGEND_LETTER * longest))))
-        lines = math.ceil(sum(label.count("\n") + 1 for label in labels) / columns)
+        labels, columns, lines = _folded(list(handles), width, 1)
+        if lines > LONG_LEGEND and columns == 1:
+            labels, columns, lines = _folded(list(handles), width, 2)
         figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
         figure.legend(handles.values(), labels, loc="outside lower center", ncols=columns)
+
+
+def _folded(texts: Sequence[str], width: float, columns: int) -> tuple[list[str], int, int]:
+    """Labels that fit into that many columns or more of a legend, its columns and its lines."""
+    room = (width / columns - 0.6) / LEGEND_LETTER
+    labels = ["\n".join(_wrapped(text.replace("<=", "≤"), room)) for text in texts]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = max(1, min(len(labels), int(width / (0.5 + LEGEND_LETTER * longest))))
+    return labels, columns, math.ceil(sum(label.count("\n") + 1 for label in labels) / columns)
 
 
 METADATA: dict[str, dict[str, None]] = {

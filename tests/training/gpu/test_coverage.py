@@ -31,6 +31,7 @@ from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gpu import noise, shapes, steps
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise, add_rounded_noise
+from dpgnn.training.softmax import softmax
 
 PACKAGE = ROOT / "dpgnn"
 GPU = PACKAGE / "training" / "gpu"
@@ -146,6 +147,13 @@ def _sums(make_problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         gradients(parameters, roots)
     monkeypatch.setattr(shapes, "LARGEST_TREE", 0)  # no tree fits
     RootGradients(*given, clipping=None, execution=execution)(parameters, np.arange(3))
+    # what the CPU does by itself: a release of a network with attention, a softmax that is differentiated
+    problem = make_problem(1, num_roots=8, num_hops=1, conv="gat")
+    given = (problem.network, problem.x, problem.trees)
+    RootGradients(
+        *given, clipping=uniform_clipping(problem.network, "tensor", 0.3)
+    ).sum_for_release()
+    assert softmax(torch.zeros(2, 3, requires_grad=True)).requires_grad
 
 
 def _choice(monkeypatch: pytest.MonkeyPatch) -> None:
