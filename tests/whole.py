@@ -53,6 +53,8 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
         self.server.ranges.append(asked)
         start = int(asked[6:-1])
         self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         self.wfile.write(content[start:])
@@ -151,14 +153,33 @@ def finish(folder: Path, *arguments: str) -> str:
 
 
 def outcome(folder: Path) -> dict[str, str]:
-    """Path -> sha256 of all that a study must make the same each time: all but times, memory and pages."""
+    """Path -> sha256 of all that a study must make the same each time: all but times, memory and pages.
+
+    Lists of checksums must be right about every file, and are compared without what may differ.
+    """
     found = {}
     for path in sorted((folder / "results").rglob("*")):
-        named_cost = path.name.startswith("cost") or path.name == "resources.json"
-        if path.is_file() and not named_cost and path.suffix != ".html":
+        if path.is_file() and _lasts(path.name):
             content = path.read_bytes()
+            if path.suffix == ".sha256":
+                content = b"".join(_lasting_lines(path))
             found[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def _lasts(name: str) -> bool:
+    """Whether a file of this name is the same each time."""
+    return not (name.startswith("cost") or name == "resources.json" or name.endswith(".html"))
+
+
+def _lasting_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a list of checksums about files that are the same each time; all are checked."""
+    for line in path.read_text().splitlines(keepends=True):
+        sha256, name = line.rstrip("\n").split("  ", 1)
+        listed = path.parent / name
+        assert hashlib.sha256(listed.read_bytes()).hexdigest() == sha256, listed
+        if _lasts(listed.name) and listed.suffix != ".sha256":
+            yield line.encode()
 
 
 def check_whole_files(folder: Path) -> int:
