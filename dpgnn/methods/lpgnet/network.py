@@ -158,6 +158,9 @@ def _loss_and_gradients(
 class _Adam:
     """Steps of `torch.optim.Adam` on one tensor, operation by operation.
 
+    `training.optimizers.Optimizer` takes the root of the corrected moment, torch corrects the root. These are
+    torch's bits, as the authors' code and the committed records have them.
+
     Args:
         weight: changed in place.
         weight_decay: L2 penalty.
