@@ -125,6 +125,8 @@ def test_a_study_of_releases_ends_with_a_report_of_plans_and_claims(folder: Path
     assert plans.count("PoissonRoots") == 3
     assert plans.count("2 x GaussianRelease") == 1
     assert "chains-s: 2 releases in releases" in ended.stderr
+    said = run_tool(folder, "dpgnn", "report", "--study", "config.yaml").stderr
+    assert "report.html: 3 of 3 runs" in said
     # the same graph is found by another study
     write_study(folder, STUDY | {"name": "second", "entries": ENTRIES})
     key = "chains-s.public/dp_mlp/eps=8/0"
