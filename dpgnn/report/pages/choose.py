@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,10 @@ def _intro(results: StudyResults) -> list[str]:
     return [
         "Find what you must protect, and your ε. Shown is the proved method with the best mean rank over "
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
-        "95 % interval, over as many splits as stand behind the graph's name. *ahead*: on how many graphs "
-        "the difference to the next other method is decided, for it and against it. One fixed "
-        f"configuration a method; [all rankings](results/{results.info.name}.md#rankings).",
+        "95 % interval, over as many splits as stand behind the graph's name, or behind the number. "
+        "*ahead*: on how many graphs the difference to the next other method is decided, for it and "
+        "against it. One fixed configuration a method; "
+        f"[all rankings](results/{results.info.name}.md#rankings).",
     ]
 
 
@@ -119,17 +121,20 @@ def _majority(cells: Sequence[Cell], graph: str) -> str:
     return f"{100 * max(counts) / sum(counts):.1f}"
 
 
-def _score(cell: Cell | None) -> str:
+def _score(cell: Cell | None, usual: int | None = None) -> str:
+    """Mean and half of the interval; the number of splits too where it is not the usual one."""
     if cell is None:
         return "–"
     found = cell.interval
-    if found.low is None or found.high is None:
-        return f"{100 * found.mean:.1f}"
-    return f"{100 * found.mean:.1f}±{50 * (found.high - found.low):.1f}"
+    text = f"{100 * found.mean:.1f}"
+    if found.low is not None and found.high is not None:
+        text += f"±{50 * (found.high - found.low):.1f}"
+    return text if usual in (None, found.n) else f"{text} ({found.n})"
 
 
 def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
     first = here[0]
+    usual = {graph: _usual(here, graph) for graph in graphs}
     protects = PROTECTS[first.notion.privacy_unit].format(bound=first.notion.degree_bound)
     rows = []
     for choice in here:
@@ -138,18 +143,21 @@ def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
         tally = f"{ahead}:{behind} of {both}" if both else "–"
         rows.append([
             epsilon_text(choice.epsilon), choice.label, _reads_edges(choice),
-            *(_score(choice.best.get(graph)) for graph in graphs), following, tally,
+            *(_score(choice.best.get(graph), usual[graph]) for graph in graphs), following, tally,
         ])  # fmt: skip
-    counts = [
-        f"{graph} ({first.best[graph].interval.n})" if graph in first.best else graph
-        for graph in graphs
-    ]
+    counts = [f"{graph} ({usual[graph]})" if usual[graph] else graph for graph in graphs]
     head = ["ε", "best", "edges", *counts, "next", "ahead"]
     return [
         f"## {first.notion.privacy_unit}: {protects}", "",
         f"Neighbours: {first.notion.relation}. Answers may be shown to {ANSWERS_TO[first.answers]}.", "",
         *_compact(head, rows),
     ]  # fmt: skip
+
+
+def _usual(here: Sequence[Choice], graph: str) -> int | None:
+    """The number of splits that most budgets have on a graph, the larger one of equals."""
+    counts = Counter(choice.best[graph].interval.n for choice in here if graph in choice.best)
+    return max(counts, key=lambda n: (counts[n], n), default=None)
 
 
 def _reads_edges(choice: Choice) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dpgnn.report.pages.choose import _kinds, choose_page
+from dpgnn.report.pages.choose import _kinds, _score, choose_page
 from dpgnn.report.pages.study_results import StudyResults
 
 
@@ -28,6 +28,14 @@ def test_rows_hold_the_scores_of_the_cells(documented: tuple[StudyResults, Path]
     assert "|majority class|60.0|60.0|" in lines
     assert "|MLP|80.0±2.5|70.0±2.5|" in lines
     assert "|ε|best|edges|alpha (3)|beta (3)|next|ahead|" in lines
+
+
+def test_a_score_with_another_number_of_splits_says_so(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    cell = next(c for c in documented[0].cells if (c.entry, c.epsilon) == ("gap", "1"))
+    assert _score(cell, usual=3) == "70.0±2.5"
+    assert _score(cell, usual=10) == "70.0±2.5 (3)"
 
 
 def test_without_the_study_there_is_no_page(documented: tuple[StudyResults, Path]) -> None:
