@@ -68,6 +68,18 @@ def test_no_file_is_longer_than_400_lines(repository: Path) -> None:
     assert not {name: lines for name, lines in lengths.items() if lines > 400}
 
 
+def test_few_functions_are_longer_than_40_lines(repository: Path) -> None:
+    """Docstrings count; what is left are kernels, and functions whose arguments fill a screen."""
+    long = [
+        f"{path.relative_to(repository)}: {node.name}"
+        for path in _modules(repository)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        if node.end_lineno is not None and node.end_lineno - node.lineno >= 40
+    ]
+    assert len(long) <= 40, "\n".join(long)
+
+
 def _circles(repository: Path) -> list[set[str]]:
     """Modules, named below dpgnn, that import one another in a circle."""
     modules = {

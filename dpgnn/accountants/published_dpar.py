@@ -196,13 +196,9 @@ def sgd_noise_multiplier(
 
     def spent(multiplier: float) -> float:
         event: PoissonRoots[Any] = PoissonRoots(
-            relation="add-remove",
-            noise_stddev=multiplier,
-            clipping_norm=1.0,
-            sampling_probability=sampling_probability,
-            d_plus=1,
-            d_minus=0,
-        )
+            relation="add-remove", noise_stddev=multiplier, clipping_norm=1.0,
+            sampling_probability=sampling_probability, d_plus=1, d_minus=0,
+        )  # fmt: skip
         return sgd_epsilon(event, num_steps, delta, conversion=conversion)
 
     return calibration.smallest_meeting(

@@ -23,11 +23,7 @@ DRW_ORDERS: Floats = np.arange(2.0, 65.0)
 
 
 def wang_rdp(
-    event: FixedSizeRoots[Any],
-    orders: Floats,
-    *,
-    variant: Variant = "basic",
-    capped: bool = True,
+    event: FixedSizeRoots[Any], orders: Floats, *, variant: Variant = "basic", capped: bool = True
 ) -> Floats:
     """Renyi divergence of one step by Wang et al. (2019), Theorem 9 (basic) or 27 (forward-difference).
 
@@ -52,9 +48,8 @@ def wang_rdp(
     Source: Wang, Balle and Kasiviswanathan (2019), arXiv:1808.00087, Theorems 9 and 27, Corollary 10.
     """
     require_scheme(event, FixedSizeRoots, accountant="DRW's accounting")
-    checks.require(
-        event.changed_roots == 1, "changed_roots", "be 1", event.changed_roots, "use rdp or pld"
-    )
+    changed = event.changed_roots
+    checks.require(changed == 1, "changed_roots", "be 1", changed, "use rdp or pld")
     checks.require(float(np.min(orders)) >= 2, "orders", "be >= 2", float(np.min(orders)))
     checks.one_of("variant", variant, ("basic", "forward-difference"))
     rate = event.batch_size / event.population

@@ -36,12 +36,7 @@ def spread(key, value, ptr, readers, weights, keep):
                 if keep[query, readers[entry]]:
                     reached[readers[entry]] = True
             last += 1
-        for node in range(num_nodes):
-            if reached[node]:
-                reached[node] = False
-                place[node] = rows
-                keys[rows] = query * num_nodes + node
-                rows += 1
+        rows = _give_places(reached, place, keys, query * num_nodes, rows)
         for row in range(first, last):
             node, read = key[row] - query * num_nodes, value[row]
             for entry in range(ptr[node], ptr[node + 1]):
@@ -51,6 +46,18 @@ def spread(key, value, ptr, readers, weights, keep):
                         total[column] += weight * read[column]
         first = last
     return keys, moved
+
+
+@njit(cache=True, nogil=True)
+def _give_places(reached, place, keys, first_key, rows):
+    """The next rows of the result to the nodes that are reached, which are forgotten."""
+    for node in range(len(reached)):
+        if reached[node]:
+            reached[node] = False
+            place[node] = rows
+            keys[rows] = first_key + node
+            rows += 1
+    return rows
 
 
 @njit(cache=True, nogil=True)

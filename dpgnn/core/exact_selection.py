@@ -37,6 +37,17 @@ def largest_with_gumbel(
     positive("scale", scale)
     require(1 <= count <= len(scores), "count", f"be in 1..{len(scores)}", count)
     bits = rng.integers(0, 2**64, size=len(scores), dtype=np.uint64)
+    noisy, low, high = _noisy(scores, scale, bits)
+    order = np.argsort(-noisy)
+    if _is_settled(low, high, order, count):
+        return order[:count]
+    return _exactly(scores, scale, count, [int(b) for b in bits], 64, rng)
+
+
+def _noisy(
+    scores: np.ndarray, scale: float, bits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Noisy scores from the first 64 bits of each V in float64, and ends between which the real ones lie."""
     v = np.minimum((bits.astype(np.float64) + 0.5) * 2.0**-64, 1.0 - 2.0**-53)
     exponential = -np.log1p(-v)
     gumbel = -np.log(exponential)
@@ -51,10 +62,7 @@ def largest_with_gumbel(
     high, low = noisy + error, noisy - error
     high[np.isinf(error)] = scores[np.isinf(error)]  # G < 0 there
     high[bits == 0] = np.inf
-    order = np.argsort(-noisy)
-    if _is_settled(low, high, order, count):
-        return order[:count]
-    return _exactly(scores, scale, count, [int(b) for b in bits], 64, rng)
+    return noisy, low, high
 
 
 def _is_settled(low: Any, high: Any, order: np.ndarray, count: int) -> bool:

@@ -234,25 +234,18 @@ def full_graph(
         ValueError: the network has a hop and no edge_index is given, or its conv is "weighted".
     """
     config = network.config
-    require(config.conv != "weighted" or config.num_hops == 0, "conv",
+    hops = config.num_hops > 0
+    require(config.conv != "weighted" or not hops, "conv",
             "be a graph convolution for full-graph inference", config.conv,
             "evaluate the network without its hop and propagate the logits")  # fmt: skip
-    edges = edge_index if edge_index is not None else np.zeros((2, 0), dtype=np.int64)
-    hops = config.num_hops > 0
-    require(
-        not hops or edge_index is not None, "edge_index", "be given for a network with hops", None
-    )
+    rule = "be given for a network with hops"
+    require(not hops or edge_index is not None, "edge_index", rule, None)
 
     @cache
     def ready() -> tuple[GraphLayout, list[Tensor]]:
+        edges = edge_index if edge_index is not None else np.zeros((2, 0), dtype=np.int64)
         layout = graph_layout(edges, x.shape[0], config.conv if hops else "gcn", device)
-        values = [to_torch(x, device, network)]
-        is_linear = [isinstance(op, Linear) for op in network.operations]
-        first = is_linear.index(True)
-        _go_on(network, layout, values, _no_weights, first)
-        read = {index for op in network.operations[first:] for index in _sources(op)}
-        nothing = torch.empty(0)
-        return layout, [v if i in read else nothing for i, v in enumerate(values)]
+        return layout, _before_weights(network, layout, to_torch(x, device, network))
 
     @torch.no_grad()
     def logits(parameters: Mapping[str, Tensor]) -> Tensor:
@@ -261,6 +254,16 @@ def full_graph(
         return _go_on(network, layout, list(values), partial(plain_linear, moved)).cpu()
 
     return logits
+
+
+def _before_weights(network: Network, layout: GraphLayout, x: Tensor) -> list[Tensor]:
+    """Values before the first weights; those that nothing reads later are empty."""
+    values = [x]
+    first = [isinstance(op, Linear) for op in network.operations].index(True)
+    _go_on(network, layout, values, _no_weights, first)
+    read = {index for op in network.operations[first:] for index in _sources(op)}
+    nothing = torch.empty(0)
+    return [v if i in read else nothing for i, v in enumerate(values)]
 
 
 def _sources(op: Operation) -> tuple[int, ...]:

@@ -153,11 +153,8 @@ def build_trees(
     found: Any = _sort_by_distance(
         wide[0], wide[1], wide[2], wide[3], wide[4], num_hops, _CODES[conv]
     )
-    sorted_node, row_ptr, level_rows, entry_ptr, entry_row, entry_weight = found
-    return Trees(
-        num_hops=num_hops, node=sorted_node, row_ptr=row_ptr, level_rows=level_rows,
-        entry_ptr=entry_ptr, entry_row=entry_row, entry_weight=entry_weight, y=_labels(y),
-    )  # fmt: skip
+    names = ("node", "row_ptr", "level_rows", "entry_ptr", "entry_row", "entry_weight")
+    return Trees(num_hops=num_hops, y=_labels(y), **dict(zip(names, found, strict=True)))
 
 
 def _check_subgraphs(

@@ -150,20 +150,28 @@ def advise(
         delta=delta, degree_bound=degree_bound, training=training,
     )  # fmt: skip
     cells = [cell for cell in committed(study=STUDY) if "~" not in cell.entry and cell.claims]
-    remedy = "run it in a clone of the repository; a wheel has none"
-    require(bool(cells), "docs/reference", f"hold the records of {STUDY}", "none", remedy)
+    require(bool(cells), "docs/reference", f"hold the records of {STUDY}", "none",
+            "run it in a clone of the repository; a wheel has none")  # fmt: skip
     lawful = [cell for cell in cells if _protects(cell.claims[0], asked)]
-    budgets = {cell.epsilon for cell in cells}
-    nearest = min(budgets, key=lambda text: (abs(math.log(float(text) / epsilon)), float(text)))
+    nearest = _nearest({cell.epsilon for cell in cells}, epsilon)
     similar = _similar(lawful, asked)
-    here = [cell for cell in lawful if cell.epsilon == nearest and cell.dataset in similar]
-    by_entry: dict[str, list[Measured]] = {}
-    for cell in sorted(here, key=lambda cell: list(similar).index(cell.dataset)):
-        by_entry.setdefault(cell.entry, []).append(cell)
-    advised = [_advised(found, asked) for found in by_entry.values()]
-    return Advice(
-        asked=asked, epsilon=nearest, similar=similar, advised=tuple(sorted(advised, key=_order))
-    )
+    here = _by_entry([cell for cell in lawful if cell.epsilon == nearest], [*similar])
+    advised = sorted((_advised(each, asked) for each in here), key=_order)
+    return Advice(asked=asked, epsilon=nearest, similar=similar, advised=tuple(advised))
+
+
+def _nearest(budgets: set[str], epsilon: float) -> str:
+    """The recorded budget whose ratio to the one asked for is nearest to 1; the smaller of two."""
+    return min(budgets, key=lambda text: (abs(math.log(float(text) / epsilon)), float(text)))
+
+
+def _by_entry(cells: Sequence[Measured], datasets: Sequence[str]) -> list[list[Measured]]:
+    """The cells of each entry on some data sets, in the order of those."""
+    found: dict[str, list[Measured]] = {}
+    here = [cell for cell in cells if cell.dataset in datasets]
+    for cell in sorted(here, key=lambda cell: datasets.index(cell.dataset)):
+        found.setdefault(cell.entry, []).append(cell)
+    return list(found.values())
 
 
 def _protects(claim: Claim, asked: Asked) -> bool:

@@ -156,7 +156,7 @@ def thinned_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """SAMPLE-EDGELISTS in two passes; lists with more than `max_degree` survivors are emptied.
 
-    Memory: 4 * max_degree + 8 bytes a node, 12 more unless coins = "pair".
+    Memory: 4 * max_degree + 8 bytes a node, up to 12 more unless coins = "pair".
 
     Args:
         source_ok, target_ok: uint8 masks of the ends that take part.
@@ -169,17 +169,10 @@ def thinned_slots(
     """
     slots = np.empty((num_nodes, max_degree), np.int32)
     counts = np.zeros(num_nodes, np.int32)
-    lengths = np.zeros(num_nodes, np.uint32)
-
-    def count(chunk: np.ndarray, low: int, high: int) -> None:
-        _kernels.count_arcs(chunk[0], chunk[1], source_ok, target_ok, low, high, lengths)
-
-    _each_chunk(arcs, num_nodes, num_workers, count)
+    lengths = _lengths(arcs, num_nodes, source_ok, target_ok, num_workers)
     by_position = coins != "pair"
-    size = num_nodes if by_position else 0
-    seen, keys_of_lists = np.zeros(size, np.int32), np.zeros(size, np.uint64)
-    if coins == "list":
-        keys_of_lists[:] = lengths
+    seen = np.zeros(num_nodes if by_position else 0, np.int32)
+    keys_of_lists = lengths.astype(np.uint64) if coins == "list" else np.zeros(len(seen), np.uint64)
     _kernels.coin_limits(lengths, max_degree)
 
     def thin(chunk: np.ndarray, low: int, high: int) -> None:
@@ -191,6 +184,19 @@ def thinned_slots(
     _each_chunk(arcs, num_nodes, num_workers, thin)
     counts[counts > max_degree] = 0
     return slots, counts
+
+
+def _lengths(
+    arcs: Arcs, num_nodes: int, source_ok: np.ndarray, target_ok: np.ndarray, num_workers: int
+) -> np.ndarray:
+    """Readers of each node among the ends that take part; uint32, shape (num_nodes,)."""
+    lengths = np.zeros(num_nodes, np.uint32)
+
+    def count(chunk: np.ndarray, low: int, high: int) -> None:
+        _kernels.count_arcs(chunk[0], chunk[1], source_ok, target_ok, low, high, lengths)
+
+    _each_chunk(arcs, num_nodes, num_workers, count)
+    return lengths
 
 
 def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:

@@ -117,27 +117,14 @@ class Stable(TreeSampler):
         readers = node_mask(num_nodes, train_idx, "train_idx") & has_record
         everyone = np.ones(num_nodes, np.uint8)
         rows, row_counts = top_k_slots(
-            arcs,
-            num_nodes,
-            self.max_out_degree,
-            by="target",
-            group_ok=readers,
-            item_ok=everyone,
-            key=key,
-            num_workers=num_workers,
-        )
+            arcs, num_nodes, self.max_out_degree, by="target", group_ok=readers,
+            item_ok=everyone, key=key, num_workers=num_workers,
+        )  # fmt: skip
         # an absent id keeps its slot in a row and has no list of readers
         slots, counts = top_k_slots(
-            _arcs_of_rows(rows, row_counts),
-            num_nodes,
-            self.max_in_degree,
-            by="source",
-            group_ok=has_record,
-            item_ok=readers,
-            key=key,
-            order="item",
-            num_workers=num_workers,
-        )
+            _arcs_of_rows(rows, row_counts), num_nodes, self.max_in_degree, by="source",
+            group_ok=has_record, item_ok=readers, key=key, order="item", num_workers=num_workers,
+        )  # fmt: skip
         return lists_of(slots, counts)
 
 

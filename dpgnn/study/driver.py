@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,10 +94,9 @@ def run_snakemake(
 
     Files of `workflow` that are not those that were made are made again first; a dry run names them.
 
-    The folder is locked by the kernel for this process and Snakemake, and a Snakemake that is started by
-    hand takes the same lock (`claim`). So a lock of Snakemake's own that is found while we hold ours was
-    left by a killed run, and is removed. A line for each stage is shown in place of Snakemake's own words,
-    which are in .snakemake/log. When jobs failed, their causes are printed last.
+    This process and Snakemake hold a lock of the kernel's on the folder; a Snakemake that is started by hand
+    takes the same lock (`claim`). One line a stage is shown in place of Snakemake's output, which is in
+    .snakemake/log. When jobs failed, their causes are printed last.
 
     Raises:
         BusyError: another run holds the folder.
@@ -111,22 +110,34 @@ def run_snakemake(
             screen = _Screen(child, {} if workflow is None else workflow.runs_of_rules)
 
             def make(wanted: Sequence[str], flags: Sequence[str] = extra) -> int:
-                command = [*snakemake, *flags, *config, *wanted]
-                return screen.run(command, root, lock, plain=not SHOWS & set(flags))
+                plain = not SHOWS & set(flags)
+                return screen.run([*snakemake, *flags, *config, *wanted], root, lock, plain=plain)
 
-            found = [] if workflow is None else damaged(workflow, root=root)
-            if DRY & set(extra):
-                print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
-            elif found:
-                plain = [flag for flag in extra if flag not in FORCES]
-                repair(found, root=root, make=lambda wanted: make(wanted, plain))
+            if workflow is not None:
+                _mend(workflow, extra, root, make)
             code = make(targets)
         if code:
-            causes = progress.last_screen(root, since=started)
-            told = [screen.stopped(workflow, root)] if child.interrupted else [*causes]
-            for line in told or screen.last:
+            for line in _why(child, screen, workflow, root, started):
                 print(line, file=sys.stderr)
         return code
+
+
+def _why(
+    child: _Child, screen: _Screen, workflow: Workflow | None, root: Path, started: float
+) -> Sequence[str]:
+    """Why Snakemake stopped: a signal, its logs' causes, or the last lines that it wrote."""
+    causes = list(progress.last_screen(root, since=started))
+    return ([screen.stopped(workflow, root)] if child.interrupted else causes) or screen.last
+
+
+def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[..., int]) -> None:
+    """Make files again that are not those that were made; a dry run names them."""
+    found = damaged(workflow, root=root)
+    if DRY & set(extra):
+        print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
+    elif found:
+        plain = [flag for flag in extra if flag not in FORCES]
+        repair(found, root=root, make=lambda wanted: make(wanted, plain))
 
 
 def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:

@@ -38,18 +38,17 @@ def metrics(
     require(len(y) > 0, "evaluation", "have at least one node", 0)
     require(bool(np.isfinite(logits).all()), "logits", "be finite", "a value that is not")
     truth, guess = _decisions(logits, y, task, num_classes)
-    hits = (truth & guess).sum(0)
-    counts, guessed = truth.sum(0), guess.sum(0)
-    present = counts + guessed > 0
-    f1 = np.divide(2.0 * hits, counts + guessed, out=np.zeros(len(hits)), where=present)
-    micro = 2.0 * hits.sum() / max(int(counts.sum() + guessed.sum()), 1)
+    hits, counts = (truth & guess).sum(0), truth.sum(0)
+    both = counts + guess.sum(0)  # nodes of a class in truth and in guess together
+    f1 = np.divide(2.0 * hits, both, out=np.zeros(len(hits)), where=both > 0)
+    micro = 2.0 * hits.sum() / max(int(both.sum()), 1)
     accuracy = float((truth == guess).mean()) if task == "multilabel" else float(micro)
     if dataset.startswith("ogbn-"):
         accuracy = _of_ogb(dataset, logits.argmax(1), y, accuracy)
     return {
         "accuracy": accuracy,
         "micro_f1": float(micro),
-        "macro_f1": float(f1[present].mean()),
+        "macro_f1": float(f1[both > 0].mean()),
         "per_class_accuracy": [float(h / c) if c else None for h, c in zip(hits, counts)],
         "per_class_count": [int(count) for count in counts],
         "num_nodes": len(y),

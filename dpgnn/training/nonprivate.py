@@ -139,18 +139,16 @@ def _train(
     history: History = []
     for epoch in range(1, config.num_epochs + 1):
         model.train()
-        optimizer.zero_grad()
         loss = task_loss(*step(masks), task)
         _check_finite(loss, epoch)
-        loss.backward()
-        _step(optimizer)
+        _descend(optimizer, loss)
         model.eval()
         with torch.no_grad():
             on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
-        score = (float(epoch), 0.0)  # the last weights, also without validation nodes to select on
-        if config.selection != "last" and len(y_val):
-            score = (val, -float(task_loss(on_val, y_val, task)))
+        selects = config.selection != "last" and len(y_val) > 0
+        # without nodes to select on, the last weights
+        score = (val, -float(task_loss(on_val, y_val, task))) if selects else (float(epoch), 0.0)
         since += 1
         if score > best:
             best, since = score, 0
@@ -182,8 +180,10 @@ def _without_compiler() -> None:
             plain.__dynamo_disable = plain
 
 
-def _step(optimizer: torch.optim.Optimizer) -> None:
-    """`optimizer.step()` without the wrappers that speak to profiler and compiler."""
+def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """A step on the loss; `optimizer.step()` without the wrappers that speak to profiler and compiler."""
+    optimizer.zero_grad()
+    loss.backward()
     with torch.no_grad():
         inspect.unwrap(type(optimizer).step)(optimizer)
 

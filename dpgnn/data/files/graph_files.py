@@ -34,6 +34,8 @@ MAX_SPARSE_DENSITY = 0.25
 # whole files up to this size are hashed on reading; larger ones rely on their pages' checksums
 MAX_HASHED_BYTES = 256 << 20
 FILES = ("nodes.parquet", "edges.parquet")
+# what graph.json states of a graph beside sizes, splits and checksums
+STATED = ("name", "num_classes", "task", "directed", "allow_self_loops")
 HIDDEN = ".new"  # beginning of the name of the folder where files wait until all are whole
 
 
@@ -120,8 +122,7 @@ def read_graph(
     Args:
         folder: holds nodes.parquet, edges.parquet, graph.json.
         full_check: hash the files whatever their size, and compare the content's hash.
-        features: False leaves x empty (CSR without entries): for a split of a graph that is larger than
-            memory.
+        features: False leaves x empty (CSR without entries), for graphs larger than memory.
         edges: False leaves edge_index empty.
 
     Returns:
@@ -139,16 +140,12 @@ def read_graph(
     edge_index = _edge_index(folder) if edges else np.zeros((2, 0), dtype=np.int64)
     num_edges = edge_index.shape[1] if edges else meta["num_edges"]
     _check_rows(folder, meta, nodes.num_rows, num_edges)
-    shape = (meta["num_nodes"], meta["num_features"])
+    empty = (meta["num_nodes"], meta["num_features"])
     graph = Graph(
-        name=meta["name"],
-        x=_features(nodes, meta) if features else _no_features(shape),
+        **{name: meta[name] for name in STATED},
+        x=_features(nodes, meta) if features else _no_features(empty),
         edge_index=edge_index,
         y=_labels(nodes, meta),
-        num_classes=meta["num_classes"],
-        task=meta["task"],
-        directed=meta["directed"],
-        allow_self_loops=meta["allow_self_loops"],
         splits={name: _parts(nodes[f"split_{name}"]) for name in meta["splits"]},
     )
     whole = features and edges

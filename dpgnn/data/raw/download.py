@@ -67,23 +67,45 @@ def download(
         partial_folder.mkdir(parents=True, exist_ok=True)
     part = partial_folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
     report = progress or _Printer(target.name)
-    for attempt in range(attempts):
-        try:
-            with explain_os_errors(part):
-                _fetch_rest(url, part, num_bytes, report)
-            break
-        except UnwritableError:
-            raise
-        except (OSError, http.client.HTTPException) as error:
-            refused = isinstance(error, urllib.error.HTTPError) and error.code in FINAL
-            if refused or attempt + 1 == attempts:
-                raise _gave_up(url, by_hand or target, part, error) from None
-            time.sleep(wait_seconds * 2**attempt)
+    error = _fetch(url, part, num_bytes, report, attempts=attempts, wait_seconds=wait_seconds)
+    if error is not None:
+        raise _gave_up(url, by_hand or target, part, error)
     _check(url, part, sha256, num_bytes)
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         move(part, target)
     return target
+
+
+def _fetch(
+    url: str,
+    part: Path,
+    num_bytes: int | None,
+    report: Progress,
+    *,
+    attempts: int,
+    wait_seconds: float,
+) -> Exception | None:
+    """Fetch what is missing, in several tries; None when it came, otherwise the last error.
+
+    Raises:
+        UnwritableError: the disk refuses, which another try does not change.
+    """
+    last: Exception | None = None
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(wait_seconds * 2 ** (attempt - 1))
+        try:
+            with explain_os_errors(part):
+                _fetch_rest(url, part, num_bytes, report)
+            return None
+        except UnwritableError:
+            raise
+        except (OSError, http.client.HTTPException) as error:
+            last = error
+            if isinstance(error, urllib.error.HTTPError) and error.code in FINAL:
+                break
+    return last
 
 
 def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -> None:

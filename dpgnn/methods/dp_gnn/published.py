@@ -44,17 +44,12 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     changed = max_occurrences_of(config, entry)
     reference = 2 * config.training.clipping_norm * changed
     step, num_steps, stated = _stated(entry, facts, budget, changed, reference)
-    parts = part_names(entry)
-    split = 1 if config.reference_code else len(parts)
+    split = 1 if config.reference_code else len(part_names(entry))
     run = layerwise_event(step, split)
     details = {
         "max_occurrences": changed,
         "stated_noise_multiplier": step.noise_stddev / reference,
-        "num_parts": len(parts),
-        "thresholds": threshold_rule(entry),
-        "unit_of_clipping_norm": "measured" if _measures(entry) else "gradient",
-        "lr": config.training.optimizer.lr,
-        "optimizer": config.training.optimizer.name,
+        **_recorded(entry),
     }
     claim = claim_of(
         entry, budget, stated,
@@ -67,6 +62,18 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         facts=facts.recorded(),
         details={"accountant": stated.accountant},
     )
+
+
+def _recorded(entry: Entry) -> dict[str, Any]:
+    """What the mechanism's record says of clipping and optimiser."""
+    optimizer = entry.options.training.optimizer
+    return {
+        "num_parts": len(part_names(entry)),
+        "thresholds": threshold_rule(entry),
+        "unit_of_clipping_norm": "measured" if _measures(entry) else "gradient",
+        "lr": optimizer.lr,
+        "optimizer": optimizer.name,
+    }
 
 
 def _stated(

@@ -43,8 +43,7 @@ def train_private(
     from dpgnn.training.dp_sgd import from_mechanism, train
 
     mechanism = context.ledger.enter(TRAIN)
-    assert mechanism.clipping_norm is not None
-    assert mechanism.divisor is not None
+    assert mechanism.clipping_norm is not None and mechanism.divisor is not None  # noqa: PT018
     clipping = global_clipping(mechanism.clipping_norm)
     common = (entry.options, network, graph, x, train_idx, arcs, clipping, context)
     sums: DrawnSums

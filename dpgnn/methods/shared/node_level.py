@@ -96,7 +96,6 @@ def sound_plan(
     require(budget.is_private, "epsilon", "be finite at node level", budget.epsilon,
             "use mode nonprivate")  # fmt: skip
     stages = {ENCODER: (config.encoder, encoder_changes or changes), HEAD: (config.head, changes)}
-    weights = dict(zip((ENCODER, AGGREGATE, HEAD), config.shares))
 
     def made(name: str, z: float) -> Mechanism:
         if name == AGGREGATE:
@@ -104,10 +103,10 @@ def sound_plan(
         stage, changed = stages[name]
         return poisson_stage(entry, name, stage, changed, facts.num_train, z)
 
-    order = (ENCODER, AGGREGATE, HEAD) if with_encoder else (AGGREGATE, HEAD)
-    shares = tuple((name, made(name, 1.0).event, weights[name]) for name in order)
+    parts = list(zip((ENCODER, AGGREGATE, HEAD), config.shares))[0 if with_encoder else 1 :]
+    shares = tuple((name, made(name, 1.0).event, weight) for name, weight in parts)
     allocation = allocated(shares, config.rule, budget)
-    mechanisms = tuple(made(name, allocation.noise_multipliers[name]) for name in order)
+    mechanisms = tuple(made(name, z) for name, z in allocation.noise_multipliers.items())
     claim = _claim(entry, budget, config, aggregation, spent=allocation)
     return _plan(facts, mechanisms, (claim,))
 

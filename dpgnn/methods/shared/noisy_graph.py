@@ -124,15 +124,17 @@ def laplace_top_cells(
     positive("epsilon_count", epsilon_count)
     positive("epsilon_cells", epsilon_cells)
     cells, edges = num_cells(num_nodes), pairs.shape[1]
-    if exactly:
-        noisy: float = exact_cells.noisy_count(edges, 1 / epsilon_count, rng=rng)
-    else:
-        noisy = edges + rng.laplace(0, 1 / epsilon_count)
-    wanted = min(max(round(noisy), 0), cells)
+    count_of = exact_cells.noisy_count if exactly else _noisy_count
+    wanted = min(max(count_of(edges, 1 / epsilon_count, rng=rng), 0), cells)
     largest = exact_cells.largest_cells if exactly else _largest_cells
     kept, count = largest(edges, cells - edges, wanted, 1 / epsilon_cells, rng=rng)
     added = random_gaps(pairs, num_nodes, count, rng=rng)
     return _sorted(np.concatenate([pairs[:, kept], added], axis=1), num_nodes)
+
+
+def _noisy_count(count: int, scale: float, *, rng: np.random.Generator) -> int:
+    """count + Laplace noise in floating point, rounded to a whole number."""
+    return round(count + rng.laplace(0, scale))
 
 
 def _largest_cells(

@@ -149,10 +149,9 @@ def _results(
     cells, released = build_cells(runs, info), build_cells(runs, info, released=True)
     stated = figure_data.plotted(cells)
     ranked, refused = rankings(stated), refusals(stated)
-    tuned = tuning.tuned_cells(cells, info)
+    ranking_table, tuned = tables.rankings_table(ranked), tuning.tuned_cells(cells, info)
     asked = comparisons.compared(cells, info)
     paired = differences(cells, info, asked)
-    ranking_table = tables.rankings_table(ranked)
     papers = _papers(cells, runs, info)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
     on_real = on_real_graphs_if_any(asked, lambda item: item.entry.dataset)
@@ -160,6 +159,8 @@ def _results(
         info, runs, cells, rankings=ranked, refusals=refused, differences=paired, papers=papers,
         asked=comparisons_table.sentences(on_real),
     )  # fmt: skip
+    of_runs = _run_tables(info, paths, runs, cells, released)
+    pictures = ((picture, None) for picture in draw_attacks(attacked, info))
     claiming = [*cells, *released]
     return StudyResults(
         info=info, runs=tuple(runs), cells=tuple(cells), summary=tuple(summary),
@@ -174,17 +175,11 @@ def _results(
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),
-        further=(
-            audits_table(audits, cells), attacks_table(attacked, cells),
-            *_run_tables(info, paths, runs, cells, released), *listed,
-            *paper_drawn.further_tables(info, cells),
-        ),
+        further=(audits_table(audits, cells), attacks_table(attacked, cells), *of_runs, *listed,
+                 *paper_drawn.further_tables(info, cells)),
         paper_figures=tuple(row for table in listed for row in table.rows),
         papers=tuple(papers),
-        figures=(
-            *_figures(cells, ranked, info, curves=curves), *drawn,
-            *((picture, None) for picture in draw_attacks(attacked, info)),
-        ),
+        figures=(*_figures(stated, len(cells), ranked, info, curves=curves), *drawn, *pictures),
     )  # fmt: skip
 
 
@@ -213,9 +208,9 @@ def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list
 
 
 def _figures(
-    cells: Sequence[Cell], ranked: Any, info: StudyInfo, *, curves: bool
+    shown: Sequence[Cell], num_cells: int, ranked: Any, info: StudyInfo, *, curves: bool
 ) -> list[tuple[Picture, Chart]]:
-    shown = figure_data.plotted(cells)
+    """Figures of the cells that are drawn, out of `num_cells`."""
     if not shown:
         return []
     found = [
@@ -226,7 +221,7 @@ def _figures(
         found.append((figures.draw_classes(of_classes, info), class_chart(of_classes, info)))
     for of_training in in_rows(figure_data.training_curves(shown)) if curves else ():
         found.append((figures.draw_training(of_training, info), training_chart(of_training, info)))
-    if len(shown) < len(cells):
+    if len(shown) < num_cells:
         note = " Entries made by a sweep stand in the tables only."
         found = [(replace(picture, caption=picture.caption + note), c) for picture, c in found]
     return found

@@ -98,14 +98,12 @@ def pairs(
     Returns:
         pairs with at least one shared split, corrected together.
     """
-
-    here = [
-        cell
-        for cell in cells
+    wanted = [
+        cell for cell in cells
         if cell.setting in (settings or [cell.setting])
         and cell.dataset in (datasets or [cell.dataset])
-    ]
-    wanted = [cell for cell in here if not cell.is_private or _counts(cell, mode, epsilons)]
+        and (not cell.is_private or _counts(cell, mode, epsilons))
+    ]  # fmt: skip
     found = [
         (ours, theirs, test)
         for ours, theirs in _of_one_place(wanted, entry, against)
@@ -113,10 +111,9 @@ def pairs(
     ]
     if widens:
         found = list(_widened(found))
-    corrected = holm([test.p for _, _, test in found])
     return [
         Pair(entry=ours, reference=theirs, test=test, verdict=verdict(test, p))
-        for (ours, theirs, test), p in zip(found, corrected, strict=True)
+        for (ours, theirs, test), p in zip(found, holm([one[2].p for one in found]), strict=True)
     ]
 
 

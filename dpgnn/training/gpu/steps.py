@@ -116,14 +116,7 @@ class ResidentSteps:
         """
         self._parameters.copy_(parameters)
         self.loss.zero_()
-        stated = (sums.data_ptr(), spread_share, None if parts is None else parts[0].tobytes(),
-                  None if parts is None else parts[1].tobytes())  # fmt: skip
-        if stated != self._settings:
-            self._graphs.clear()
-            self._settings, self._bounds = stated, None
-            if parts is not None:
-                unit = torch.finfo(self.dtype).eps / 2
-                self._bounds = Bounds(parts, unit, spread_share, self.device)
+        self._set_bounds(sums, parts, spread_share)
         fits = self.shapes.fits[roots]
         for chunk in chunks_of(self.shapes.trees, roots[fits], chunk_rows):
             self._add_chunk(chunk, sums)
@@ -133,6 +126,20 @@ class ResidentSteps:
                 if loss is not None:
                     self.loss += loss
         return self.loss
+
+    def _set_bounds(
+        self, sums: Tensor, parts: tuple[np.ndarray, np.ndarray] | None, spread_share: float
+    ) -> None:
+        """Bounds of the parts; recorded graphs hold them, so other bounds drop the graphs."""
+        stated = (sums.data_ptr(), spread_share, None if parts is None else parts[0].tobytes(),
+                  None if parts is None else parts[1].tobytes())  # fmt: skip
+        if stated == self._settings:
+            return
+        self._graphs.clear()
+        self._settings, self._bounds = stated, None
+        if parts is not None:
+            unit = torch.finfo(self.dtype).eps / 2
+            self._bounds = Bounds(parts, unit, spread_share, self.device)
 
     def _add_chunk(self, roots: np.ndarray, sums: Tensor) -> None:
         """Add roots that fit, by the graph of their shape."""

@@ -82,6 +82,16 @@ def row_gradients(
         if not asked:
             raise NoRows("no parameter was seen in forward")
         grads = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=False)
+    return _by_parameter(watch, grads, batch, leaves), loss.detach(), watch.kinds
+
+
+def _by_parameter(
+    watch: Watch,
+    grads: Sequence[Tensor | None],
+    batch: TreeBatch,
+    leaves: dict[str, Tensor],
+) -> Gradients:
+    """Gradients of the places where parameters enter, gathered by parameter."""
     formed: dict[str, Tensor] = {}
     products: dict[str, list[Rows]] = defaultdict(list)
     for use, g in zip(watch.products, grads):
@@ -97,8 +107,7 @@ def row_gradients(
     both = sorted(set(formed) & set(products))
     if both:
         raise NoRows(f"{both[0]} enters a matrix product and other places")
-    joined = {name: _joined(uses) for name, uses in products.items()}
-    return {**joined, **formed}, loss.detach(), watch.kinds
+    return {**{name: _joined(uses) for name, uses in products.items()}, **formed}
 
 
 def _bias_sums(use: Product, g: Tensor, batch: TreeBatch) -> Tensor:
