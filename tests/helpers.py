@@ -42,6 +42,15 @@ def numbers(text: str) -> list[float]:
     return [float(number.replace("\u2212", "-").replace(",", "")) for number in found]
 
 
+def tells(text: str, *values: object) -> None:
+    """Assert that the values stand in the text in this order; the words around them are free."""
+    at = 0
+    for value in map(str, values):
+        found = text.find(value, at)
+        assert found >= 0, f"{value!r} must stand behind {text[:at][-60:]!r} in {text!r}"
+        at = found + len(value)
+
+
 def copy_repository(target: Path) -> Path:
     """A copy of the files git would track, so that a test may run and change a whole workflow."""
     listed = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers import tells
 
 from dpgnn.__main__ import main
 from dpgnn.cli.run import runs_of
@@ -63,7 +64,7 @@ def test_a_data_set_belongs_to_a_table(
 ) -> None:
     monkeypatch.chdir(repository)
     assert main(["run", "drw", "--dataset", "cora", "--estimate"]) == 1
-    assert "--dataset must come with --table" in capsys.readouterr().err
+    tells(capsys.readouterr().err, "--dataset must", "--table")
 
 
 def test_the_help_names_every_study(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers import ROOT, TOY, write_study
+from helpers import ROOT, TOY, tells, write_study
 
 from dpgnn.__main__ import main
 from dpgnn.cli import train
@@ -63,7 +63,7 @@ def test_a_run_that_is_being_made_is_refused(
 ) -> None:
     with locks.exclusive(progress.run_lock(tmp_path / "work", "quick", RUNS[1])):
         assert run(tmp_path, RUNS[1:]) == 1
-    assert f"{RUNS[1]} is being made already (process " in capsys.readouterr().err
+    tells(capsys.readouterr().err, RUNS[1], "(process ")
     assert run(tmp_path, RUNS[1:]) == 0
     assert made == RUNS[1:]
 
@@ -77,7 +77,7 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_read(
     words += ["--work", str(tmp_path / "work")]
     assert main([*words, "--device", "cuda"]) == 1
     error = capsys.readouterr().err.strip()
-    assert "--device must be one that torch sees, got 'cuda'; say --device cpu, or" in error
+    tells(error, "--device must", "'cuda'", "--device cpu")
     assert not made
     with pytest.raises(SystemExit):
         main([*words, "--device", "gpu"])
@@ -120,8 +120,7 @@ def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
     (graph / OF_FOLDER).unlink()
     (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
     error = trained()
-    assert f"{split} must be a split of the graph chains-s, got 'one of another graph'" in error
-    assert "`dpgnn run quick --target splits` makes it again" in error
+    tells(error, f"{split} must", "chains-s", "`dpgnn run quick --target splits`")
     assert meta["content_sha256"] not in error
 
 
@@ -149,7 +148,7 @@ def test_a_release_is_kept_and_not_made_again(
     wider = entries["dp_mlp"] | {"options": entries["dp_mlp"]["options"] | {"width": 5}}
     write_study(tmp_path, TOY | {"randomness": "release", "entries": entries | {"dp_mlp": wider}})
     assert main(["train", *flags, "--run", run]) == 1
-    assert f"in releases/quick/{run}'; take that one" in capsys.readouterr().err
+    tells(capsys.readouterr().err, f"releases/quick/{run}'")
     assert (Path("releases/quick") / run / "model.safetensors").read_bytes() == models[0]
 
 

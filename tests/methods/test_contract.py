@@ -7,7 +7,7 @@ import functools
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ from contract import CASES, DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inp
 from safetensors.numpy import load_file
 
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, LedgerError
+from dpgnn.accountants.plan import Budget, Ledger, LedgerError
 from dpgnn.core import config as strict
+from dpgnn.core.randomness import SECRET_STREAMS, Streams
 from dpgnn.core.storage import read_parquet
 from dpgnn.methods.base import Method, Support, facts_of
 from dpgnn.run.plan import propose, with_caveats
@@ -28,7 +29,7 @@ from dpgnn.training import evaluation
 def test_a_run_is_recorded_and_the_same_seed_gives_the_same_bytes(
     tmp_path: Path, name: str, mode: Any, support: Support | None
 ) -> None:
-    record, files = made(name, mode, support)
+    record, files, _, _ = made(name, mode, support)
     assert record["status"] == "ok", record["reason"]
     assert record["metrics"]["test"]["num_nodes"] == len(SPLIT.test_idx)
     assert 0 <= record["metrics"]["test"]["accuracy"] <= 1
@@ -37,18 +38,48 @@ def test_a_run_is_recorded_and_the_same_seed_gives_the_same_bytes(
         assert (tmp_path / file).read_bytes() == content, file
 
 
+class Made(NamedTuple):
+    """A run in a study, made once for all tests; not to be changed.
+
+    `entered` are names of mechanisms in the order of the ledger, `drawn` the secret draws with their axes.
+    """
+
+    record: dict[str, Any]
+    files: dict[str, bytes]
+    entered: list[str]
+    drawn: list[Any]
+
+
 @functools.cache
-def made(name: str, mode: Any, support: Support | None) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Record and files of a run in a study, made once for all tests; not to be changed."""
-    with tempfile.TemporaryDirectory() as folder:
+def made(name: str, mode: Any, support: Support | None) -> Made:
+    """Make the run with ledger and streams watched; a test compares its bytes with a run that is not."""
+    entered: list[str] = []
+    drawn: list[Any] = []
+    enter, stream_of = Ledger.enter, Streams.numpy
+
+    def watched(self: Streams, stream: str, **extra: Any) -> Any:
+        if stream.split("/")[0] in SECRET_STREAMS:
+            drawn.append((stream, *sorted({**self.axes, **extra}.items())))
+        return stream_of(self, stream, **extra)
+
+    def spy(self: Ledger, mechanism: str) -> Any:
+        entered.append(mechanism)
+        with pytest.raises(LedgerError):
+            enter(self, "not planned")
+        return enter(self, mechanism)
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(Ledger, "enter", spy)
+        patch.setattr(Streams, "numpy", watched)
         record = run(Path(folder), entry_of(name, mode, support))
         names = ("record.json", "model.safetensors", "history.parquet")
-        return record, {file: (Path(folder) / file).read_bytes() for file in names}
+        files = {file: (Path(folder) / file).read_bytes() for file in names}
+    return Made(record, files, entered, drawn)
 
 
 def record_of(name: str, mode: Any, support: Support) -> dict[str, Any]:
     """The record of a run in a study; not to be changed."""
-    return made(name, mode, support)[0]
+    return made(name, mode, support).record
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
@@ -108,31 +139,8 @@ def test_a_plan_reads_public_facts_only(name: str, mode: Any, support: Support) 
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
-def test_every_planned_mechanism_is_entered_once(
-    tmp_path: Path, name: str, mode: Any, support: Support, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dpgnn.accountants.plan import Ledger
-    from dpgnn.core.randomness import SECRET_STREAMS, Streams
-
-    entered: list[str] = []
-    drawn: list[Any] = []
-    enter, stream_of = Ledger.enter, Streams.numpy
-
-    def watched(self: Streams, stream: str, **extra: Any) -> Any:
-        if stream.split("/")[0] in SECRET_STREAMS:
-            drawn.append((stream, *sorted({**self.axes, **extra}.items())))
-        return stream_of(self, stream, **extra)
-
-    def spy(self: Ledger, mechanism: str) -> Any:
-        entered.append(mechanism)
-        with pytest.raises(LedgerError):
-            self.enter_unplanned()  # type: ignore[attr-defined]
-        return enter(self, mechanism)
-
-    monkeypatch.setattr(Ledger, "enter_unplanned", lambda s: enter(s, "not planned"), raising=False)
-    monkeypatch.setattr(Ledger, "enter", spy)
-    monkeypatch.setattr(Streams, "numpy", watched)
-    record = run(tmp_path, entry_of(name, mode, support))
+def test_every_planned_mechanism_is_entered_once(name: str, mode: Any, support: Support) -> None:
+    record, _, entered, drawn = made(name, mode, support)
     assert sorted(entered) == sorted(m["name"] for m in record["plan"]["mechanisms"])
     # the same secret draw twice is one draw whose noise cancels
     again = [draw for draw in drawn if drawn.count(draw) > 1]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import tells
 from made_runs import write_runs
 
 from dpgnn.__main__ import main
@@ -145,10 +146,10 @@ def test_what_is_no_archive_is_not_called_a_damaged_one(
     for words in (["show", str(good)], ["unpack", str(good), str(tmp_path / "out")]):
         assert main(["records", *words]) == 1
         error = capsys.readouterr().err
-        assert "archive must be a runs.parquet" in error
+        tells(error, "archive must", "runs.parquet")
         assert "delete" not in error
     assert main(["records", "show", str(tmp_path / "none.parquet")]) == 1
-    assert "archive must be a runs.parquet" in capsys.readouterr().err
+    tells(capsys.readouterr().err, "archive must", "runs.parquet")
 
 
 KEY = {"dataset": "toy", "setting": "random", "entry": "gap", "epsilon": "1", "repeat": 0}

@@ -18,6 +18,7 @@ import pytest
 import torch
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from helpers import tells
 from models_in_memory import data_of, small
 from safetensors.torch import load_file, save_file
 
@@ -145,7 +146,7 @@ def test_ids_that_are_public_stand_in_the_bundle_and_are_checked(
     assert not is_wrong(folder, keys[1])
     assert not list(folder.glob("own*"))
     stated = json.loads((folder / "certificate.json").read_text())
-    assert "the ids of the graph's nodes, and so who is in the graph" in stated["public"]
+    assert [text for text in stated["public"] if "ids of the graph's nodes" in text]
     assert any("its nodes are published" in text for text in stated["not_covered"])
     assert "who is in the graph" in (folder / "MODEL_CARD.md").read_text()
     listed = stated["files"]["ids.json"]
@@ -184,7 +185,7 @@ def test_a_certificate_lists_no_file_but_those_of_a_bundle(saved: Path, tmp_path
     files = stated["files"] | {"run.py": sha256_file(folder / "run.py")}
     forged(folder, stated, ("files",), files)
     (found,) = verify(folder)
-    assert "files of the certificate must be those of a bundle, got ['run.py']" in found.note
+    tells(found.note, "files of the certificate must", "['run.py']")
 
 
 @pytest.mark.parametrize("name", ["model.pkl", "ids.json", ".hidden", "folder", "a\nb"])
@@ -195,7 +196,7 @@ def test_a_file_that_is_no_part_of_a_bundle_is_named_and_refused(
     (folder / name).mkdir() if name == "folder" else (folder / name).write_bytes(b"")
     (found,) = [check for check in verify(folder) if check.state == "wrong"]
     shown = " ".join(name.split())
-    assert found.note == f"no part of the bundle, take them out: {shown}"
+    tells(found.note, "no part of the bundle", shown)
 
 
 def test_a_whole_bundle_passes_and_says_what_it_could_not_check(
@@ -519,7 +520,7 @@ def test_the_second_accountant_finds_a_claim_that_ours_would_pass(
     monkeypatch.setattr("dpgnn.release.verify.recount", lambda *_: 4.1)
     (found,) = [check for check in verify(saved) if check.what == "epsilon"]
     assert found.state == "wrong"
-    assert "be >= 4.1, what dp-accounting counts" in found.note
+    tells(found.note, ">= 4.1", "dp-accounting")
 
 
 # the first guarantee that each sound method supports, with its example's options

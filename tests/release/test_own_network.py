@@ -11,6 +11,7 @@ import numpy as np
 import own_modules
 import pytest
 import torch
+from helpers import tells
 from models_in_memory import data_of
 from torch import nn
 
@@ -144,10 +145,10 @@ except ValueError as error:
     assert done.returncode == 0, done.stderr
     shape, asks, answer, other = done.stdout.splitlines()
     assert shape == "(1, 2)"
-    assert "must be given again in a new process" in asks
+    tells(asks, "must be given")
     expected = fit(made()).predict(DATA, [0]).probabilities
     assert np.allclose(np.array(eval(answer)), expected, atol=1e-6)
-    assert "must have the tensors of the bundle" in other
+    tells(other, "must have", "tensors")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 import yaml
 from contract import entry_of, options_of
+from helpers import tells
 
 from dpgnn import methods
 from dpgnn.__main__ import main
@@ -186,4 +187,4 @@ def test_the_command_ends_with_1_and_says_that_no_release_is_made_again(
     assert main(["verify", "study.yaml"]) == 1
     told = capsys.readouterr()
     assert f"changed      {model}" in told.out
-    assert "a release cannot be made again: put back a copy" in told.err
+    tells(told.err, "release cannot be made again", "copy")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from contract import options_of
-from helpers import TOY, copy_repository, run_tool, write_study
+from helpers import TOY, copy_repository, run_tool, tells, write_study
 
 from dpgnn import methods
 from dpgnn.cli.ledger import open_ledger
@@ -118,7 +118,7 @@ def test_a_study_of_releases_ends_with_a_report_of_plans_and_claims(folder: Path
         run = study / "runs" / f"chains-s.public/{entry}/eps=8/0"
         claim = read_record(run / "record.json").claims[0]
         assert claim["words"].partition("Two graphs")[0].strip() in page
-    assert "They are releases, which have plans and claims and no scores" in page
+    tells(page, "releases", "plans and claims")
     assert json.loads((study / "metrics.json").read_text()) == {}
     assert (study / "figures").is_dir()
     plans = (study / "tables" / "plans.csv").read_text()

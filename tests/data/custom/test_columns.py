@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from helpers import tells
 
 from dpgnn.data.custom import columns
 from dpgnn.data.custom.check import Problems
@@ -45,7 +46,8 @@ def test_features_are_all_columns_but_id_labels_and_split() -> None:
     assert columns.feature_columns(PATH, names, Problems()) == ["h", "label_x", "w"]
     problems = Problems()
     assert columns.feature_columns(PATH, ["id", "label"], problems) == []
-    assert problems.texts == ["nodes.csv: features must be one column or more, got 'none'"]
+    (problem,) = problems.texts
+    tells(problem, "nodes.csv", "features must", "'none'")
 
 
 def test_cells_become_texts_without_blanks() -> None:
@@ -58,7 +60,7 @@ def test_a_cell_that_is_no_number_is_named_by_its_node() -> None:
     problems = Problems()
     assert columns.numbers(rows(h=["1", "x", "y"]), "h", problems) is None
     (problem,) = problems.texts
-    assert problem == "nodes.csv: column h of node 11 must be a number, got 'x, and 1 more cells'"
+    tells(problem, "nodes.csv", "column h", "node 11", "must be a number", "'x", 1)
     found = columns.numbers(rows(h=[" 1.5", "2", "-3e2"]), "h", Problems())
     np.testing.assert_array_equal(found, [1.5, 2.0, -300.0])
 
@@ -80,4 +82,4 @@ def test_ends_are_positions_of_ids_or_rows() -> None:
     problems = Problems()
     edges = Rows(path=PATH, frame=pl.DataFrame({"source": ["0", "3"], "target": ["1", "0"]}))
     assert columns.ends(edges, None, 3, problems) == (None, None)
-    assert "source of edge 2 must be a node in 0..2, got '3'" in problems.texts[0]
+    tells(problems.texts[0], "source", "edge 2", "0..2", "'3'")

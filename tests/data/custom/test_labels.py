@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from helpers import tells
 
 from dpgnn.data.custom.check import Problems
 from dpgnn.data.custom.columns import Rows
@@ -80,6 +81,7 @@ def test_several_labels_are_zero_or_one() -> None:
     frame = pl.DataFrame({"label_0": ["0", "1"], "label_1": ["1", "2"]})
     problems = Problems()
     assert labels(Rows(path=PATH, frame=frame), ["label_0", "label_1"], MANY, problems) is None
-    assert problems.texts == ["nodes.csv: label_1 of node 1 must be 0 or 1, got 2.0"]
+    (problem,) = problems.texts
+    tells(problem, "nodes.csv", "label_1", "node 1", "0 or 1", 2.0)
     found = labels(Rows(path=PATH, frame=frame[:1]), ["label_0", "label_1"], MANY, Problems())
     np.testing.assert_array_equal(found, np.array([[0, 1]], dtype=np.uint8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers import tells
 
 from dpgnn.data.custom.options import (
     FORMATS,
@@ -74,7 +75,7 @@ def test_features_that_are_stated_are_the_columns(stated: str, says: str, tmp_pa
     (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
     (tmp_path / "graph.yaml").write_text(f"num_classes: 2\nfeatures: {stated}\n")
     (found,) = problems_of(tmp_path)
-    assert "features must be those of graph.yaml in their order, got" in found
+    tells(found, "features must", "graph.yaml", "got")
     assert says in found.partition(", got ")[2]
     (tmp_path / "graph.yaml").write_text("num_classes: 2\nfeatures: [age, posts]\n")
     assert problems_of(tmp_path) == []
@@ -86,7 +87,7 @@ def test_ids_that_are_public_are_there(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
     (tmp_path / "graph.yaml").write_text("num_classes: 2\npublic_ids: true\n")
     (found,) = problems_of(tmp_path)
-    assert "graph.yaml: public_ids must stand beside a column `id`, got 'none in" in found
+    tells(found, "graph.yaml", "public_ids must", "`id`", "'none in")
     (tmp_path / "nodes.csv").write_text("id,age,label\nanna,1,0\nbo,2,1\n")
     (tmp_path / "edges.csv").write_text("source,target\nanna,bo\n")
     assert problems_of(tmp_path) == []

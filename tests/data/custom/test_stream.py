@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from helpers import tells
 
 from dpgnn.data import datasets
 from dpgnn.data.custom import read as custom
@@ -191,7 +192,7 @@ def test_a_column_name_twice_is_refused_as_in_memory(large, table):
     found = pq.read_table(path)
     pq.write_table(found.append_column(found.column_names[0], found[0]), path)
     (problem,) = custom.read_folder(large / "mine", "mine")[1]
-    assert f"{table}.parquet: columns must have different names, got" in problem
+    tells(problem, f"{table}.parquet", "columns must", "names")
     with pytest.raises(ValueError, match=re.escape(problem)):
         prepare(large)
 
@@ -202,7 +203,7 @@ def test_numbers_of_256_bits_are_refused_as_in_memory(large):
     wide = pa.array([decimal.Decimal("1.5")] * 300, pa.decimal256(50, 2))
     pq.write_table(pq.read_table(path).set_column(0, "a", wide), path)
     (problem,) = custom.read_folder(large / "mine", "mine")[1]
-    assert "column a must hold numbers or texts, got 'decimal256(50, 2)'" in problem
+    tells(problem, "column a must", "'decimal256(50, 2)'")
     assert problems_of(large / "mine") == [problem]
 
 

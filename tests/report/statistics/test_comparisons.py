@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import numbers
+from helpers import numbers, tells
 
 from dpgnn.core.config import ConfigError
 from dpgnn.core.storage import canonical_json
@@ -102,7 +102,7 @@ def test_a_pair_has_one_verdict_whichever_question_or_table_asks(
         assert {(item.corrected_p, item.family)} == by_pair[pair_of(item.entry, item.reference)]
     # against mlp: of nine on each data set four are asked for
     assert {d.family for d in paired if d not in asked_for} == {5}
-    assert "that the study does not ask for" in differences_table(paired, info).caption
+    tells(differences_table(paired, info).caption, "does not ask")
 
 
 def test_only_what_is_clear_of_the_noise_is_bold(

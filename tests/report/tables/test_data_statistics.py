@@ -1,6 +1,7 @@
 import csv
 
 import pytest
+from helpers import tells
 
 from dpgnn.records.info import PAPERS
 from dpgnn.report.tables.data_statistics import NAMES, as_markdown, statistics_rows, write_rows
@@ -17,7 +18,7 @@ def test_what_is_not_here_is_not_available_with_the_reason(nothing):
     by_set = {(row.paper, row.dataset): row for row in rows}
     assert set(by_set) == set(NAMES)
     assert by_set["drw", "pubmed"].verdict == "not-available"
-    assert "`dpgnn data prepare` would fetch it" in by_set["drw", "pubmed"].reason
+    tells(by_set["drw", "pubmed"].reason, "`dpgnn data prepare`")
     assert "place it by hand" in by_set["drw", "ppi"].reason
     assert all(row.our_value == "" for row in rows if row.verdict == "not-available")
 
