@@ -245,6 +245,9 @@ def summed_rdp_epsilon(
     Returns:
         in nats.
 
+    Raises:
+        ValueError: delta is not in (0, 1).
+
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, the privacy of PMA; CARIBOU, Theorem 6.
     """
     total = np.zeros(len(orders))

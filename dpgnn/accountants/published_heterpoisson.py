@@ -71,6 +71,9 @@ def stated_epsilon(
     Returns:
         in nats.
 
+    Raises:
+        ValueError: delta is not in (0, 1).
+
     Source: Xiang, Wang and Wang (2024), arXiv:2311.06888, as its code computes it.
     """
     total = num_steps * step_rdp(stddev, rate=rate, max_degree=max_degree, population=population)

@@ -106,8 +106,7 @@ def add_rounded(
     Raises:
         ValueError: a scale is not > 0, or a sum is not finite.
 
-    Source: rounding, Mironov (2012), doi:10.1145/2382196.2382264, takes a grid for Laplace; the bits of U
-    drawn as they are needed, Knuth and Yao (1976).
+    Source: Mironov (2012), doi:10.1145/2382196.2382264, for the grid; Knuth and Yao (1976) for bits on demand.
     """
     flat = np.asarray(total, dtype=np.float64).ravel()
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), total.shape).ravel()

@@ -64,7 +64,7 @@ class Performance:
 
 
 class Progress:
-    """A line now and then: to a terminal as a bar that stays on one line, to a log as plain lines."""
+    """Progress lines: a terminal has one line that is updated, a log gets plain lines."""
 
     def __init__(self, label: str, total: int, *, every_seconds: float = 5.0) -> None:
         self.label, self.total = label, total
@@ -228,7 +228,7 @@ class Method:
             no sampler (a sampler's promise states it); audits change the arcs of that end alone.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
             mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
-        degrees: entry -> the public degree bounds of its graph, for graphs on which a record does its worst.
+        degrees: entry -> the public degree bounds of its graph, for worst-case graphs of audits.
         counts_own_roots: its events count roots that only the graph itself has, so a plan for another graph
             (of an audit) is made from that graph's facts.
         state: what a claim releases -> names (patterns) of tensors that a fit may leave beside weights, noisy

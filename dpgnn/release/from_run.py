@@ -55,6 +55,9 @@ def ids_are_public(graph: Path) -> bool:
 
     Args:
         graph: results/graphs/NAME.
+
+    Raises:
+        DamagedFileError: graph.json is damaged.
     """
     known = (graph / "graph.json").exists()
     return known and bool(read_meta(graph)["provenance"].get("public_ids"))

@@ -182,5 +182,8 @@ def full_batches(num_roots: int) -> PoissonBatches:
 
     Args:
         num_roots: number of roots present.
+
+    Raises:
+        ValueError: num_roots is negative.
     """
     return PoissonBatches(num_roots=num_roots, sampling_probability=1.0)

@@ -113,6 +113,9 @@ class OwnList(TreeSampler):
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
 
+        Raises:
+            ValueError: as `TreeSampler.sample`.
+
         Source: docs/accounting.md, theorem 4.
         """
         key = draw_key(rng)

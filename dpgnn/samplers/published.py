@@ -110,22 +110,20 @@ class Published(TreeSampler):
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
 
+        Raises:
+            ValueError: as `TreeSampler.sample`.
+
         Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithm 1.
         """
         key = draw_key(rng)
         has_record = present_mask(num_nodes, present)
         if self.append_reverse:
             arcs = _with_reverse(arcs)
+        readers = node_mask(num_nodes, train_idx, "train_idx") & has_record
         slots, counts = thinned_slots(
-            arcs,
-            num_nodes,
-            self.max_degree,
-            source_ok=has_record,
-            target_ok=node_mask(num_nodes, train_idx, "train_idx") & has_record,
-            key=key,
-            coins=self.coins,
-            num_workers=num_workers,
-        )
+            arcs, num_nodes, self.max_degree, source_ok=has_record, target_ok=readers, key=key,
+            coins=self.coins, num_workers=num_workers,
+        )  # fmt: skip
         lists = lists_of(slots, counts)
         if self.max_subgraph_size is not None:
             lists = shorten(lists, self.max_subgraph_size - 1, key=key, by_priority=False)

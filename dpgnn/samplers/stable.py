@@ -104,21 +104,23 @@ class Stable(TreeSampler):
         present: np.ndarray | None = None,
         num_workers: int = 1,
     ) -> Lists:
-        """The sampled lists; see `sample`.
+        """The sampled lists.
 
         Guarantee: at most `max_in_degree` readers of a node and `max_out_degree` ids of a reader; what
         changes between neighbours is in `promise`. The result is as sensitive as the edges.
 
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
+
+        Raises:
+            ValueError: as `TreeSampler.sample`.
         """
         key = draw_key(rng)
         has_record = present_mask(num_nodes, present)
         readers = node_mask(num_nodes, train_idx, "train_idx") & has_record
-        everyone = np.ones(num_nodes, np.uint8)
         rows, row_counts = top_k_slots(
             arcs, num_nodes, self.max_out_degree, by="target", group_ok=readers,
-            item_ok=everyone, key=key, num_workers=num_workers,
+            item_ok=np.ones(num_nodes, np.uint8), key=key, num_workers=num_workers,
         )  # fmt: skip
         # an absent id keeps its slot in a row and has no list of readers
         slots, counts = top_k_slots(

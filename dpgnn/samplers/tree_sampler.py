@@ -43,6 +43,9 @@ class TreeSampler(ABC):
 
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as for `sample`.
+
+        Raises:
+            ValueError: as for `sample`.
         """
 
     def sample(

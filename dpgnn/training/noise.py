@@ -87,7 +87,11 @@ def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
     plan.
 
     Args:
+        clipping: bounds of the parts.
         noise_stddev: absolute standard deviation on the sum, >= 0.
+
+    Raises:
+        ValueError: noise_stddev is negative or not finite.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
     """
@@ -104,7 +108,11 @@ def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
     deviations add up over parts (docs/accounting.md, theorem 5).
 
     Args:
+        clipping: bounds of the parts.
         noise_stddev: absolute standard deviation on the sum of the joint noise it replaces, >= 0.
+
+    Raises:
+        ValueError: noise_stddev is negative or not finite.
 
     Source: McMahan et al. (2018), arXiv:1812.06210.
     """
@@ -151,6 +159,9 @@ def add_rounded_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.G
 
     Returns:
         a new float64 tensor on the device of `total`; what is released.
+
+    Raises:
+        ValueError: a deviation is not > 0, or the sum is not finite.
     """
     deviations = torch.as_tensor(stddev, dtype=torch.float64).cpu().numpy()
     noisy = add_rounded(total.detach().cpu().numpy(), deviations, rng=rng)

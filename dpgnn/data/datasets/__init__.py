@@ -279,6 +279,9 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
     Args:
         name: of an own graph.
         own_folder: where own graphs lie.
+
+    Raises:
+        ValueError: the name is unknown, or graph.yaml is wrong.
     """
     from dpgnn.core.storage import sha256_json
 
@@ -292,6 +295,9 @@ def own_provenance(folder: Path) -> dict[str, Any]:
 
     Args:
         folder: of an own graph.
+
+    Raises:
+        ValueError: graph.yaml is wrong.
     """
     from dpgnn.core.storage import sha256_file
     from dpgnn.data.custom.options import caveats_of, ids_are_public, public_names
@@ -315,6 +321,9 @@ def provenance(name: str, folder: Path = RAW_FOLDER) -> dict[str, Any]:
     Args:
         name: of a data set.
         folder: of the raw files.
+
+    Raises:
+        ValueError: the name is unknown.
     """
     from dpgnn.core.storage import sha256_file
 
