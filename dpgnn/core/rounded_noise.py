@@ -106,7 +106,7 @@ def add_rounded(
     Raises:
         ValueError: a scale is not > 0, or a sum is not finite.
 
-    Source: Mironov (2012), doi:10.1145/2382196.2382264, for the grid; Knuth and Yao (1976) for bits on demand.
+    Source: Mironov (2012), doi:10.1145/2382196.2382264 (the grid); Knuth and Yao (1976) (more bits).
     """
     flat = np.asarray(total, dtype=np.float64).ravel()
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), total.shape).ravel()

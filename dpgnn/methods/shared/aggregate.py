@@ -149,8 +149,8 @@ def contractive_iteration(
         num_hops: K.
         noise_stddev: per coordinate and hop; 0 without privacy.
         draw: standard normal noise of a step.
-        emptied: bool, shape (num_nodes,): nodes without features, at node level; neighbours read 0 for them. It
-            must not depend on edges. None at edge level.
+        emptied: bool, shape (num_nodes,): nodes without features, at node level; neighbours read 0 for
+            them. It must not depend on edges. None at edge level.
         own_rows: the release includes a changed node's own row: states are projected before the noise
             too, and rows of emptied nodes get noise around 0.
 
