@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from dpgnn.core.yaml_text import read_yaml
+from dpgnn.study.study import Study, resolve
 from dpgnn.study.workflow import Workflow
 
 BASE: dict[str, Any] = {
@@ -28,6 +31,18 @@ BASE: dict[str, Any] = {
     },
     "tiers": {"S": {}, "M": {"repeats": 5, "datasets": ["digits"]}},
 }
+
+
+@functools.cache
+def known(path: Path, tier: str | None = None) -> Study:
+    """The study of a file that no test changes, as `load_study` reads it; read once for all tests."""
+    return resolve(mapping_of(path), tier)
+
+
+@functools.cache
+def mapping_of(path: Path) -> Any:
+    """What such a file says; not to be changed."""
+    return read_yaml(path, "study file")
 
 
 def changed(**paths: Any) -> dict[str, Any]:

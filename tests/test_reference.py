@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 from helpers import run_tool
+from studies import known
 
 from dpgnn.records.archive import read_archive
 from dpgnn.records.schema import read_record
-from dpgnn.study.study import load_study
 from dpgnn.training.evaluation import mean_interval
 
 CELL = ["dataset", "setting", "entry", "epsilon"]
@@ -41,7 +41,7 @@ def test_the_summary_table_is_what_the_records_say(repository: Path) -> None:
 
 def test_the_records_cover_the_quick_study(repository: Path) -> None:
     runs = repository / "docs" / "reference" / "quick" / "runs"
-    study = load_study(repository / "config.yaml")
+    study = known(repository / "config.yaml")
     found = {str(path.parent.relative_to(runs)) for path in runs.rglob("record.json")}
     # an entry or a data set that someone adds has no record yet
     places = {tuple(name.split("/")[:2]) for name in found}
@@ -129,7 +129,7 @@ def test_the_pages_are_those_of_the_records(repository: Path, tmp_path: Path) ->
     from dpgnn.report.pages.study_results import gather
 
     path = Path("config.yaml")
-    info = describe(load_study(repository / path), path, repository)
+    info = describe(known(repository / path), path, repository)
     found = gather(info, tmp_path, repository / "docs" / "reference" / "quick")
     kept = (repository / "docs" / "results" / "quick.md").read_text(encoding="utf-8")
     assert study_page(found) == kept

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from studies import known
 
 from dpgnn.records.archive import read_attack_texts
 from dpgnn.records.attacks import AttackResult, read_attacks
 from dpgnn.report.tables import attack_grid, attack_pages, attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
 from dpgnn.report.tables.table import to_csv, to_markdown
-from dpgnn.study.study import load_study
 
 Found = Sequence[AttackResult]
 
@@ -120,7 +120,7 @@ def test_a_page_lacks_no_block_and_names_no_other(found: Found) -> None:
 
 
 def test_tier_m_is_what_was_run(repository: Path, folder: Path) -> None:
-    study = load_study(repository / "workflow" / "studies" / "attacks.yaml", "M")
+    study = known(repository / "workflow" / "studies" / "attacks.yaml", "M")
     made = {name.rsplit(".", 2)[0] for name in read_attack_texts(folder)}
     for key in study.keys:
         assert f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}" in made
@@ -129,7 +129,7 @@ def test_tier_m_is_what_was_run(repository: Path, folder: Path) -> None:
 def test_both_attacks_were_made_on_every_method_mode_and_budget(
     repository: Path, found: Found
 ) -> None:
-    study = load_study(repository / "workflow" / "studies" / "attacks.yaml", "L")
+    study = known(repository / "workflow" / "studies" / "attacks.yaml", "L")
     asked = {
         (key.dataset, key.entry, key.epsilon)
         for key in study.keys

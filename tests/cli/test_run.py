@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from helpers import tells
+from studies import known
 
 from dpgnn.__main__ import main
 from dpgnn.cli.run import runs_of
-from dpgnn.study.study import load_study
 
 
 def test_a_cell_is_one_run_all_repeats_or_a_pattern(repository: Path) -> None:
-    study = load_study(repository / "config.yaml")
+    study = known(repository / "config.yaml")
     assert [key.repeat for key in runs_of(study, "digits.random/gap/eps=8")] == [0, 1, 2]
     assert [key.repeat for key in runs_of(study, "digits.random/gap/eps=8/1")] == [1]
     found = runs_of(study, "*/dp_mlp/eps=8")

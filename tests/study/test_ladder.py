@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from helpers import ROOT
+from studies import known
 
 from dpgnn.study.entries import StudyEntry
-from dpgnn.study.study import Study, load_study
+from dpgnn.study.study import Study
 
-STUDY = load_study(ROOT / "workflow" / "studies" / "ladder.yaml")
+STUDY = known(ROOT / "workflow" / "studies" / "ladder.yaml")
 LADDERS = [
     (asked.question, list(zip(asked.steps, asked.steps[1:])))
     for asked in STUDY.config.comparisons
@@ -71,6 +72,6 @@ def test_what_the_bound_on_degrees_buys_stands_alone() -> None:
 
 
 def test_all_rungs_share_their_splits_with_the_head_to_head_study() -> None:
-    other: Study = load_study(ROOT / "workflow" / "studies" / "headtohead.yaml")
+    other: Study = known(ROOT / "workflow" / "studies" / "headtohead.yaml")
     assert STUDY.split_seed("whole") == other.split_seed("whole")
     assert STUDY.config.settings["whole"] == other.config.settings["whole"]

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from studies import BASE, changed
+from studies import BASE, changed, known, mapping_of
 
 from dpgnn.accountants.population import PublicPopulation
 from dpgnn.core.config import ConfigError
-from dpgnn.study.study import RunKey, load_study, resolve
+from dpgnn.study.study import RunKey, resolve
 from dpgnn.study.wanted import Wanted
 
 
@@ -113,15 +112,15 @@ def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(reposit
     files = [repository / "config.yaml", *(repository / "workflow" / "studies").glob("*.yaml")]
     recipes: dict[tuple[str, str], tuple[Any, ...]] = {}
     for path in files:
-        raw, study = yaml.safe_load(path.read_text()), load_study(path)
+        raw, study = mapping_of(path), known(path)
         for dataset, options in raw["datasets"].items():
             for setting in options["settings"]:
                 recipe = raw["settings"][setting]
                 # one file for all studies, made with seed 0
                 seed = None if recipe["kind"] == "public" else raw["root_seed"]
                 assert study.split_seed(setting) == (seed or 0)
-                known = recipes.setdefault((dataset, setting), (recipe, seed))
-                assert known == (recipe, seed), (path.name, dataset, setting)
+                first = recipes.setdefault((dataset, setting), (recipe, seed))
+                assert first == (recipe, seed), (path.name, dataset, setting)
 
 
 @pytest.mark.parametrize("asked", [True, ["digits.*/mlp/*"]])

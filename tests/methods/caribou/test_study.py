@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from helpers import ROOT
+from studies import known
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.methods.base import Facts
-from dpgnn.study.study import load_study
 
-STUDY = load_study(ROOT / "workflow/studies/caribou.yaml", "M")
+STUDY = known(ROOT / "workflow/studies/caribou.yaml", "M")
 
 
 @pytest.mark.parametrize("name", ["pertgraph-ndp", "pertgraph-ndp-paper"])
@@ -26,7 +26,7 @@ def test_pertgraph_at_node_level_claims_its_weights_and_no_answer(name: str) -> 
 
 def test_no_sweep_is_overridden_by_a_data_sets_own_options() -> None:
     """`options_for` wins over a sweep: then all its entries would be one configuration."""
-    study = load_study(ROOT / "workflow/studies/caribou.yaml", "L")
+    study = known(ROOT / "workflow/studies/caribou.yaml", "L")
     families: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for dataset, name in sorted({(key.dataset, key.entry) for key in study.keys}):
         base, *values = name.split("~")

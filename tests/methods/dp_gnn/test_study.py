@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 from helpers import ROOT
+from studies import known
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.methods.base import Facts
 from dpgnn.report.paper.map import PaperRule, PaperTable, load_map, read_numbers
 from dpgnn.report.paper.rows import row_matches
-from dpgnn.study.study import Study, load_study
+from dpgnn.study.study import Study
 
 FILE = ROOT / "workflow" / "studies" / "dpgnn.yaml"
 MAP = load_map("dpgnn")
-STUDY = load_study(FILE, "L")
+STUDY = known(FILE, "L")
 # result table of the paper -> tables of options
 OPTION_TABLES = {"T9": "T1", "T10": "T2", "T11": "T3", "T12": "T4"}
 
@@ -139,7 +140,7 @@ def test_dp_mlp_takes_the_authors_steps_up_to_their_grid_of_orders(
 
 @pytest.mark.parametrize("tier", ["S", "M"])
 def test_smaller_tiers_keep_the_entries_that_decide(tier: str) -> None:
-    study: Study = load_study(FILE, tier)
+    study: Study = known(FILE, tier)
     entries = {key.entry for key in study.keys}
     assert {"mlp", "gcn", "dp_mlp", "dp_mlp-mean1", "dp_gcn", "dp_gcn-paper"} <= entries
     if tier == "M":

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from helpers import ROOT
+from studies import known
 
 from dpgnn.cli.report import describe
 from dpgnn.data.datasets import is_stand_in
@@ -24,20 +25,20 @@ from dpgnn.report.paper.drawn import further_tables
 from dpgnn.report.paper.figures import PaperFigure, load_figures, matches, varied_words
 from dpgnn.report.paper.map import load_map
 from dpgnn.report.paper.printed import _caption
-from dpgnn.study.study import Study, load_study
+from dpgnn.study.study import Study
 
 NAMES = [(paper, name) for paper, captions in load_captions().items() for name in captions]
 
 
 @cache
 def study_of(paper: str) -> Study:
-    return load_study(ROOT / "workflow" / "studies" / f"{paper}.yaml", tier="L")
+    return known(ROOT / "workflow" / "studies" / f"{paper}.yaml", "L")
 
 
 @cache
 def info_of(paper: str) -> StudyInfo:
     path = ROOT / "workflow" / "studies" / f"{paper}.yaml"
-    return describe(load_study(path), path, ROOT)
+    return describe(known(path), path, ROOT)
 
 
 @cache

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from helpers import ROOT, tells, two_community_graph
 from safetensors.torch import load_file
+from studies import known
 
 from dpgnn import methods
 from dpgnn.core import config as strict
@@ -45,7 +46,6 @@ from dpgnn.report.paper.panels import panels_of
 from dpgnn.report.paper.printed import draw, sheets
 from dpgnn.run.execute import run_one
 from dpgnn.run.specification import RunInputs
-from dpgnn.study.study import load_study
 
 PAPERS = ("dpgnn", "drw", "dpar", "caribou")
 
@@ -94,7 +94,7 @@ def test_maps_name_entries_and_places_of_their_study(paper: str) -> None:
     stated = load_figures(paper)
     assert stated is not None
     assert stated.paper == paper
-    study = load_study(ROOT / f"workflow/studies/{paper}.yaml", "S")
+    study = known(ROOT / f"workflow/studies/{paper}.yaml", "S")
     info = StudyInfo(
         name=paper, tier="S", config_path="", planned=(),
         entries=tuple(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from helpers import ROOT, tells
+from studies import known
 
 from dpgnn.cli.report import describe
 from dpgnn.methods import TABLE
 from dpgnn.report.pages.docs_index import PAGES, method_line
 from dpgnn.report.paper.targets import target_lines
-from dpgnn.study.study import load_study
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def lines() -> dict[tuple[str, str], str]:
     infos = []
     for name in ("dpgnn", "caribou"):
         path = Path("workflow") / "studies" / f"{name}.yaml"
-        infos.append(describe(load_study(ROOT / path), path, ROOT))
+        infos.append(describe(known(ROOT / path), path, ROOT))
     further = {"caribou": [("paper-caribou-TVII", "caribou TVII: run time, edge level")]}
     found = {}
     for line in target_lines(infos, {}, further):
@@ -81,7 +81,7 @@ def test_every_page_of_a_method_belongs_to_its_methods() -> None:
     assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*PAGES}
     assert {name for of in PAGES.values() for name in of} == {*TABLE} - {"mlp", "gcn", "pyg"}
     path = Path("workflow") / "studies" / "dpar.yaml"
-    line = method_line([describe(load_study(ROOT / path), path, ROOT)], "../")
+    line = method_line([describe(known(ROOT / path), path, ROOT)], "../")
     assert "[dpar](../methods/dpar.md)" in line
     assert "[gap](../methods/gap.md)" in line
     assert "caribou" not in line
