@@ -14,6 +14,7 @@ import torch
 
 from benchmarks._simulated_cuda import SIMULATED, operations_so_far
 from benchmarks._workloads import arcs
+from benchmarks.reference import plain_sum
 from dpgnn.core.randomness import FreshSecrets, Streams
 from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
@@ -26,7 +27,6 @@ from dpgnn.training.gpu.noise import NoiseAhead
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise, add_rounded_noise, joint_noise
 from dpgnn.training.options import OptimizerConfig
-from dpgnn.training.reference import plain_sum
 
 CASES: dict[str, dict[str, Any]] = {
     "dense": {"skip": True},

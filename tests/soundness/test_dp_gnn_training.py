@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.reference import root_gradient
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Budget
@@ -24,7 +25,6 @@ from dpgnn.methods.dp_gnn.sample import training_input
 from dpgnn.samplers.subgraphs import Subgraphs
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients
-from dpgnn.training.reference import root_gradient
 
 METHOD = methods.get("dp_gnn")
 NUM_NODES, NUM_FEATURES, NUM_CLASSES, NORM = 9, 4, 3, 0.5

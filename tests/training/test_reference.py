@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.reference import clip, plain_sum, root_gradient
 from dpgnn.models.forward import evaluate, per_root_loss
 from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import global_clipping, uniform_clipping
-from dpgnn.training.reference import clip, plain_sum, root_gradient
 
 
 def test_a_roots_gradient_is_the_slope_of_its_loss(make_problem: Callable[..., Any]) -> None:

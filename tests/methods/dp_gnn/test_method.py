@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from helpers import two_community_graph
 
+from benchmarks.reference import root_gradient
 from dpgnn import methods
 from dpgnn.accountants.events import GumbelTopK, compose
 from dpgnn.accountants.plan import Budget, Ledger, Mechanism, Plan
@@ -24,7 +25,6 @@ from dpgnn.methods.dp_gnn import sample as sampling
 from dpgnn.methods.dp_gnn.options import network_of, part_names, sampler_of
 from dpgnn.training.clipping import Clipping, uniform_clipping
 from dpgnn.training.gradients import RootGradients
-from dpgnn.training.reference import root_gradient
 
 METHOD = methods.get("dp_gnn")
 GRAPH = two_community_graph()

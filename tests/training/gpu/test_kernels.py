@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.reference import plain_sum
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gpu import norms as plain
 from dpgnn.training.gpu.shapes import Shape
 from dpgnn.training.gpu.steps import ResidentSteps, chosen_operations
 from dpgnn.training.gradients import Execution, RootGradients
-from dpgnn.training.reference import plain_sum
 
 NAME = "dpgnn.training.gpu.kernels"
 CPU = torch.device("cpu")

@@ -11,10 +11,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.reference import plain_sum
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gpu import norms, shapes, steps
 from dpgnn.training.gradients import Execution, RootGradients
-from dpgnn.training.reference import plain_sum
 
 NETWORKS = [
     {"num_hops": 0, "encoder_layers": 2},

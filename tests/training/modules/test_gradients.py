@@ -12,6 +12,7 @@ import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from benchmarks.reference import clip
 from dpgnn.models.forward import per_root_loss
 from dpgnn.models.modules import ModuleConfig, ModuleNetwork
 from dpgnn.models.trees import Trees, build_trees
@@ -19,7 +20,6 @@ from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.modules.choice import choose
 from dpgnn.training.modules.masks import Masks
-from dpgnn.training.reference import clip
 
 FEATURES, CLASSES, NODES = 7, 4, 25
 

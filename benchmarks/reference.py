@@ -1,4 +1,4 @@
-"""The plain way, for checking: one root at a time, its whole gradient by autograd, clipped, added.
+"""The plain way, for tests and benchmarks: one root at a time, its gradient by autograd, clipped, added.
 
 Slow and obvious; tests hold the fast paths against it. `padded.vmap_sum` is a second, independent route.
 """
