@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks._workloads import Workload
+from benchmarks.padded import level_sizes, pad, padded_logits, vmap_sum
 from dpgnn.models.forward import activation, per_root_loss
 from dpgnn.models.network import Activate, Add, Aggregate, Attend, Keep, Linear
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
-from dpgnn.training.padded import level_sizes, pad, padded_logits, vmap_sum
 
 Step = Callable[[], object]
 

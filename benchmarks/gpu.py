@@ -145,8 +145,8 @@ def gpu_steps(work: Workload) -> Iterator[tuple[str, float]]:
 def naive(work: Workload) -> Iterator[tuple[str, float]]:
     """vmap(grad) at its best chunk and Opacus, on the GPU, without noise and optimiser."""
     from benchmarks._variants import Padded, PaddedModule
+    from benchmarks.padded import vmap_sum
     from dpgnn.models.forward import per_root_loss
-    from dpgnn.training.padded import vmap_sum
 
     batch = Padded(work)
     x, node, edges, y = (t.cuda() for t in (batch.x, batch.node, batch.adjacency, batch.y))

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.padded import level_sizes, pad, vmap_sum
 from benchmarks.reference import plain_sum, root_gradient
 from dpgnn.models.forward import evaluate, per_root_loss
 from dpgnn.models.network import Network, NetworkConfig
@@ -14,7 +15,6 @@ from dpgnn.models.trees import build_trees
 from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import Clipping, global_clipping, uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients
-from dpgnn.training.padded import level_sizes, pad, vmap_sum
 
 CONVS = ["gcn", "gin", "sage", "gat", "symmetric", "weighted"]
 PATHS = ["compiled", "torch"]

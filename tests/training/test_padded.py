@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.padded import level_sizes, pad, vmap_sum
 from benchmarks.reference import plain_sum
 from dpgnn.training.clipping import uniform_clipping
-from dpgnn.training.padded import level_sizes, pad, vmap_sum
 
 
 @pytest.mark.parametrize("conv", ["gcn", "gin", "sage", "gat"])

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.padded import level_sizes, pad, padded_logits
 from dpgnn.models.forward import per_root_loss
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots, trees_of
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients
-from dpgnn.training.padded import level_sizes, pad, padded_logits
 
 NORM = 0.8
 FEATURES, CLASSES = 4, 3
