@@ -85,9 +85,7 @@ def pairs(
 
 
 def label_auc(
-    y: np.ndarray,
-    shadow: tuple[np.ndarray, np.ndarray],
-    target: tuple[np.ndarray, np.ndarray],
+    y: np.ndarray, shadow: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]
 ) -> float:
     """AUC of the best score that reads the true class alone.
 

@@ -20,13 +20,7 @@ import numpy as np
 
 from dpgnn.attacks import statistics
 from dpgnn.attacks.member_tests import BATCH_SIZE, Asked, by_degree, claim_tests, label_auc
-from dpgnn.attacks.queries import (
-    ask,
-    fitted_run,
-    prepared_for,
-    queries_of,
-    why_not_other_graph,
-)
+from dpgnn.attacks.queries import ask, fitted_run, prepared_for, queries_of, why_not_other_graph
 from dpgnn.attacks.scorer import ATTEMPTS, AttackModel, says_nothing, train_scorer
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.data.splits import PAPER_SETTINGS, Split, SplitConfig, membership_splits

@@ -325,5 +325,5 @@ ATTACKS: Mapping[str, Callable[[AttackRequest], Results]] = {
 }
 # made when asked for by name only
 ON_REQUEST: Mapping[str, Callable[[AttackRequest], Results]] = {
-    "gmia-script": partial(run_gmia, numbering="script"),
+    "gmia-script": partial(run_gmia, numbering="script")
 }

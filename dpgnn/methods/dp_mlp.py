@@ -82,13 +82,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         reference_sensitivity=config.training.clipping_norm,
         accountant="pld" if entry.mode == "sound" else "rdp",
     )
-    claim = claim_for(
-        entry,
-        budget,
-        counted.spent,
-        assumed_public=ASSUMED_PUBLIC,
-        status="proved",
-    )
+    claim = claim_for(entry, budget, counted.spent, assumed_public=ASSUMED_PUBLIC, status="proved")
     return Plan(
         mechanisms=(counted.mechanism,),
         claims=(claim,),

@@ -17,16 +17,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of
 from dpgnn.methods import dp_mlp
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    Prediction,
-    Prepared,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prediction, Prepared
 from dpgnn.methods.dp_gnn.sample import arcs_of, mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.queries import Queries

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods.base import (
-    Context,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    Prepared,
-    Support,
-)
+from dpgnn.methods.base import Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.aggregate_answers import answer

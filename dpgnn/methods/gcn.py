@@ -9,15 +9,7 @@ import numpy as np
 
 from dpgnn.core.checks import at_least, probability, require
 from dpgnn.data.rows import RowNorm, normalize_rows
-from dpgnn.methods.base import (
-    Context,
-    Entry,
-    Fitted,
-    Method,
-    Prediction,
-    Prepared,
-    nonprivate_plan,
-)
+from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
 from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig
 

@@ -9,16 +9,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import open_probability
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    Prepared,
-    Support,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.aggregate_answers import answer

@@ -157,11 +157,7 @@ def plan_of(plan: Plan) -> dict[str, Any]:
         fields = stated(mechanism)
         fields["event"] = event_of(mechanism.event)
         mechanisms.append(fields)
-    return {
-        "mechanisms": mechanisms,
-        "num_steps": plan.num_steps,
-        "details": dict(plan.details),
-    }
+    return {"mechanisms": mechanisms, "num_steps": plan.num_steps, "details": dict(plan.details)}
 
 
 def event_of(event: Any) -> dict[str, Any]:

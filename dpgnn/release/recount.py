@@ -199,10 +199,7 @@ class _Mixtures:
         """log dP/dQ."""
         p, q = (
             logsumexp(norm.logpdf(x[:, None] - means) + weights, axis=1)
-            for weights, means in (
-                (self.p_weights, self.p_means),
-                (self.q_weights, self.q_means),
-            )
+            for weights, means in ((self.p_weights, self.p_means), (self.q_weights, self.q_means))
         )
         found: Floats = p - q
         return found

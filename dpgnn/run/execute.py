@@ -17,13 +17,7 @@ from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Facts, Fitted, Method, facts_of
 from dpgnn.records.schema import Record, claim_of, plan_of
-from dpgnn.run.finished import (
-    check_not_released,
-    copy_run,
-    find_copy,
-    keep_copy,
-    write_fingerprint,
-)
+from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy, write_fingerprint
 from dpgnn.run.method_checks import check_answer, check_fitted
 from dpgnn.run.plan import propose, with_caveats
 from dpgnn.run.record import Clock, budget_of, first_record, write_run

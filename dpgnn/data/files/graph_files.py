@@ -206,12 +206,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def node_table(
-    x: Features,
-    y: np.ndarray,
-    parts: Mapping[str, np.ndarray],
-    *,
-    layout: str,
-    multilabel: bool,
+    x: Features, y: np.ndarray, parts: Mapping[str, np.ndarray], *, layout: str, multilabel: bool
 ) -> pa.Table:
     """Rows of nodes.parquet; `parts` are int8 codes by split name."""
     columns: dict[str, Any] = {}

@@ -144,12 +144,7 @@ def fit_node_as_released(
 
 
 def _released_code(
-    entry: Entry,
-    adjacency: sp.csr_array,
-    graph: Graph,
-    split: Split,
-    plan: Plan,
-    context: Context,
+    entry: Entry, adjacency: sp.csr_array, graph: Graph, split: Split, plan: Plan, context: Context
 ) -> Fitted:
     channels = channels_of(
         entry,

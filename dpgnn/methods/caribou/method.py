@@ -91,10 +91,7 @@ def releases() -> tuple[Release[..., Any], ...]:
     """X_K of the noisy iteration, and what the released code computes in its place."""
     from dpgnn.methods.shared.aggregate import contractive_iteration, released_code_iteration
 
-    return (
-        contractive_iteration,
-        released_code_iteration,
-    )
+    return (contractive_iteration, released_code_iteration)
 
 
 def degrees(entry: Entry) -> Degrees:
@@ -136,11 +133,7 @@ METHOD = Method(
     degrees=degrees,
     example={
         "num_hops": 2,
-        "head": {
-            "hidden": 8,
-            "encoder_training": {"num_epochs": 5},
-            "training": {"num_epochs": 5},
-        },
+        "head": {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}},
         "node": {
             "max_degree": 30,
             "encoder": {"batch_size": 10, "num_epochs": 3},

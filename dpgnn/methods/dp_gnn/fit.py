@@ -10,12 +10,7 @@ import numpy as np
 
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose, parts
 from dpgnn.core.exact_selection import largest_with_gumbel
-from dpgnn.methods.dp_gnn.options import (
-    DPGNNConfig,
-    clipped_parts,
-    part_names,
-    threshold_rule,
-)
+from dpgnn.methods.dp_gnn.options import DPGNNConfig, clipped_parts, part_names, threshold_rule
 from dpgnn.methods.dp_gnn.plan import NUM_CANDIDATES, TRAIN, threshold_name
 from dpgnn.methods.releases import Arguments, Move, Release, Where, event_of, release
 from dpgnn.methods.shared.private_training import HISTORY_ROWS, epsilon_after
@@ -194,11 +189,7 @@ def ranks_of_candidates(values: np.ndarray) -> np.ndarray:
 
 @release({threshold_name(""): _rank_moves}, is_read=False)
 def private_quantile(
-    values: np.ndarray,
-    mechanism: Mechanism,
-    *,
-    rng: np.random.Generator,
-    exactly: bool = False,
+    values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator, exactly: bool = False
 ) -> float:
     """A candidate norm whose rank is near the wanted quantile.
 

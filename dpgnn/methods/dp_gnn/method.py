@@ -30,12 +30,7 @@ from dpgnn.methods.base import (
     pairs,
 )
 from dpgnn.methods.dp_gnn.module import check_graph, outside_code
-from dpgnn.methods.dp_gnn.options import (
-    DPGNNConfig,
-    check_entry,
-    network_of,
-    sampler_spec,
-)
+from dpgnn.methods.dp_gnn.options import DPGNNConfig, check_entry, network_of, sampler_spec
 from dpgnn.methods.dp_gnn.plan import sound_plan
 from dpgnn.methods.dp_gnn.published import published_plan
 from dpgnn.methods.dp_gnn.sample import (

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.accountants.events import Event, FixedSizeRoots, GumbelTopK, compose, compose_all
 from dpgnn.accountants.plan import Budget, Mechanism, Plan, Spent
 from dpgnn.core.checks import fail
-from dpgnn.methods.dp_gnn.options import (
-    DPGNNConfig,
-    part_names,
-    sampler_of,
-    threshold_rule,
-)
+from dpgnn.methods.dp_gnn.options import DPGNNConfig, part_names, sampler_of, threshold_rule
 from dpgnn.methods.shared.own_root import CHANGED_ROOTS
 from dpgnn.methods.shared.planning import Calibrated, claim_for, poisson_dp_sgd
 
@@ -252,12 +247,7 @@ def inference_caveats(config: DPGNNConfig) -> tuple[str, ...]:
 
 
 def claim_of(
-    entry: Entry,
-    budget: Budget,
-    spent: Spent,
-    *,
-    status: Any,
-    caveats: tuple[str, ...] = (),
+    entry: Entry, budget: Budget, spent: Spent, *, status: Any, caveats: tuple[str, ...] = ()
 ) -> Claim:
     """A claim of the entry."""
     public = (*ASSUMED_PUBLIC, MODULE_PUBLIC) if entry.options.module else ASSUMED_PUBLIC

@@ -163,11 +163,7 @@ def _weights(
 
 @release({AGGREGATE: gaussian(_weights)})
 def released_sums(
-    config: DPDGCConfig,
-    adjacency: sp.csr_array,
-    weights: Tensor,
-    noise_stddev: float,
-    draw: Draw,
+    config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, noise_stddev: float, draw: Draw
 ) -> np.ndarray:
     """Noisy sums over neighbours of embeddings, divided by their norm s where they are scaled to it.
 

@@ -9,16 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Fitted,
-    Method,
-    Prepared,
-    SamplerSpec,
-    pairs,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared, SamplerSpec, pairs
 from dpgnn.methods.dpdgc.node_plan import plan
 from dpgnn.methods.dpdgc.options import DPDGCConfig
 from dpgnn.methods.dpdgc.queries import LEAKS, QUERIES
@@ -89,7 +80,7 @@ METHOD = Method(
             "encoder-epochs": "node.encoder.num_epochs",
             "head-batch-size": "node.head.batch_size",
             "head-epochs": "node.head.num_epochs",
-        },
+        }
     ),
     predict=answer,
     queries=QUERIES,

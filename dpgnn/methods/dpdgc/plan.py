@@ -56,10 +56,7 @@ def _sound(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> P
 
     shares = config.node.shares
     allocation = allocated(
-        (
-            (ENCODER, encoder(1.0).event, shares[0]),
-            (AGGREGATE, _release(size, size), shares[1]),
-        ),
+        ((ENCODER, encoder(1.0).event, shares[0]), (AGGREGATE, _release(size, size), shares[1])),
         config.node.rule,
         budget,
     )

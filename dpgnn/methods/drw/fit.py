@@ -153,11 +153,7 @@ def _train_private(
 
 
 def _spec(
-    config: DRWConfig,
-    walks: RunWalks,
-    mechanism: Mechanism,
-    context: Context,
-    initial: Tensor,
+    config: DRWConfig, walks: RunWalks, mechanism: Mechanism, context: Context, initial: Tensor
 ) -> tuple[DPSGD, dict[str, Any]]:
     """The executable mechanism; batches follow the walks of the step."""
     from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts

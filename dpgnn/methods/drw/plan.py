@@ -17,11 +17,7 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose
 from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism, Plan, Spent
 from dpgnn.accountants.published_drw import DRW_ORDERS, wang_rdp
 from dpgnn.core.checks import fail, require
-from dpgnn.methods.drw.options import (
-    Accountant,
-    DRWConfig,
-    resolved,
-)
+from dpgnn.methods.drw.options import Accountant, DRWConfig, resolved
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 from dpgnn.samplers.walks import record_chains
 

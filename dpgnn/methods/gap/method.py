@@ -9,16 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Fitted,
-    Method,
-    Prepared,
-    SamplerSpec,
-    pairs,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared, SamplerSpec, pairs
 from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
 from dpgnn.methods.gap.queries import LEAKS, QUERIES
@@ -99,11 +90,7 @@ METHOD = Method(
     degrees=aggregate_bounds.degrees,
     example={
         "num_hops": 2,
-        "head": {
-            "hidden": 8,
-            "encoder_training": {"num_epochs": 5},
-            "training": {"num_epochs": 5},
-        },
+        "head": {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}},
         "node": {
             "max_degree": 30,
             "encoder": {"batch_size": 10, "num_epochs": 3},

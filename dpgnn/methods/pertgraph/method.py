@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import at_least, open_probability, require
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    Prepared,
-    Support,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.pertgraph.queries import QUERIES
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.shared.aggregate_answers import answer
@@ -153,12 +144,7 @@ def fit(
     generator = context.streams.torch("weights")
     model = SumSage(config, graph, dropout=config.head.dropout, generator=generator)
     return train_on(
-        model,
-        lambda masks: model(x, operator, masks),
-        graph,
-        split,
-        config.head.training,
-        context,
+        model, lambda masks: model(x, operator, masks), graph, split, config.head.training, context
     )
 
 
@@ -182,11 +168,7 @@ def undirected_answers(
     graph: Graph, scale: float, truth: float, *, block_rows: int, context: Context
 ) -> sp.csr_array:
     """Each undirected pair answered once; symmetric 0/1."""
-    from dpgnn.methods.shared.noisy_graph import (
-        keep_density,
-        noisy_density,
-        randomized_response,
-    )
+    from dpgnn.methods.shared.noisy_graph import keep_density, noisy_density, randomized_response
     from dpgnn.methods.shared.undirected import symmetric_adjacency, undirected_pairs
 
     streams = context.streams
@@ -225,11 +207,7 @@ def releases() -> tuple[Release[..., Any], ...]:
     """The noisy density, and the answers that it thins; as published, answers of both directions."""
     from dpgnn.methods.shared.noisy_graph import block_response, keep_density, randomized_response
 
-    return (
-        keep_density,
-        randomized_response,
-        block_response,
-    )
+    return (keep_density, randomized_response, block_response)
 
 
 METHOD = Method(

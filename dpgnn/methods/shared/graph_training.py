@@ -58,12 +58,7 @@ def train_gcn(
     model = _gcn(config, graph, config.dropout, context.streams.torch("weights"))
     x, operator = _inputs(config, symmetric_adjacency(pairs, graph.num_nodes), graph)
     return train_on(
-        model,
-        lambda masks: model(x, operator, masks),
-        graph,
-        split,
-        config.training,
-        context,
+        model, lambda masks: model(x, operator, masks), graph, split, config.training, context
     )
 
 

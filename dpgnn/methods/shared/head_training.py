@@ -60,11 +60,7 @@ def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.n
 
 
 def train_head(
-    config: HeadConfig,
-    channels: Sequence[np.ndarray],
-    graph: Graph,
-    split: Split,
-    context: Context,
+    config: HeadConfig, channels: Sequence[np.ndarray], graph: Graph, split: Split, context: Context
 ) -> tuple[State, History]:
     """Train the head on channels of all nodes (rows of training nodes are learnt from).
 

@@ -19,12 +19,7 @@ from dpgnn.core.checks import one_line, require
 from dpgnn.models.modules import ModuleNetwork, call
 from dpgnn.models.trees import Trees, build_trees
 from dpgnn.training.modules.batches import Kind, tree_batch
-from dpgnn.training.modules.gradients import (
-    Rows,
-    formed_by_loop,
-    formed_by_vmap,
-    row_gradients,
-)
+from dpgnn.training.modules.gradients import Rows, formed_by_loop, formed_by_vmap, row_gradients
 from dpgnn.training.modules.masks import Masks, OneTree
 from dpgnn.training.modules.watch import NoRows
 

@@ -86,10 +86,7 @@ def row_gradients(
 
 
 def _by_parameter(
-    watch: Watch,
-    grads: Sequence[Tensor | None],
-    batch: TreeBatch,
-    leaves: dict[str, Tensor],
+    watch: Watch, grads: Sequence[Tensor | None], batch: TreeBatch, leaves: dict[str, Tensor]
 ) -> Gradients:
     """Gradients of the places where parameters enter, gathered by parameter."""
     formed: dict[str, Tensor] = {}
