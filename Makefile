@@ -5,9 +5,13 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 # an extra package index, e.g. PyTorch's CPU-only one (see README, Install)
 TORCH_INDEX ?=
+# optional parts of the environment, by the name of their lock: make setup EXTRAS=cluster
+EXTRAS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# tests run the samplers over partitions, so they need Dask (10 MB), which setup alone does not install
+TEST_STAMP := $(VENV)/.cluster
 export PYTHONHASHSEED := 0
 
 .PHONY: help setup demo test check measure test-slow lint format reproduce results docs faults estimate rerun clean env-files bench kernels
@@ -15,7 +19,7 @@ export PYTHONHASHSEED := 0
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /' | column -t -s: -l 2
 
-setup: $(STAMP)  ## make .venv and install everything that is pinned in envs
+setup: $(STAMP) $(EXTRAS:%=$(VENV)/.%)  ## make .venv and install everything that is pinned in envs
 
 $(STAMP): envs/cpu.lock envs/docs.lock pyproject.toml
 	@echo "setup: Python environment in $(VENV) (about 2.3 GB; 2-5 minutes at first)"
@@ -30,22 +34,26 @@ $(STAMP): envs/cpu.lock envs/docs.lock pyproject.toml
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	  touch $(STAMP); echo "setup: done in $$((SECONDS - start)) s"
 
+$(VENV)/.%: envs/%.lock | $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
+	@echo "setup: $*"
+
 demo: setup  ## run the quick study end to end without any download; leaves results/report.html
 	@start=$$SECONDS; $(BIN)/dpgnn run quick; \
 	  echo "demo: done in $$((SECONDS - start)) s; open results/report.html"
 
-test: setup lint  ## format, lint, types, workflow checks and all tests but the slow ones
+test: setup $(TEST_STAMP) lint  ## format, lint, types, workflow checks and all tests but the slow ones
 	@start=$$SECONDS; OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"; \
 	  echo "test: done in $$((SECONDS - start)) s"
 
-check: setup lint  ## format, lint, types and the fast tests, in about two minutes
+check: setup $(TEST_STAMP) lint  ## format, lint, types and the fast tests, in about two minutes
 	@start=$$SECONDS; OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" --fast; \
 	  echo "check: done in $$((SECONDS - start)) s"
 
-measure: setup  ## run the tests of `make test` and write anew which of them are slow (tests/slow_tests.txt)
+measure: setup $(TEST_STAMP)  ## run the tests of `make test` and write anew which of them are slow (tests/slow_tests.txt)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" --measure
 
-test-slow: setup  ## the slow tests
+test-slow: setup $(TEST_STAMP)  ## the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
 
 kernels: setup  ## run the GPU's fused kernels on the CPU, in Triton's interpreter (300 MB to download)

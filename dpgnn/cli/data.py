@@ -1,4 +1,4 @@
-"""`dpgnn data`: prepare a graph, list what is available, validate a graph."""
+"""`dpgnn data`: prepare a graph, cut it into partitions, list what is available, validate a graph."""
 
 from __future__ import annotations
 
@@ -43,9 +43,36 @@ def add_parser(subparsers: Any) -> None:
     )
     study.set_defaults(func=main)
 
+    partition = actions.add_parser("partition", help="cut a graph's arcs, for `prepare --dask`")
+    partition.add_argument("graph", type=Path, help="a graph's folder: results/graphs/NAME")
+    partition.add_argument("--partitions", type=int, required=True, help="how many")
+    partition.add_argument("--out", type=Path, required=True, help="the folder to write")
+    partition.add_argument("--dask", default="threads", metavar="WHERE", help="as for `prepare`")
+    partition.add_argument("--threads", type=int, default=1, help="with --dask threads")
+    partition.set_defaults(func=main)
+
+    _add_estimate(actions)
     validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
     validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
     validate.set_defaults(func=main)
+
+
+def _add_estimate(actions: Any) -> None:
+    text = "steps, noise, hours and gigabytes of DP-GNN on a large graph, from measured rates"
+    parser = actions.add_parser("estimate", help=text)
+    parser.add_argument("name", help="a graph of data/scale.yaml, such as ogbn-papers100M")
+    for flag, kind, words in (
+        ("epsilon", float, "budget (default 8)"),
+        ("delta", float, "default 1 / (10 x training nodes)"),
+        ("epochs", int, "passes over the training nodes (default 20)"),
+        ("batch-size", int, "expected roots of a step (default 10000)"),
+        ("max-degree", int, "K of the own-list sampler (default 7)"),
+        ("num-hops", int, "r of the own-list sampler (default 1)"),
+        ("cores", int, "of a machine (default 32)"),
+        ("network-gbit", float, "between machines, assumed (default 10)"),
+    ):
+        parser.add_argument(f"--{flag}", type=kind, help=words)
+    parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -56,6 +83,8 @@ def main(args: argparse.Namespace) -> int:
         "validate": _validate,
         "statistics": _statistics,
         "study": _study,
+        "partition": _partition,
+        "estimate": _estimate,
     }
     return actions[args.action](args)
 
@@ -104,6 +133,29 @@ def _study(args: argparse.Namespace) -> int:
     require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
     write_text(args.out, (release_text if args.release else study_text)(args.name))
     print(f"{args.out}: edit it, then `dpgnn run {args.out}`")
+    return 0
+
+
+def _estimate(args: argparse.Namespace) -> int:
+    from dataclasses import fields
+
+    from dpgnn.study.scale import Asked, estimate
+
+    given = {field.name: getattr(args, field.name, None) for field in fields(Asked)}
+    stated = {name: value for name, value in given.items() if value is not None}
+    print(estimate(Asked(**stated | {"graph": args.name})))
+    return 0
+
+
+def _partition(args: argparse.Namespace) -> int:
+    from dpgnn.samplers.partitioned.arcs import write_partitions
+    from dpgnn.samplers.partitioned.scheduler import connected
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    with connected(args.dask, args.out, num_workers=args.threads) as scheduler:
+        made = write_partitions(args.graph, args.out, args.partitions, scheduler=scheduler)
+    rows = sum(part.rows for part in made.parts)
+    print(f"{args.out}: {len(made.parts)} partitions of {made.graph['name']}, {rows} arcs")
     return 0
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpgnn.methods.base import Method, Prepared, SamplerSpec
 
 
 def add_parser(subparsers: Any) -> None:
@@ -20,12 +25,18 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--sampler", required=True, help="the sampler's name")
     parser.add_argument("--params-json", default="{}", help="the sampler's parameters")
     parser.add_argument("--out", type=Path, required=True, help="the Parquet file to write")
+    where = "draw over partitions: sync, threads, or a Dask scheduler's address tcp://HOST:PORT"
+    parser.add_argument("--dask", metavar="WHERE", help=where)
+    made = "with --dask: a folder that `dpgnn data partition` made; without it, work/partitions/..."
+    parser.add_argument("--partitions", type=Path, metavar="FOLDER", help=made)
+    kept = "with --dask: keep the sample as a data set of Parquet files here too"
+    parser.add_argument("--parts", type=Path, metavar="FOLDER", help=kept)
+    parser.add_argument("--threads", type=int, default=1, help="with --dask threads")
     parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
     """Draw the sample and write the file, its facts and its diagnostics."""
-    import dataclasses
     import json
 
     from dpgnn import methods
@@ -33,8 +44,6 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.checks import fail
     from dpgnn.core.checksums import write_checksums
     from dpgnn.core.storage import write_json, write_parquet
-    from dpgnn.data.files.graph_files import read_graph
-    from dpgnn.data.splits import edges_in_setting, read_split
     from dpgnn.methods.base import SamplerSpec
 
     method = methods.get(args.method)
@@ -45,14 +54,11 @@ def main(args: argparse.Namespace) -> int:
     except json.JSONDecodeError as error:
         fail("--params-json", f"be JSON ({error})", args.params_json)
     spec = SamplerSpec(name=args.sampler, params=params)
-    graph = read_graph(args.graph)
-    split = read_split(args.split, num_nodes=graph.num_nodes)
-    graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
     rng = seeds.child(
         args.root_seed, "sampler", dataset=args.dataset, setting=args.setting, repeat=args.repeat,
         sampler=spec.label,
     )  # fmt: skip
-    prepared = method.prepare(graph, split, spec, rng)
+    prepared = (_over_partitions if args.dask else _on_one_machine)(args, method, spec, rng)
     facts = {"kind": prepared.kind, "sampler": spec, "facts": dict(prepared.facts)}
     files = [args.out.with_suffix(suffix) for suffix in (".diagnostics.json", ".json")]
     write_json(files[0], dict(prepared.diagnostics))
@@ -61,3 +67,62 @@ def main(args: argparse.Namespace) -> int:
     write_checksums(args.out.with_suffix(".sha256"), [*files, args.out])
     print(f"{args.out}: {prepared.kind}, {prepared.table.num_rows} rows")
     return 0
+
+
+def _on_one_machine(
+    args: argparse.Namespace, method: Method, spec: SamplerSpec, rng: np.random.Generator
+) -> Prepared:
+    import dataclasses
+
+    from dpgnn.core.checks import require
+    from dpgnn.data.files.graph_files import read_graph
+    from dpgnn.data.splits import edges_in_setting, read_split
+
+    for name in ("partitions", "parts"):
+        given = getattr(args, name)
+        require(given is None, f"--{name}", "come with --dask", str(given), "add --dask threads")
+    graph = read_graph(args.graph)
+    split = read_split(args.split, num_nodes=graph.num_nodes)
+    graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
+    assert method.prepare is not None
+    return method.prepare(graph, split, spec, rng)
+
+
+def _over_partitions(
+    args: argparse.Namespace, method: Method, spec: SamplerSpec, rng: np.random.Generator
+) -> Prepared:
+    """The same, without ever holding the graph's arcs or features."""
+    import shutil
+
+    from dpgnn.core.checks import require
+    from dpgnn.data.files.graph_files import read_meta
+    from dpgnn.data.splits import read_split
+    from dpgnn.methods import partitioned
+    from dpgnn.samplers.partitioned import arcs
+    from dpgnn.samplers.partitioned.sample import Place, Setting
+    from dpgnn.samplers.partitioned.scheduler import connected
+
+    meta = read_meta(args.graph)
+    sha = meta["content_sha256"]
+    split = read_split(args.split, num_nodes=meta["num_nodes"])
+    setting = partitioned.setting_of(split, meta["num_nodes"])
+    remedy = "name another folder; an older data set must be deleted by hand"
+    new = args.parts is None or not args.parts.exists()
+    require(new, "--parts", "be a new folder", str(args.parts), remedy)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    out = args.parts or args.out.with_suffix(".parts")
+    with connected(args.dask, args.out.parent, num_workers=args.threads) as scheduler:
+        place = Place(
+            partitions=(
+                arcs.read_partitions(args.partitions, sha)
+                if args.partitions
+                else arcs.partitions_for(args.graph, meta, args.threads, scheduler=scheduler)
+            ),
+            out=out,
+            scheduler=scheduler,
+            setting=None if setting is None else Setting(codes=setting[0], inductive=setting[1]),
+        )
+        prepared = partitioned.prepare(place, split, spec, rng)
+    if args.parts is None:
+        shutil.rmtree(out)
+    return prepared

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.models.trees import Trees
+    from dpgnn.samplers.promise import Promise
     from dpgnn.samplers.subgraphs import Subgraphs
 
 
@@ -36,17 +37,33 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     # a list is a part of its owner's record: merged with its mirror, an arc would take a slot of another's
     merged = bool(spec.params["symmetrize"]) and spec.name not in ("own_list", "stable")
     arcs = arcs_of(graph, symmetrize=merged)
-    sample = sampler.sample(
-        arcs, num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng
-    ).check(graph.num_nodes)
-    sizes, occurrences = sample.num_nodes, sample.occurrences(graph.num_nodes)
+    sample = sampler.sample(arcs, num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng)
+    return prepared_from(sampler.promise, sample, graph.num_nodes, num_arcs=int(arcs.shape[1]))
+
+
+def prepared_from(
+    promise: Promise, sample: Subgraphs, num_nodes: int, *, num_arcs: int
+) -> Prepared:
+    """A drawn sample as it is kept, checked against the promise.
+
+    Args:
+        promise: of the sampler.
+        sample: of all training nodes.
+        num_nodes: of the graph.
+        num_arcs: that were offered.
+
+    Raises:
+        ValueError: a subgraph is malformed, or a node is in more than the promise says.
+    """
+    sample.check(num_nodes)
+    sizes, occurrences = sample.num_nodes, sample.occurrences(num_nodes)
     return Prepared(
         kind="subgraphs",
         table=sample.to_table(),
-        facts={"promise": sampler.promise.recorded()},
+        facts={"promise": promise.recorded()},
         diagnostics={
             "num_roots": len(sample),
-            "num_arcs": int(arcs.shape[1]),
+            "num_arcs": num_arcs,
             "num_sampled_arcs": int(sample.arcs_into_roots().shape[1]),
             "mean_subgraph_size": float(sizes.mean()) if len(sizes) else 0.0,
             "largest_subgraph": int(sizes.max(initial=0)),

@@ -60,7 +60,11 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     plan without amplification.
     """
     config = DPARConfig(**spec.params)
-    members = draw_members(graph, split, config, rng=rng)
+    return prepared_from(draw_members(graph, split, config, rng=rng))
+
+
+def prepared_from(members: Members) -> Prepared:
+    """A drawn subsample as it is kept: a row for each member, empty for those without a vector."""
     rest = len(members.nodes) - members.exact.shape[0]
     empty = sp.csr_array((rest, len(members.nodes)))
     rows = rows_of(sp.csr_array(sp.vstack([members.exact, empty])), members.nodes)
@@ -81,8 +85,7 @@ def draw_members(
         config: with subsample_rate given.
         rng: secret where amplification is claimed.
     """
-    order = rng.permutation(split.train_idx)
-    nodes = order[: config.num_members(len(order))]
+    nodes = drawn_nodes(split, config, rng=rng)
     local = np.full(graph.num_nodes, -1, dtype=np.int64)
     local[nodes] = np.arange(len(nodes))
     edges = local[graph.edge_index]
@@ -93,11 +96,24 @@ def draw_members(
         np.ascontiguousarray(edges), num_nodes=len(nodes), node_idx=np.arange(len(nodes))
     )
     roots = np.arange(config.vectors_of(len(nodes)))
-    rows = approximate_pagerank(
-        adjacency, roots, alpha=config.alpha, rho=config.rho, gamma=config.gamma,
-        solver=config.solver,
-    )  # fmt: skip
+    rows = approximate_pagerank(adjacency, roots, **row_options(config))
     return Members(nodes=nodes, exact=rows.matrix())
+
+
+def drawn_nodes(split: Split, config: DPARConfig, *, rng: np.random.Generator) -> np.ndarray:
+    """The subsample, shuffled; the first draw of `draw_members`."""
+    order = rng.permutation(split.train_idx)
+    return order[: config.num_members(len(order))]
+
+
+def row_options(config: DPARConfig) -> dict[str, Any]:
+    """Options of `approximate_pagerank`."""
+    return {
+        "alpha": config.alpha,
+        "rho": config.rho,
+        "gamma": config.gamma,
+        "solver": config.solver,
+    }
 
 
 def members_of(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
+    from dpgnn.samplers.subgraphs import Subgraphs
+    from dpgnn.samplers.walks import Partition
     from dpgnn.training.dp_sgd import DPSGD
 
 # rows of the history: points of the figure of F1 against epsilon
@@ -56,17 +58,26 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     node-features only.
     """
     if spec.name == "walks":
-        partition = Walks(**spec.params).draw(training_graph(graph, split), rng=rng)
-        return Prepared(
-            kind="partition",
-            table=partition.to_table(),
-            facts={"num_subgraphs": partition.num_subgraphs},
-            diagnostics={"nodes_per_subgraph": _counts(np.diff(partition.node_ptr))},
-        )
+        return prepared_walks(Walks(**spec.params).draw(training_graph(graph, split), rng=rng))
     chains = record_chains(spec.params["length"])
     subgraphs = chains.sample(
         training_edges(graph, split), num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng
     )
+    return prepared_chains(subgraphs)
+
+
+def prepared_walks(partition: Partition) -> Prepared:
+    """Drawn walks as they are kept."""
+    return Prepared(
+        kind="partition",
+        table=partition.to_table(),
+        facts={"num_subgraphs": partition.num_subgraphs},
+        diagnostics={"nodes_per_subgraph": _counts(np.diff(partition.node_ptr))},
+    )
+
+
+def prepared_chains(subgraphs: Subgraphs) -> Prepared:
+    """Drawn chains as they are kept."""
     return Prepared(
         kind="subgraphs",
         table=subgraphs.to_table(),

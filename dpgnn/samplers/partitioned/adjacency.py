@@ -1,0 +1,141 @@
+"""Neighbour lists of an induced graph from partitions: what walks and PageRank rows run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpgnn.samplers.adjacency import Adjacency
+from dpgnn.samplers.partitioned import _kernels
+from dpgnn.samplers.partitioned.arcs import Part, Partitions
+from dpgnn.samplers.partitioned.exchange import (
+    load,
+    num_ranges,
+    read_range,
+    remove,
+    save,
+    write_split,
+)
+from dpgnn.samplers.partitioned.job import Job, arcs_in_setting
+from dpgnn.samplers.partitioned.scheduler import Scheduler
+
+
+def induce(
+    job: Job, partitions: Partitions, num_members: int, *, mirrored: bool, scheduler: Scheduler
+) -> None:
+    """Write the neighbour lists of the graph that some nodes induce, as `adjacency_of` reads them.
+
+    A list has the order of the graph's arcs, or ascends where arcs are mirrored: as `induced_adjacency` has
+    it on one machine.
+
+    Args:
+        job: its mask `place` says by which id each node goes in the lists, -1 for nodes left out.
+        partitions: of the graph.
+        num_members: ids in the lists are 0..num_members-1.
+        mirrored: add the other direction of each arc, each arc once; for directed graphs.
+        scheduler: runs the tasks.
+    """
+    ranges = num_ranges(num_members, job.width)
+    sent = [
+        _Sent(
+            job=job, folder=partitions.folder.resolve(), part=part, number=number, ranges=ranges,
+            mirrored=mirrored,
+        )
+        for number, part in enumerate(partitions.parts)
+    ]  # fmt: skip
+    scheduler.run("arcs to their neighbours", _send, sent)
+    gathered = [
+        _Gathered(
+            job=job, before=len(sent), number=n, size=min(job.width, num_members - n * job.width),
+            mirrored=mirrored,
+        )
+        for n in range(ranges)
+    ]  # fmt: skip
+    scheduler.run("neighbour lists", _gather, gathered)
+    remove([_file(job, number) for number in range(len(sent))])
+    job.once("adjacency", lambda: _join(job, ranges, num_members))
+
+
+def adjacency_of(job: Job, members: np.ndarray) -> Adjacency:
+    """The lists of `induce`, mapped into memory.
+
+    Args:
+        members: int64, ascending: the graph's nodes, by their ids in the lists.
+    """
+    return Adjacency(
+        pointer=load(job.work / "pointer.npy"),
+        neighbours=load(job.work / "neighbours.npy"),
+        members=members,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    job: Job
+    folder: Path
+    part: Part
+    number: int
+    ranges: int
+    mirrored: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gathered:
+    job: Job
+    before: int
+    number: int
+    size: int
+    mirrored: bool
+
+
+def _file(job: Job, number: int) -> Path:
+    return job.work / f"ends-{number:05}.npy"
+
+
+def _send(sent: _Sent) -> None:
+    job = sent.job
+
+    def make() -> None:
+        source, target = arcs_in_setting(job, sent.folder, sent.part)
+        place = job.mask("place")
+        source, target = place[source], place[target]
+        keep = (source >= 0) & (target >= 0)
+        source, target = source[keep], target[keep]
+        if sent.mirrored:
+            source, target = np.concatenate([[source, target], [target, source]], axis=1)
+        write_split(_file(job, sent.number), target, source, job.width, sent.ranges)
+
+    job.once(f"send-{sent.number:05}", make)
+
+
+def _gather(gathered: _Gathered) -> None:
+    job, number = gathered.job, gathered.number
+
+    def make() -> None:
+        paths = [_file(job, before) for before in range(gathered.before)]
+        first = number * job.width
+        target, source = read_range(paths, number)
+        if gathered.mirrored:
+            both = np.unique((target.astype(np.int64) << 32) | source)
+            target, source = (both >> 32).astype(np.int32), both.astype(np.int32)
+        pointer, sources = _kernels.group_arcs(target, source, first, gathered.size)
+        save(job.work / f"lengths-{number:05}.npy", np.diff(pointer))
+        save(job.work / f"sources-{number:05}.npy", sources)
+
+    job.once(f"gather-{number:05}", make)
+
+
+def _join(job: Job, ranges: int, num_members: int) -> None:
+    """All ranges one after the other."""
+    names = [f"{n:05}.npy" for n in range(ranges)]
+    pointer = np.zeros(num_members + 1, np.int64)
+    lengths = [load(job.work / f"lengths-{name}") for name in names]
+    np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]), out=pointer[1:])
+    save(job.work / "pointer.npy", pointer)
+    pieces = [load(job.work / f"sources-{name}") for name in names]
+    save(job.work / "neighbours.npy", np.concatenate([np.zeros(0, np.int32), *pieces]))
+    for name in names:
+        (job.work / f"lengths-{name}").unlink(missing_ok=True)
+        (job.work / f"sources-{name}").unlink(missing_ok=True)

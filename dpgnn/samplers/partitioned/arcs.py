@@ -1,0 +1,235 @@
+"""A graph's arcs in partitions: one Parquet file each, with statistics and a checksum."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpgnn.core import locks
+from dpgnn.core.checks import at_least, require
+from dpgnn.core.storage import (
+    DamagedFileError,
+    column_of,
+    read_json,
+    read_parquet,
+    sha256_file,
+    values_of,
+    write_json,
+    write_parquet,
+)
+from dpgnn.data.files.graph_files import read_meta
+from dpgnn.samplers.partitioned.scheduler import Scheduler
+
+MANIFEST = "partitions.json"
+KEPT = Path("work/partitions")
+LARGEST = (
+    1 << 23
+)  # arcs of a partition that is made without being asked for: half a gigabyte for a task
+REMEDY = "make the partitions again with `dpgnn data partition`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One partition and its statistics; sensitive.
+
+    Attributes:
+        name: of the file.
+        rows: arcs.
+        source, target: smallest and largest id, [] without arcs.
+        bytes, sha256: of the file.
+    """
+
+    name: str
+    rows: int
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partitions:
+    """The arcs of a graph in the order of its edges.parquet, cut into partitions.
+
+    Attributes:
+        folder: holds the files.
+        graph: name, content_sha256, num_nodes, num_edges, directed, allow_self_loops of the graph.
+        parts: in order.
+    """
+
+    folder: Path
+    graph: Mapping[str, Any]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cut:
+    edges: Path
+    first: int
+    stop: int
+    out: Path
+    graph_sha256: str
+
+
+def write_partitions(
+    graph: Path, folder: Path, num_partitions: int, *, scheduler: Scheduler
+) -> Partitions:
+    """Cut a graph's edges.parquet into partitions of equal size; a task holds one partition.
+
+    Args:
+        graph: the graph's folder.
+        folder: where the partitions shall be; what stood there is replaced.
+        num_partitions: >= 1.
+        scheduler: runs the tasks.
+
+    Raises:
+        ValueError: num_partitions is below 1.
+        DamagedFileError: the graph is not whole.
+        BusyError: another process writes there.
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    at_least("num_partitions", num_partitions, 1)
+    meta = read_meta(graph)
+    edges, facts = graph / "edges.parquet", meta["files"]["edges.parquet"]
+    if not edges.exists() or edges.stat().st_size != facts["bytes"]:
+        raise DamagedFileError(f"{edges} must have {facts['bytes']} bytes; make the graph again")
+    bounds = [meta["num_edges"] * i // num_partitions for i in range(num_partitions + 1)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with locks.exclusive(folder.parent / f".{folder.name}.lock", f"{folder} is being written"):
+        (folder / MANIFEST).unlink(missing_ok=True)
+        cuts = [
+            _Cut(
+                edges=edges.resolve(), first=first, stop=stop,
+                out=(folder / f"part-{number:05}.parquet").resolve(),
+                graph_sha256=meta["content_sha256"],
+            )
+            for number, (first, stop) in enumerate(zip(bounds, bounds[1:]))
+        ]  # fmt: skip
+        parts = scheduler.run("partitions", _write_part, cuts)
+        known = {part.name for part in parts}
+        for left in folder.glob("part-*.parquet"):
+            if left.name not in known:
+                left.unlink()
+        kept = ("name", "content_sha256", "num_nodes", "num_edges", "directed", "allow_self_loops")
+        facts = {name: meta[name] for name in kept}
+        write_json(folder / MANIFEST, {"graph": facts, "parts": [asdict(part) for part in parts]})
+    return Partitions(folder=folder, graph=facts, parts=tuple(parts))
+
+
+def read_partitions(folder: Path, graph_sha256: str | None = None) -> Partitions:
+    """What stands in a folder of partitions.
+
+    Args:
+        folder: made by `write_partitions`.
+        graph_sha256: content hash of the graph they must be of; None for any.
+
+    Raises:
+        DamagedFileError: a file is missing or has another size, or they are of another graph.
+    """
+    found = read_json(folder / MANIFEST)
+    try:
+        graph, parts = found["graph"], tuple(Part(**part) for part in found["parts"])
+        own = graph["content_sha256"]
+    except (KeyError, TypeError):
+        raise DamagedFileError(f"{folder / MANIFEST} must list partitions; {REMEDY}") from None
+    if graph_sha256 not in (None, own):
+        raise DamagedFileError(
+            f"{folder} must hold partitions of the graph {str(graph_sha256)[:16]}..., got those of "
+            f"{graph['name']}, {own[:16]}...; {REMEDY}"
+        )
+    for part in parts:
+        path = folder / part.name
+        if not path.exists():
+            raise DamagedFileError(f"{path} does not exist; {REMEDY}")
+        if path.stat().st_size != part.bytes:
+            raise DamagedFileError(f"{path} must have {part.bytes} bytes; {REMEDY}")
+    rows = sum(part.rows for part in parts)
+    if rows != graph["num_edges"]:
+        raise DamagedFileError(
+            f"{folder} must hold {graph['num_edges']} arcs, got {rows}; {REMEDY}"
+        )
+    return Partitions(folder=folder, graph=graph, parts=parts)
+
+
+def partitions_for(
+    graph: Path, meta: Mapping[str, Any], num_workers: int, *, scheduler: Scheduler
+) -> Partitions:
+    """Partitions of at most 2^23 arcs below work/partitions, made unless they are there.
+
+    Args:
+        graph: the graph's folder.
+        meta: its graph.json.
+        num_workers: at least one partition for each.
+        scheduler: runs the tasks.
+
+    Raises:
+        DamagedFileError, BusyError, OSError: as `write_partitions`.
+    """
+    number = max(num_workers, 1, -(-int(meta["num_edges"]) // LARGEST))
+    sha = str(meta["content_sha256"])
+    folder = KEPT / f"{sha[:16]}-{number}"
+    if (folder / MANIFEST).exists():
+        try:
+            return read_partitions(folder, sha)
+        except DamagedFileError as error:
+            print(f"{error}: made again", file=sys.stderr)
+    return write_partitions(graph, folder, number, scheduler=scheduler)
+
+
+def read_part(path: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and targets of one partition, int32.
+
+    Args:
+        path: its file.
+        part: what is known of it.
+
+    Raises:
+        DamagedFileError: the file is missing, or not the one that was made.
+    """
+    if not path.exists():
+        raise DamagedFileError(f"{path} does not exist; {REMEDY}")
+    if sha256_file(path) != part.sha256:
+        raise DamagedFileError(f"{path} must be as it was made, got other bytes; {REMEDY}")
+    table = read_parquet(path, ["source", "target"], remedy=REMEDY)
+    return values_of(table["source"]), values_of(table["target"])
+
+
+def _write_part(cut: _Cut) -> Part:
+    """Rows first..stop-1 of edges.parquet as a file of their own."""
+    pieces = list(_row_groups(cut))
+    source, target = (
+        np.concatenate([np.zeros(0, np.int32), *(piece[end] for piece in pieces)]) for end in (0, 1)
+    )
+    require(len(source) == cut.stop - cut.first, str(cut.edges), "hold all rows", len(source))
+    table = pa.table({"source": column_of(source), "target": column_of(target)})
+    write_parquet(
+        cut.out, table, metadata={"graph_sha256": cut.graph_sha256}, row_group_size=1 << 20
+    )
+    ends = [(int(ids.min()), int(ids.max())) if len(ids) else () for ids in (source, target)]
+    return Part(
+        name=cut.out.name, rows=len(source), source=ends[0], target=ends[1],
+        bytes=cut.out.stat().st_size, sha256=sha256_file(cut.out),
+    )  # fmt: skip
+
+
+def _row_groups(cut: _Cut) -> Any:
+    """The wanted rows of each row group as (source, target), int32."""
+    start = 0
+    with pq.ParquetFile(cut.edges, page_checksum_verification=True) as file:
+        for number in range(file.num_row_groups):
+            rows = file.metadata.row_group(number).num_rows
+            low, high = max(cut.first - start, 0), min(cut.stop - start, rows)
+            if low < high:
+                table = file.read_row_group(number, columns=["source", "target"])
+                yield tuple(
+                    values_of(table[name])[low:high].astype(np.int32)
+                    for name in ("source", "target")
+                )
+            start += rows

@@ -1,0 +1,70 @@
+"""Arcs on their way from the tasks that have them to those that need them: files ordered by range of nodes.
+
+A file is there when it is whole: it is written under another name and renamed. So two workers may make one
+at the same time, and a task that was killed leaves nothing half written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from dpgnn.core.storage import atomic_write
+
+
+def num_ranges(num_nodes: int, width: int) -> int:
+    """Ranges of `width` nodes that make up 0..num_nodes-1."""
+    return -(-num_nodes // width)
+
+
+def write_split(path: Path, group: np.ndarray, item: np.ndarray, width: int, ranges: int) -> None:
+    """Write arcs ordered by the range of `group`; inside a range their order stays.
+
+    Args:
+        path: of the .npy file, int32 of shape (2, n): groups and items; its ranges' starts stand beside it.
+        group, item: int32, shape (n,).
+        width: nodes of a range.
+        ranges: number of ranges.
+    """
+    number = (group // width).astype(np.uint16 if ranges <= 1 << 16 else np.int32)
+    order = np.argsort(number, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=ranges))])
+    save(path.with_suffix(".starts.npy"), starts.astype(np.int64))
+    save(path, np.stack([group[order], item[order]]))
+
+
+def read_range(paths: list[Path], number: int) -> tuple[np.ndarray, np.ndarray]:
+    """All arcs of one range, those of the first file first: groups and items, int32."""
+    pieces = [np.zeros((2, 0), np.int32)]
+    for path in paths:
+        starts = np.load(path.with_suffix(".starts.npy"))
+        pieces.append(np.load(path, mmap_mode="r")[:, starts[number] : starts[number + 1]])
+    both = np.concatenate(pieces, axis=1)
+    return both[0], both[1]
+
+
+def save(path: Path, values: np.ndarray) -> None:
+    """Write one array atomically."""
+    with atomic_write(path) as file:
+        np.save(_Writes(file), values)
+
+
+class _Writes:
+    """A file as numpy sees none: it then writes by `write`, which says why it cannot."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+
+
+def load(path: Path) -> np.ndarray:
+    """An array of a file, mapped into memory: what is not read takes none."""
+    return np.asarray(np.load(path, mmap_mode="r"))
+
+
+def remove(paths: list[Path]) -> None:
+    """Delete files that no later task reads."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+        path.with_suffix(".starts.npy").unlink(missing_ok=True)

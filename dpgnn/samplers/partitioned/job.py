@@ -1,0 +1,96 @@
+"""What all tasks of one sample know, and the arcs that the setting leaves them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgnn.core.storage import write_json
+from dpgnn.samplers.partitioned.arcs import Part, read_part
+from dpgnn.samplers.partitioned.exchange import load, num_ranges, save
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One sample.
+
+    Attributes:
+        work: folder of files on their way; it holds masks/NAME.npy, one entry for each node.
+        out: folder of the data set's parts.
+        num_nodes: size of the id universe.
+        width: nodes of a range, and so of a part.
+        key: the two words of the sampler's key.
+        setting: "inductive" drops arcs between parts, "dropped" those of nodes taken out, by the mask
+            `setting` of codes as `Split.part_of` gives them; None keeps all.
+    """
+
+    work: Path
+    out: Path
+    num_nodes: int
+    width: int
+    key: tuple[int, int] = (0, 0)
+    setting: str | None = None
+
+    @property
+    def ranges(self) -> int:
+        """Number of ranges of nodes."""
+        return num_ranges(self.num_nodes, self.width)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """uint64, shape (2,)."""
+        return np.array(self.key, np.uint64)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """First node of a range, and its size."""
+        first = number * self.width
+        return first, min(self.width, self.num_nodes - first)
+
+    def mask(self, name: str) -> np.ndarray:
+        """A mask, mapped into memory."""
+        return load(self.work / "masks" / f"{name}.npy")
+
+    def write_masks(self, masks: Mapping[str, np.ndarray]) -> None:
+        """Put masks where tasks find them."""
+        for name, mask in masks.items():
+            save(self.work / "masks" / f"{name}.npy", mask)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returned, now or before a kill: a task that is run again ends at once.
+
+        Args:
+            name: of the task.
+            make: writes files, atomically, and returns a value of JSON.
+        """
+        path = self.work / "done" / f"{name}.json"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))
+        value = make()
+        write_json(path, value)
+        return value
+
+
+def arcs_in_setting(job: Job, folder: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """A partition's arcs that the setting leaves, without loops: source and target, int32.
+
+    Raises:
+        DamagedFileError: the partition is missing, or not the one that was made.
+    """
+    source, target = read_part(folder / part.name, part)
+    keep = source != target
+    if job.setting is not None:
+        codes = job.mask("setting")
+        keep &= _allowed(codes[source], codes[target], job.setting)
+    return source[keep], target[keep]
+
+
+def _allowed(source: np.ndarray, target: np.ndarray, setting: str) -> np.ndarray:
+    """As `data.splits.edges_in_setting` decides by the codes of the ends."""
+    if setting == "inductive":
+        return (source == target) & (source >= 0)
+    return (source > -2) & (target > -2)

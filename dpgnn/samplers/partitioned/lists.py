@@ -1,0 +1,265 @@
+"""Sampled lists over partitions: own lists and S*, to the same bytes as on one machine.
+
+Lists of the K smallest keyed priorities merge: the K smallest of a union are among the K smallest of each
+part, and a priority is a hash of (key, pair), whoever computes it. So tasks of partitions keep candidates,
+and tasks of ranges of nodes merge them, for any number of partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.samplers.lists import Lists, trees
+from dpgnn.samplers.own_list import OwnList
+from dpgnn.samplers.partitioned import _kernels
+from dpgnn.samplers.partitioned.arcs import Part, Partitions
+from dpgnn.samplers.partitioned.exchange import load, read_range, remove, save, write_split
+from dpgnn.samplers.partitioned.job import Job, arcs_in_setting
+from dpgnn.samplers.partitioned.parts import PartFacts, write_part
+from dpgnn.samplers.partitioned.scheduler import Scheduler
+from dpgnn.samplers.stable import Stable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Keep the `bound` smallest priorities of each group.
+
+    Attributes:
+        by: "source" groups arcs by their source, "target" by their target.
+        group_ok, item_ok: names of masks in the folder `masks`; arcs with an end outside are not offered.
+        by_item: the priority is that of (item, group).
+    """
+
+    by: str
+    bound: int
+    group_ok: str
+    item_ok: str
+    by_item: bool = False
+
+
+def choices_of(sampler: OwnList | Stable) -> tuple[Choice, ...]:
+    """The steps of a sampler; masks are `present`, `train` and `readers` (both).
+
+    Guarantee: none by itself; they are those of the sampler's own proof.
+    """
+    if isinstance(sampler, OwnList):
+        return (Choice(by="source", bound=sampler.max_degree, group_ok="present", item_ok="train"),)
+    return (
+        Choice(by="target", bound=sampler.max_out_degree, group_ok="readers", item_ok="everyone"),
+        Choice(
+            by="source", bound=sampler.max_in_degree, group_ok="present", item_ok="readers",
+            by_item=True,
+        ),
+    )  # fmt: skip
+
+
+def sample_lists(
+    job: Job, sampler: OwnList | Stable, partitions: Partitions, *, scheduler: Scheduler, out: bool
+) -> tuple[list[PartFacts], int]:
+    """Draw the lists; with `out` they become parts of the data set.
+
+    Args:
+        job: with the masks `present`, `train`, `readers` (both) and `everyone`.
+        sampler: whose lists; `job.key` is its key.
+        partitions: of the graph.
+        scheduler: runs the tasks.
+        out: False for lists that only trees are made of.
+
+    Returns:
+        statistics of the parts, and how many arcs the setting has (loops not counted).
+    """
+    steps = choices_of(sampler)
+    sent = [
+        _Sent(
+            job=job, folder=partitions.folder.resolve(), part=part, number=number, choice=steps[0]
+        )
+        for number, part in enumerate(partitions.parts)
+    ]
+    num_arcs = sum(scheduler.run("arcs to their lists", _offer, sent))
+    before = len(sent)
+    for step in range(len(steps)):
+        merged = [
+            _Merged(job=job, step=step, before=before, number=n, choices=steps[step:])
+            for n in range(job.ranges)
+        ]
+        scheduler.run(f"lists, step {step + 1} of {len(steps)}", _choose, merged)
+        remove([_file(job, step, number) for number in range(before)])
+        before = job.ranges
+    limit = sampler.max_list_size if isinstance(sampler, OwnList) else None
+    last = [
+        _Merged(job=job, step=len(steps), before=before, number=n, limit=limit, out=out)
+        for n in range(job.ranges)
+    ]
+    facts = scheduler.run("lists of readers", _pull, last)
+    remove([_file(job, len(steps), number) for number in range(before)])
+    return [PartFacts(**one) for one in facts if one is not None], num_arcs
+
+
+def lists_of(job: Job) -> Lists:
+    """All lists, mapped into memory; made by `join` after `sample_lists`."""
+    return Lists(pointer=load(job.work / "pointer.npy"), sources=load(job.work / "sources.npy"))
+
+
+def join(job: Job) -> None:
+    """Write pointer.npy and sources.npy, the lists of all ranges one after the other."""
+    if (job.work / "pointer.npy").exists():
+        return
+    lengths = [load(job.work / f"lengths-{n:05}.npy") for n in range(job.ranges)]
+    pointer = np.zeros(job.num_nodes + 1, np.int64)
+    np.cumsum(np.concatenate([np.zeros(0, np.int32), *lengths]), out=pointer[1:])
+    pieces = [load(job.work / f"sources-{n:05}.npy") for n in range(job.ranges)]
+    save(job.work / "sources.npy", np.concatenate([np.zeros(0, np.int32), *pieces]))
+    save(job.work / "pointer.npy", pointer)
+
+
+def sample_trees(
+    job: Job, *, num_hops: int, max_occurrences: int, scheduler: Scheduler
+) -> list[PartFacts]:
+    """The subgraph of every training node with a record as parts of the data set; after `join`."""
+    asked = [
+        _Grown(job=job, number=n, num_hops=num_hops, max_occurrences=max_occurrences)
+        for n in range(job.ranges)
+    ]
+    return [PartFacts(**one) for one in scheduler.run("trees", _grow, asked)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    job: Job
+    folder: Path
+    part: Part
+    number: int
+    choice: Choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Merged:
+    job: Job
+    step: int
+    before: int
+    number: int
+    choices: tuple[Choice, ...] = ()
+    limit: int | None = None
+    out: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grown:
+    job: Job
+    number: int
+    num_hops: int
+    max_occurrences: int
+
+
+def _file(job: Job, step: int, number: int) -> Path:
+    return job.work / f"step{step}-{number:05}.npy"
+
+
+def _offer(sent: _Sent) -> int:
+    """A partition's candidates for the first choice, ordered by range; how many arcs there were."""
+    job, choice = sent.job, sent.choice
+
+    def make() -> int:
+        source, target = arcs_in_setting(job, sent.folder, sent.part)
+        group, item = _masked(job, choice, source, target)
+        ways = [np.zeros((2, 0), np.int32)]
+        number = group // job.width
+        for r in np.unique(number):
+            own = number == r
+            ways.append(np.stack(_smallest(job, choice, int(r), group[own], item[own])))
+        kept, items = np.concatenate(ways, axis=1)
+        write_split(_file(job, 0, sent.number), kept, items, job.width, job.ranges)
+        return len(source)
+
+    found: int = job.once(f"offer-{sent.number:05}", make)
+    return found
+
+
+def _choose(merged: _Merged) -> None:
+    """One range's kept arcs, regrouped for what comes next."""
+    job, choice, more = merged.job, merged.choices[0], merged.choices[1:]
+
+    def make() -> None:
+        paths = [_file(job, merged.step, number) for number in range(merged.before)]
+        group, item = _smallest(job, choice, merged.number, *read_range(paths, merged.number))
+        source, target = (group, item) if choice.by == "source" else (item, group)
+        group, item = _masked(job, more[0], source, target) if more else (target, source)
+        write_split(_file(job, merged.step + 1, merged.number), group, item, job.width, job.ranges)
+
+    job.once(f"step{merged.step}-{merged.number:05}", make)
+
+
+def _masked(
+    job: Job, choice: Choice, source: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    group, item = (source, target) if choice.by == "source" else (target, source)
+    keep = (job.mask(choice.group_ok)[group] & job.mask(choice.item_ok)[item]) != 0
+    return group[keep], item[keep]
+
+
+def _smallest(
+    job: Job, choice: Choice, number: int, group: np.ndarray, item: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    first, size = job.bounds(number)
+    pointer, items = _kernels.group_arcs(group, item, first, size)
+    kept: tuple[np.ndarray, np.ndarray] = _kernels.smallest(
+        pointer, items, first, choice.bound, job.keys, choice.by_item
+    )
+    return kept
+
+
+def _pull(merged: _Merged) -> dict[str, Any] | None:
+    """One range's readers with their sources, ascending: files for trees, or a part of the data set."""
+    job, number = merged.job, merged.number
+    first, size = job.bounds(number)
+
+    def make() -> dict[str, Any] | None:
+        paths = [_file(job, merged.step, before) for before in range(merged.before)]
+        reader, source = read_range(paths, number)
+        order = np.lexsort((source, reader))
+        reader, source = reader[order], source[order]
+        if merged.limit is not None:
+            pointer, items = _kernels.group_arcs(reader, source, first, size)
+            reader, source = _kernels.smallest(pointer, items, first, merged.limit, job.keys, True)
+        lengths = np.bincount(reader - first, minlength=size).astype(np.int32)
+        if merged.out:
+            table = _list_table(lengths, source, first)
+            return asdict(write_part(job.out / f"part-{number:05}.parquet", table))
+        save(job.work / f"lengths-{number:05}.npy", lengths)
+        save(job.work / f"sources-{number:05}.npy", source)
+        return None
+
+    facts: dict[str, Any] | None = job.once(f"pull-{number:05}", make)
+    return facts
+
+
+def _list_table(lengths: np.ndarray, sources: np.ndarray, first: int) -> pa.Table:
+    """A row for each node that reads others."""
+    import pyarrow as pa
+
+    reads = np.flatnonzero(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths[reads], dtype=np.int64)])
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(sources))
+    return pa.table({"node": pa.array(reads + first), "sources": lists})
+
+
+def _grow(grown: _Grown) -> dict[str, Any]:
+    job = grown.job
+
+    def make() -> dict[str, Any]:
+        first, size = job.bounds(grown.number)
+        roots = first + np.flatnonzero(job.mask("readers")[first : first + size])
+        table = trees(
+            lists_of(job), roots, num_hops=grown.num_hops, max_occurrences=grown.max_occurrences
+        ).to_table()
+        return asdict(write_part(job.out / f"part-{grown.number:05}.parquet", table))
+
+    facts: dict[str, Any] = job.once(f"trees-{grown.number:05}", make)
+    return facts

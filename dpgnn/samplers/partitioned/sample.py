@@ -1,0 +1,306 @@
+"""One sample over partitions, from start to finish: the driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgnn.core import locks
+from dpgnn.core.checks import at_least, require
+from dpgnn.core.storage import explain_os_errors, sha256_json
+from dpgnn.samplers.hashing import draw_key
+from dpgnn.samplers.lists import node_mask, present_mask
+from dpgnn.samplers.own_list import OwnList
+from dpgnn.samplers.partitioned import lists
+from dpgnn.samplers.partitioned.adjacency import induce
+from dpgnn.samplers.partitioned.arcs import Partitions
+from dpgnn.samplers.partitioned.job import Job
+from dpgnn.samplers.partitioned.parts import PartFacts, finish, read_manifest
+from dpgnn.samplers.partitioned.scheduler import Scheduler
+from dpgnn.samplers.partitioned.walks import sample_rows, sample_walks, write_members
+from dpgnn.samplers.stable import Stable
+from dpgnn.samplers.walks import Walks
+
+WIDTH = 1 << 20  # nodes of a range, and so of a part
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """Which arcs a split leaves.
+
+    Attributes:
+        codes: int8, shape (num_nodes,), as `Split.part_of` gives them.
+        inductive: arcs between parts are dropped; otherwise those of nodes taken out (-2) alone.
+    """
+
+    codes: np.ndarray
+    inductive: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Place:
+    """Where a sample is made, of what, and by whom.
+
+    Attributes:
+        partitions: of the graph.
+        out: folder of the data set; what stood there is replaced at the end.
+        scheduler: runs the tasks.
+        width: nodes of a range; a part of the data set is one range, so the files do not depend on the
+            number of partitions.
+        setting: None keeps all arcs.
+    """
+
+    partitions: Partitions
+    out: Path
+    scheduler: Scheduler
+    width: int = WIDTH
+    setting: Setting | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Size of the id universe."""
+        return int(self.partitions.graph["num_nodes"])
+
+
+def sample_lists(
+    place: Place,
+    sampler: OwnList | Stable,
+    train_idx: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    present: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """A data set of kind `lists`: node, and the sources it reads, as `sampler.lists` has them.
+
+    Guarantee: the lists are those of `sampler.lists`, bit for bit, so what its promise says holds; as
+    sensitive as the edges, and so are the statistics.
+
+    Args:
+        place: partitions, folder and scheduler.
+        sampler: own lists or S*.
+        train_idx: int64, public training ids.
+        rng: gives the key (two draws).
+        present: bool, shape (num_nodes,): nodes with a record; None means all.
+
+    Returns:
+        the manifest.
+
+    Raises:
+        ValueError: an id is outside, or comes twice.
+        DamagedFileError: a partition is missing, or not the one that was made.
+        BusyError: another process makes this sample.
+        OSError: a folder cannot be written, or the disk is full.
+    """
+
+    def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
+        facts, num_arcs = lists.sample_lists(
+            job, sampler, place.partitions, scheduler=place.scheduler, out=True
+        )
+        return facts, {"num_arcs": num_arcs}
+
+    return _listed(place, sampler, train_idx, rng, present, "lists", work)
+
+
+def sample_trees(
+    place: Place,
+    sampler: OwnList | Stable,
+    train_idx: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    present: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """A data set of kind `subgraphs`: the rows of `sampler.sample(...).to_table()`.
+
+    Guarantee: the subgraphs are those of `sampler.sample`, bit for bit; see `sample_lists`.
+
+    Args:
+        place, sampler, train_idx, rng, present: as for `sample_lists`.
+
+    Returns:
+        the manifest.
+
+    Raises:
+        ValueError, DamagedFileError, BusyError, OSError: as `sample_lists`.
+    """
+
+    def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
+        _, num_arcs = lists.sample_lists(
+            job, sampler, place.partitions, scheduler=place.scheduler, out=False
+        )
+        lists.join(job)
+        facts = lists.sample_trees(
+            job, num_hops=sampler.num_hops, scheduler=place.scheduler,
+            max_occurrences=sampler.promise.max_occurrences,
+        )  # fmt: skip
+        return facts, {"num_arcs": num_arcs}
+
+    return _listed(place, sampler, train_idx, rng, present, "subgraphs", work)
+
+
+def sample_partition(
+    place: Place, sampler: Walks, train_idx: np.ndarray, rng: np.random.Generator, *, mirrored: bool
+) -> dict[str, Any]:
+    """A data set of kind `partition`: the rows of `Walks.draw(...).to_table()` on the training graph.
+
+    Guarantee: the walks are those of one machine, bit for bit, so what the promise of `Walks` says holds.
+
+    Args:
+        place: partitions, folder and scheduler.
+        sampler: length and number of walks.
+        train_idx: int64, public training ids, which induce the graph.
+        rng: of the order of roots and of the key.
+        mirrored: add the other direction of each arc; for directed graphs.
+
+    Returns:
+        the manifest.
+
+    Raises:
+        ValueError, DamagedFileError, BusyError, OSError: as `sample_lists`.
+    """
+    member = node_mask(place.num_nodes, train_idx, "train_idx")
+    ids = np.where(member != 0, np.arange(place.num_nodes), -1).astype(np.int32)
+    state = rng.bit_generator.state
+
+    def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
+        write_members(job, np.flatnonzero(member))
+        job.write_masks({"place": ids})
+        induce(job, place.partitions, place.num_nodes, mirrored=mirrored, scheduler=place.scheduler)
+        return sample_walks(job, sampler, rng, scheduler=place.scheduler), {}
+
+    sampled = {"name": "walks", "params": sampler.promise.params}
+    stated = {"rng": state, "mirrored": mirrored, "train": ids.tobytes().hex()}
+    return _made(place, "partition", sampled, stated, (0, 0), work)
+
+
+def sample_appr(
+    place: Place, nodes: np.ndarray, num_roots: int, options: Mapping[str, Any], *, mirrored: bool
+) -> dict[str, Any]:
+    """A data set of kind `rows`: PageRank rows of the first nodes on the graph that all `nodes` induce.
+
+    Guarantee: none; the rows are those of `approximate_pagerank`, bit for bit, as sensitive as the edges.
+
+    Args:
+        place: partitions, folder and scheduler; a task makes `width` rows.
+        nodes: int64, shape (n,), each once: roots and columns are positions in it.
+        num_roots: rows to solve for.
+        options: of `approximate_pagerank`.
+        mirrored: add the other direction of each arc; for directed graphs.
+
+    Returns:
+        the manifest.
+
+    Raises:
+        ValueError: an id is outside or comes twice, or a row does not reach its tolerance.
+        DamagedFileError, BusyError, OSError: as `sample_lists`.
+    """
+    node_mask(place.num_nodes, nodes, "nodes")
+    require(0 <= num_roots <= len(nodes), "num_roots", f"lie in 0..{len(nodes)}", num_roots)
+    ids = np.full(place.num_nodes, -1, np.int32)
+    ids[nodes] = np.arange(len(nodes))
+
+    def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
+        write_members(job, np.arange(len(nodes)))
+        job.write_masks({"place": ids})
+        induce(job, place.partitions, len(nodes), mirrored=mirrored, scheduler=place.scheduler)
+        return sample_rows(job, num_roots, options, scheduler=place.scheduler), {}
+
+    sampled = {"name": "appr", "params": dict(options)}
+    stated = {"mirrored": mirrored, "roots": num_roots, "nodes": ids.tobytes().hex()}
+    return _made(place, "rows", sampled, stated, (0, 0), work)
+
+
+Work = Callable[[Job], tuple[list[PartFacts], dict[str, Any]]]
+
+
+def _listed(
+    place: Place,
+    sampler: OwnList | Stable,
+    train_idx: np.ndarray,
+    rng: np.random.Generator,
+    present: np.ndarray | None,
+    kind: str,
+    work: Work,
+) -> dict[str, Any]:
+    """The masks of list samplers, then `work`."""
+    key = tuple(int(word) for word in draw_key(rng))
+    has_record = present_mask(place.num_nodes, present)
+    train = node_mask(place.num_nodes, train_idx, "train_idx")
+    masks = {
+        "present": has_record, "train": train, "readers": train & has_record,
+        "everyone": np.ones(place.num_nodes, np.uint8),
+    }  # fmt: skip
+
+    def with_masks(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
+        job.write_masks(masks)
+        return work(job)
+
+    stated = {name: mask.tobytes().hex() for name, mask in masks.items()}
+    sampled = {"name": sampler.promise.name, "params": sampler.promise.params}
+    return _made(place, kind, sampled, stated, (key[0], key[1]), with_masks)
+
+
+def _made(
+    place: Place,
+    kind: str,
+    sampled: dict[str, Any],
+    stated: dict[str, Any],
+    key: tuple[int, int],
+    work: Work,
+) -> dict[str, Any]:
+    """Work in a hidden folder beside `out`, then put the data set in place."""
+    at_least("nodes of a range", place.width, 1)
+    graph = place.partitions.graph
+    facts = {"graph": dict(graph), "sampler": sampled, "width": place.width}
+    parts = [(part.name, part.sha256) for part in place.partitions.parts]
+    codes = None if place.setting is None else place.setting.codes.tobytes().hex()
+    decided = [kind, facts, stated, key, parts, codes]
+    with _unfinished(place.out, sha256_json(decided)) as folder:
+        job = Job(
+            work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes,
+            width=place.width, key=key, setting=_rule(place.setting),
+        )  # fmt: skip
+        if place.setting is not None:
+            job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
+        made, more = work(job)
+        known = {part.name for part in made}
+        for path in job.out.iterdir():  # what workers that were killed left
+            if path.name not in known:
+                path.unlink()
+        finish(job.out, kind, facts | more, made)
+        if place.out.exists():
+            shutil.rmtree(place.out)
+        os.replace(job.out, place.out)
+    return read_manifest(place.out)
+
+
+def _rule(setting: Setting | None) -> str | None:
+    if setting is None:
+        return None
+    return "inductive" if setting.inductive else "dropped"
+
+
+@contextmanager
+def _unfinished(out: Path, fingerprint: str) -> Iterator[Path]:
+    """A hidden folder beside `out` that stays after an error or a kill; the same request goes on in it.
+
+    Those of other requests for `out` are removed first, and this one at the end.
+    """
+    out = out.resolve()
+    with explain_os_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with locks.exclusive(out.parent / f".{out.name}.lock", f"{out} is being made"):
+            folder = out.parent / f".{out.name}.{fingerprint[:16]}"
+            for left in out.parent.glob(f".{out.name}.{'[0-9a-f]' * 16}"):
+                if left != folder:
+                    shutil.rmtree(left)
+            for name in ("work", "parts"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            yield folder
+            shutil.rmtree(folder)
