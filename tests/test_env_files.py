@@ -56,3 +56,17 @@ def test_the_site_pins_what_the_other_lock_leaves_open(generate: ModuleType) -> 
     assert not {name.lower() for name, _ in site} & {
         pin.split("==")[0].lower() for pin in generate.pins()
     }
+
+
+def test_the_extra_for_clusters_pins_what_the_other_locks_leave_open(generate: ModuleType) -> None:
+    pins = generate.pins(generate.HERE / "cluster.lock")
+    assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", pin) for pin in pins)
+    names = {pin.split("==")[0] for pin in pins}
+    assert {"dask", "distributed", "dask-jobqueue"} <= names
+    known = generate.pins() + generate.pins(generate.HERE / "docs.lock")
+    assert not names & {pin.split("==")[0].lower() for pin in known}
+    pytest.importorskip("distributed", reason="Dask is not installed: make setup EXTRAS=cluster")
+    installed = {dist.metadata["Name"].lower(): dist.version for dist in distributions()}
+    for pin in pins:
+        name, version = pin.split("==")
+        assert installed.get(name) == version, pin
