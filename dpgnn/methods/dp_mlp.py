@@ -144,13 +144,10 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, each from its own features and the released weights.
 
-    Guarantee: as `own_features_only`: joint, for unit and relation of the first claim; the answer about a
-    node is for that node alone.
+    Guarantee: as `own_features_only`.
 
     Args:
-        entry, fitted: of the run.
-        graph: the evaluation graph; private.
-        node_idx: int64, shape (num_asked,).
+        entry, fitted, graph, node_idx: as for `Method.predict`.
 
     Source: docs/accounting.md, "Answers, and who may see them".
     """

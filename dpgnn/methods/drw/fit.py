@@ -121,9 +121,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     nodes' records of the evaluation graph afresh, and no claim covers them.
 
     Args:
-        entry, fitted: of the run.
-        graph: the evaluation graph; private.
-        node_idx: int64, shape (num_asked,).
+        entry, fitted, graph, node_idx: as for `Method.predict`.
 
     Source: docs/accounting.md, "Answers, and who may see them".
     """
