@@ -211,8 +211,8 @@ class Method:
         prepare: (graph, split, spec, rng) -> Prepared; graph edges are those of the setting.
         plan: (entry, facts, budget) -> Plan; public facts only.
         fit: (entry, graph, split, prepared, plan, context) -> Fitted.
-        predict: (entry, fitted, graph, node_idx) -> Prediction; entry and fitted are the run's, the graph is the
-            evaluation graph (private), node_idx int64, shape (num_asked,).
+        predict: (entry, fitted, graph, node_idx) -> Prediction: entry and fitted of the run, the evaluation
+            graph, which is private, and node_idx: int64, shape (num_asked,).
         check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
         check_graph: (entry, graph) -> raises ValueError where the graph's public sizes do not fit the entry,
             before a run begins.
