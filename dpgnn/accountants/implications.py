@@ -128,7 +128,7 @@ def implies(
     not, it takes nothing as public that b does not, all that leaves the run under b leaves it under a, and
     whoever may see answers under b (`answers_b`) may see them under a.
 
-    Guarantee: where it says so, b is true of every run of which a is; it may say no where b is true.
+    Guarantee: True only if b holds for every run for which a holds; False decides nothing.
 
     Args:
         a, b: claims.

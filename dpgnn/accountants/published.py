@@ -180,8 +180,7 @@ def dp_sgd_epsilon(
 ) -> float:
     """epsilon of plain DP-SGD by RDP; the default orders are those of DP-GNN's code for DP-MLP.
 
-    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
-    open.
+    Guarantee: none: it is the number that the paper states; see `caveats`.
 
     Args:
         event: one step with Poisson roots.

@@ -147,8 +147,7 @@ def sgd_epsilon(
 ) -> float:
     """epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C).
 
-    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
-    open.
+    Guarantee: none: it is the number that the paper states; see `caveats`.
 
     Args:
         event: one step with Poisson roots.
@@ -177,8 +176,7 @@ def sgd_noise_multiplier(
 ) -> float:
     """The smallest sigma / C whose `sgd_epsilon` is at most the target.
 
-    Guarantee: none of what was run by itself: it is the number that the paper states; `caveats` says what is
-    open.
+    Guarantee: none: it is the number that the paper states; see `caveats`.
 
     Args:
         target_epsilon: in nats, > 0.

@@ -38,7 +38,7 @@ DESIGNS: tuple[Literal["opposite", "orthogonal"], ...] = ("opposite", "orthogona
 
 @dataclass(frozen=True, kw_only=True)
 class HubWorlds:
-    """In G node 0 reads every list node, in G' (replace-one) nobody; all else is equal.
+    """In G node 0 reads every list node, in G' (replace-one) none; nothing else differs.
 
     Attributes:
         num_lists: nodes u that the hub reads.

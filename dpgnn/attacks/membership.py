@@ -192,7 +192,7 @@ def attack(
 
 
 def _tried(sides: list[Side], graph: Graph, variant: Variant, *args: Any, **named: Any) -> Any:
-    """A variant's result, or why there is none; the other's stands for itself."""
+    """A variant's result, or why there is none; the other variant is not affected."""
     try:
         return _variant(sides, graph, variant, *args, **named)
     except ValueError as error:

@@ -210,7 +210,7 @@ def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own")
 
 
 def run_leak(request: AttackRequest) -> Results:
-    """The attacks made for one known leak, where they fit the entry; each stands for itself."""
+    """The attacks made for one known leak, where they fit the entry; none affects another."""
     sizes, entry = request.sizes, request.entry
     found: Results = []
     if not hub.why_not(entry):

@@ -20,7 +20,7 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
     """Divide each row by its L1 or L2 norm, or take its own mean away and divide by the L2 norm of the rest.
 
     Guarantee: the norm of every row is 1 up to float32 rounding, however small or large its values are; rows
-    of zeros (centred: of equal values) become zero. Each row is read by itself.
+    of zeros (centred: of equal values) become zero. Each row is processed alone.
 
     Args:
         x: float32, shape (num_nodes, num_features), dense or CSR.

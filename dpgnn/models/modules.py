@@ -1,4 +1,4 @@
-"""A torch module of the user's own as a network: its tensors by name, and what it answers.
+"""A user's torch module as a network: tensors by name, and logits.
 
 Its forward is `(x, edge_index) -> logits`: x has a row for each node of one root's tree, row 0 is the root,
 messages go from edge_index[0] to edge_index[1]. It returns a row for each node, of which row 0 counts, or

@@ -77,7 +77,7 @@ class Cell:
 
     @cached_property
     def validation(self) -> float | None:
-        """Mean validation score over repeats, by which a choice is made; None where one has none."""
+        """Mean validation score over repeats, for choosing; None if a repeat has none."""
         found = [run.validation(self.metric) for run in self.runs]
         known = [value for value in found if value is not None]
         return sum(known) / len(known) if len(known) == len(found) else None

@@ -1,4 +1,4 @@
-"""Is a bundle what it says? Checked without the graph: files, signature, plan, epsilon, tensors, words."""
+"""Checks of a bundle without the graph: files, signature, plan, epsilon, tensors, words."""
 
 from __future__ import annotations
 

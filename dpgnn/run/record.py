@@ -39,7 +39,7 @@ RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", OF_FOLDER
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """When a run began, in seconds: of the epoch, and of a clock that nobody sets."""
+    """When a run began, in seconds: wall clock (since the epoch) and monotonic clock."""
 
     started: float = field(default_factory=time.time)
     steady: float = field(default_factory=time.monotonic)
@@ -143,7 +143,7 @@ def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
 
 
 def _write_own_rows(path: Path, record: Record, fitted: Fitted | None) -> None:
-    """What answers read and nobody else may see: of a release alone, readable by its owner."""
+    """Rows that answers read, of a release alone; readable by the owner only."""
     from safetensors.torch import save
 
     path.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class Place:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else makes this release meanwhile.
+        """Hold the release's lock: no other process makes it meanwhile.
 
         Raises:
             BusyError: somebody does.

@@ -110,7 +110,7 @@ def top_k(rows: Rows, k: int) -> Rows:
 
 
 def cap_columns(rows: Rows, max_rows: int, *, rng: np.random.Generator) -> Rows:
-    """Let every column stand in at most `max_rows` rows: those of smallest keyed priority.
+    """Keep every column in at most `max_rows` rows: those of smallest keyed priority.
 
     Guarantee: no node's features reach more than max_rows + 1 roots' losses (the + 1 is the root's own
     label). On rows that were released under a guarantee this is post-processing and costs nothing.

@@ -141,7 +141,7 @@ def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[.
 
 
 def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:
-    """Remove the lock of Snakemake's own that a killed run left; ours is held, so nobody is at work."""
+    """Remove Snakemake's own lock, which a killed run left: we hold ours, so no run is active."""
     if any((root / ".snakemake" / "locks").glob("*")):
         print("removing the lock that a killed run left", file=sys.stderr)
         unlock = [*snakemake, "--unlock", "--quiet", "all"]
@@ -183,7 +183,7 @@ class _Screen:
         return process.wait()
 
     def stopped(self, workflow: Workflow | None, root: Path) -> str:
-        """How far it came, for who stopped it."""
+        """How many runs were done when it was stopped."""
         done, planned = self._done, self._planned
         if planned and workflow is not None and workflow.chunks:
             # of a process that was stopped, the runs that it had made are kept
@@ -219,7 +219,7 @@ def remove_unfinished(folder: Path) -> list[Path]:
 
 
 class _Child:
-    """The Snakemake at work, and whether a person stopped it."""
+    """The running Snakemake, and whether the user stopped it."""
 
     process: subprocess.Popen[Any] | None = None
     interrupted = False
@@ -227,7 +227,7 @@ class _Child:
 
 @contextmanager
 def _signals_for_child() -> Iterator[_Child]:
-    """Ctrl-C reaches Snakemake by itself: wait until it has cancelled its jobs. SIGTERM is handed on."""
+    """Ctrl-C reaches Snakemake too: wait until it has cancelled its jobs. SIGTERM is handed on."""
     child = _Child()
 
     def hand_on(number: int, frame: object) -> None:

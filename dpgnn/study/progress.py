@@ -82,7 +82,7 @@ def _not_timed(ways: Counter[str]) -> str:
 
 
 def _long(seconds: float) -> str:
-    """A time in words, for somebody who decides whether to wait."""
+    """A duration in words."""
     if seconds >= 360:
         return f"{seconds / 3600:.2f} hours"
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{max(1.0, seconds):.0f} s"
@@ -216,7 +216,7 @@ def causes(root: Path, *, since: float) -> list[str]:
 
 
 def last_screen(root: Path, *, since: float) -> Iterator[str]:
-    """What a person reads last when jobs failed: each cause, and what to do."""
+    """The last lines when jobs failed: each cause, and what to do."""
     found = causes(root, since=since)
     for line in found[:MAX_CAUSES]:
         yield f"failed: {line}"

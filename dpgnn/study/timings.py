@@ -184,7 +184,7 @@ def _grouped(texts: Iterable[tuple[str, str]]) -> Measured:
 
 
 def counts_of(dataset: str) -> dict[str, int]:
-    """Counts of nodes, edges, features and classes that publishers state; {} where nobody does."""
+    """Counts of nodes, edges, features and classes that publishers state; {} if none are stated."""
     from dpgnn.data.raw.sources import read_sources, source_of
 
     return source_of(dataset).counts() if dataset in read_sources() else {}

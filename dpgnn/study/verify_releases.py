@@ -115,7 +115,7 @@ def _fingerprint(study: Study, key: RunKey, folder: Path, root: Path) -> State:
 
 
 def _own_rows(folder: Path, copied: Path, group: Group) -> Iterator[Finding]:
-    """Rows that are the nodes' own stand in no list; the release and its copy must be the same."""
+    """Own rows of nodes have no checksum in a list; the release and its copy must be equal."""
     one, other = folder / OWN_ROWS, copied / OWN_ROWS
     if not one.exists() and not other.exists():
         return

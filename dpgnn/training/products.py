@@ -87,7 +87,7 @@ def _narrow_products(a, wide, out):
 # no fast math: then compiled code multiplies and adds as written, whatever it does at a time
 @njit(cache=True, nogil=True)
 def row_products(a, weight, out):
-    """out += a W, each row by itself: its bits are a function of its own entries and W alone.
+    """out += a W; the bits of a row depend on its own entries and W only.
 
     An entry is ((out + a_1 w_1) + a_2 w_2) + ..., each operation rounded once, in this order. Two rows at a
     time share what is read of W. A library's product may add in another order when there are other rows.

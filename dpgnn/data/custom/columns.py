@@ -48,7 +48,7 @@ class Rows:
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuse a table with two columns of one name: one of the two would be read, and nobody could say which.
+    """Refuse a table with two columns of one name: which of them is read would be undefined.
 
     Raises:
         ValueError: names the repeated ones; or there are more than `MAX_FEATURES` columns.

@@ -107,7 +107,7 @@ def _filled(text: str, name: str, own_folder: Path) -> str:
 
 
 def _own_facts(folder: Path) -> tuple[str, int | None]:
-    """Setting and number of training nodes; the latter is None where nobody has to know or can say."""
+    """Setting and number of training nodes; the latter is None where it is not needed or unknown."""
     from dpgnn.data.custom import read as custom
     from dpgnn.data.custom import stream as custom_stream
 

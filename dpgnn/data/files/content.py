@@ -84,7 +84,7 @@ def content_hash(graph: Graph) -> str:
 
 
 def structure_hash(graph: Graph) -> str:
-    """The hash of a graph's features and edges alone: whoever hides labels or splits has the same graph."""
+    """The hash of features and edges alone; hidden labels or splits do not change it."""
     found = ContentHash()
     found.add_features(graph.x)
     found.add_edges(*_sorted_edges(graph))

@@ -124,7 +124,7 @@ def source_of(name: str) -> Source:
 
 
 def _member(family: Source, name: str) -> Source:
-    """A row `facebook-*` stands for every school; the star is the part of the name after the dash."""
+    """A row `facebook-*` covers every school; the star is the part of the name after the dash."""
     member = name.partition("-")[2]
     files = tuple(
         replace(

@@ -129,7 +129,7 @@ def pages(items: Sequence[T], *, step: int = 1) -> list[list[T]]:
 
 
 def columns_of(num_panels: int) -> int:
-    """How many panels stand in a row."""
+    """Number of panels in a row."""
     return min(3, num_panels) if num_panels != 4 else 2
 
 

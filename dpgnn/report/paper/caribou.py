@@ -154,7 +154,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class RunTimeRow:
-    """Seconds of one method on one data set; None where nobody measured."""
+    """Seconds of one method on one data set; None if not measured."""
 
     dataset: Annotated[str, Column(header="Data set")]
     method: Annotated[str, Column(header="Method")]
@@ -166,7 +166,7 @@ class RunTimeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RunMemoryRow:
-    """Memory of one method on one data set; None where nobody measured."""
+    """Memory of one method on one data set; None if not measured."""
 
     dataset: Annotated[str, Column(header="Data set")]
     method: Annotated[str, Column(header="Method")]

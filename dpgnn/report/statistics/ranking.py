@@ -82,7 +82,7 @@ class Ranking:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Two kinds of claim that stand in no common ranking, and why."""
+    """Two kinds of claim that are not ranked together, and why."""
 
     first: str
     second: str
@@ -187,7 +187,7 @@ def refusals(cells: Sequence[Cell]) -> list[Refusal]:
 
 
 def why_unranked(cell: Cell) -> str:
-    """Why a cell stands in no ranking at all; "" when it may."""
+    """Why a cell is not ranked; "" if it may be."""
     claim = cell.claim
     if claim is None:
         return "it has no guarantee" if not cell.is_private else "its record states no claim"

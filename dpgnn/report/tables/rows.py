@@ -217,7 +217,7 @@ class MeanRankRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalRow:
-    """Two kinds of claim that stand in no common ranking."""
+    """Two kinds of claim that are not ranked together."""
 
     first: Annotated[str, Column(header="Guarantee")]
     second: Annotated[str, Column(header="and guarantee")]

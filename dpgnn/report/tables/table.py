@@ -67,7 +67,7 @@ class Column:
         return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
 
     def text(self, row: Any) -> str:
-        """The cell as people read it."""
+        """The cell as printed."""
         return self.show(row) if self.show else format_value(self.value(row), self.kind)
 
     @property
@@ -131,7 +131,7 @@ class Table(Generic[R]):
 
 
 def format_value(value: Any, kind: Kind) -> str:
-    """A value as people read it; a missing one is a dash."""
+    """A value as printed; a missing one is a dash."""
     if value is None or value == "":
         return DASH
     if kind == "text":

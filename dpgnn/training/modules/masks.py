@@ -58,7 +58,7 @@ def _mixed(value: Tensor) -> Tensor:
 
 
 class Dropout:
-    """What stands in for torch's dropout in one forward.
+    """Replaces torch's dropout in one forward.
 
     Args:
         masks: None leaves dropout out.

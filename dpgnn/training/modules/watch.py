@@ -129,7 +129,7 @@ class Watch(TorchFunctionMode):
         return self._batch.places(self._kind(rows))
 
     def _derived(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What is made of parameters alone stands for a parameter; numbers and shapes do not."""
+        """A tensor computed from parameters alone counts as a parameter; numbers and shapes do not."""
         out = func(*args, **kwargs)
         if isinstance(out, Tensor) and out.requires_grad:
             self._made[id(out)] = out
