@@ -352,4 +352,4 @@ def test_models_with_noise_inside_answer_about_the_full_graph(
 def test_a_model_tied_to_its_nodes_says_so() -> None:
     found = attack("dpdgc", options={"head": SHORT})
     assert found["status"] == "not-available"
-    assert "one weight vector per node" in found["reason"]
+    tells(found["reason"], "weight vector", "node")

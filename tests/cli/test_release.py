@@ -154,7 +154,7 @@ def test_a_run_of_a_study_becomes_a_bundle(
     assert main([*command, "--classes", "a,b,c"]) == 1
     tells(capsys.readouterr().err, "--classes must", 2, 3)
     assert main([*command, "--classes", "no,yes"]) == 0
-    assert "differential privacy for one node" in capsys.readouterr().out
+    tells(capsys.readouterr().out, "differential privacy", "one node")
     assert main(["verify", "bundle"]) == 0
     assert dpgnn.load("bundle").claim.is_release
     capsys.readouterr()

@@ -148,7 +148,7 @@ def test_ids_that_are_public_stand_in_the_bundle_and_are_checked(
     stated = json.loads((folder / "certificate.json").read_text())
     assert [text for text in stated["public"] if "ids of the graph's nodes" in text]
     assert any("its nodes are published" in text for text in stated["not_covered"])
-    assert "who is in the graph" in (folder / "MODEL_CARD.md").read_text()
+    tells((folder / "MODEL_CARD.md").read_text(), "in the graph")
     listed = stated["files"]["ids.json"]
     for content in (b"[]", b"{}", b"[1, 2]", b'["n0", "n0"]', b'[""]', b"null", b'["n0"]'):
         (folder / "ids.json").write_bytes(content)

@@ -61,7 +61,7 @@ def test_the_lock_of_a_killed_run_is_removed_and_causes_are_shown_last(
     assert run_of(code, tmp_path, monkeypatch) == 1
     assert "--unlock" in (tmp_path / "called").read_text().splitlines()[0]
     *_, cause, remedy = capfd.readouterr().err.splitlines()
-    assert cause == "failed: logs/train/a.log: error: y"
+    tells(cause, "failed", "logs/train/a.log", "error: y")
     assert remedy.startswith("after the cause is gone")
 
 

@@ -42,7 +42,7 @@ def test_the_price_of_privacy_is_computed_by_hand(runs: list[Run], info: StudyIn
 def test_a_price_of_privacy_is_paid_by_one_network(runs: list[Run], info: StudyInfo) -> None:
     found = differences(build_cells(runs, info), info)
     item = find(found, "dp_gcn", "mlp", "8")
-    assert item.question == "against the baseline without privacy"
+    tells(item.question, "baseline", "without privacy")
     # dp_gnn without hops is an MLP
     flat = []
     for run in runs:
@@ -60,7 +60,7 @@ def test_a_private_baseline_turns_no_other_pair_into_a_price(
     info = replace(info, baseline="dp_gcn-paper")
     found = differences(build_cells(runs, info), info)
     free = next(item for item in found if item.entry.entry == "mlp")
-    assert free.question == "without privacy against the private baseline"
+    tells(free.question, "without privacy", "private baseline")
     # the sound entry's nearest published form happens to be the baseline; others are of another status
     assert find(found, "dp_gcn", "dp_gcn-paper", "8").question == "price of soundness"
     assert find(found, "dp_mlp", "dp_gcn-paper", "8").question == "refused"
