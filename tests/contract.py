@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from helpers import two_community_graph
 
 from dpgnn import methods
+from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core import config as strict
 from dpgnn.core import seeds
 from dpgnn.data.splits import Split
-from dpgnn.methods.base import Entry, Method, Support
+from dpgnn.methods.base import Entry, Facts, Method, Support, facts_of
 from dpgnn.methods.shared.head_options import EDGE_LEVEL_ONLY
 from dpgnn.methods.shared.node_level import CHANGED
 from dpgnn.records.schema import read_record
@@ -116,6 +118,14 @@ def inputs_of(entry: Entry, randomness: str = "study", **changes: Any) -> RunInp
         "randomness": randomness,
     }  # fmt: skip
     return RunInputs(**(values | changes))
+
+
+@functools.cache
+def planned(name: str, mode: Any, support: Support | None) -> tuple[Entry, Facts, Plan]:
+    """The entry, the facts of the toy graph and the method's plan, made once for all tests of a process."""
+    entry = entry_of(name, mode, support)
+    facts = facts_of(GRAPH, SPLIT, inputs_of(entry).prepared)
+    return entry, facts, methods.get(name).plan(entry, facts, Budget(epsilon=EPSILON, delta=DELTA))
 
 
 def run(tmp_path: Path, entry: Entry, **changes: Any) -> dict[str, Any]:

@@ -11,7 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from contract import CASES, DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of, run
+from contract import (
+    CASES,
+    DELTA,
+    EPSILON,
+    GRAPH,
+    PRIVATE,
+    SPLIT,
+    entry_of,
+    inputs_of,
+    planned,
+    run,
+)
 from safetensors.numpy import load_file
 
 from dpgnn import methods
@@ -19,8 +30,8 @@ from dpgnn.accountants.plan import Budget, Ledger, LedgerError
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import SECRET_STREAMS, Streams
 from dpgnn.core.storage import read_parquet
-from dpgnn.methods.base import Method, Support, facts_of
-from dpgnn.run.plan import propose, with_caveats
+from dpgnn.methods.base import Method, Support
+from dpgnn.run.plan import with_caveats
 from dpgnn.run.specification import specify
 from dpgnn.training import evaluation
 
@@ -107,9 +118,8 @@ def test_what_is_claimed_is_within_the_budget_and_was_planned(
 def test_every_claim_with_a_delta_says_when_it_is_too_large(
     name: str, mode: Any, support: Support
 ) -> None:
-    asked = specify(inputs_of(entry_of(name, mode, support)))
-    facts = facts_of(GRAPH, SPLIT, asked.inputs.prepared)
-    plan = propose(asked, facts)
+    entry, facts, plan = planned(name, mode, support)
+    asked = specify(inputs_of(entry))
     for delta, said in ((DELTA, False), (0.05, True)):
         claims = with_caveats(plan, dataclasses.replace(asked, delta=delta), facts).claims
         caveats = [claim.caveats for claim in claims if claim.delta > 0]
@@ -130,11 +140,8 @@ def _is_noisy(mechanism: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)
 def test_a_plan_reads_public_facts_only(name: str, mode: Any, support: Support) -> None:
-    entry = entry_of(name, mode, support)
-    inputs = inputs_of(entry)
-    facts = facts_of(GRAPH, SPLIT, inputs.prepared)
-    budget = Budget(epsilon=EPSILON, delta=DELTA)
-    first, again = (methods.get(name).plan(entry, facts, budget) for _ in range(2))
+    entry, facts, first = planned(name, mode, support)
+    again = methods.get(name).plan(entry, facts, Budget(epsilon=EPSILON, delta=DELTA))
     assert first == again
 
 

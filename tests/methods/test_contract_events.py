@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract import DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of
+from contract import PRIVATE, inputs_of, planned
 
-from dpgnn import methods
 from dpgnn.accountants import calibration
 from dpgnn.accountants.events import (
     ContractiveIteration,
@@ -21,9 +20,8 @@ from dpgnn.accountants.events import (
     RandomizedResponse,
     parts,
 )
-from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.randomness import SECRET_STREAMS, Streams
-from dpgnn.methods.base import Entry, Support, facts_of
+from dpgnn.methods.base import Support
 from dpgnn.run.execute import run_one
 
 # streams that a proof does not need secret; a new name must be thought about, so it is not here by itself
@@ -37,16 +35,11 @@ DEVIATION = {GumbelTopK: math.pi / math.sqrt(6), LaplaceRelease: math.sqrt(2)}
 SOUND = [case for case in PRIVATE if case.values[1] == "sound"]
 
 
-def plan_of(entry: Entry) -> Plan:
-    facts = facts_of(GRAPH, SPLIT, inputs_of(entry).prepared)
-    return methods.get(entry.method).plan(entry, facts, Budget(epsilon=EPSILON, delta=DELTA))
-
-
 @pytest.mark.parametrize(("name", "mode", "support"), SOUND)
 def test_what_the_plan_executes_spends_no_more_than_it_claims(
     name: str, mode: Any, support: Support
 ) -> None:
-    plan = plan_of(entry_of(name, mode, support))
+    _, _, plan = planned(name, mode, support)
     claim = plan.claims[0]
     # a pure claim is tested at a small delta, on a grid of losses that rounds up
     delta, slack = (claim.delta, 1e-9) if claim.delta else (1e-9, 1e-3)
@@ -59,7 +52,8 @@ def test_what_the_plan_executes_spends_no_more_than_it_claims(
 def test_what_is_executed_has_the_noise_and_steps_of_its_event(
     name: str, mode: Any, support: Support
 ) -> None:
-    for mechanism in plan_of(entry_of(name, mode, support)).mechanisms:
+    _, _, plan = planned(name, mode, support)
+    for mechanism in plan.mechanisms:
         ((event, count),) = parts(mechanism.event)
         if isinstance(event, RandomizedResponse):
             continue
@@ -78,7 +72,8 @@ def test_what_is_executed_has_the_noise_and_steps_of_its_event(
 def test_a_release_draws_from_secret_streams_all_that_its_events_need_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: Any, support: Support
 ) -> None:
-    entry, drawn = entry_of(name, mode, support), set()
+    entry, _, plan = planned(name, mode, support)
+    drawn = set()
 
     def spied(real: Any) -> Any:
         def draw(self: Streams, stream: str, **extra: Any) -> Any:
@@ -91,7 +86,7 @@ def test_a_release_draws_from_secret_streams_all_that_its_events_need_secret(
         monkeypatch.setattr(Streams, kind, spied(getattr(Streams, kind)))
     run_one(inputs_of(entry, randomness="release"), tmp_path, work=None)
     needed = set()
-    for mechanism in plan_of(entry).mechanisms:
+    for mechanism in plan.mechanisms:
         for event, _ in parts(mechanism.event):
             needed |= SECRET_OF[type(event)]
     if (
