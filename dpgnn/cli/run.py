@@ -14,6 +14,7 @@ from dpgnn.core.paths import FINISHED, Paths, check_writable
 
 if TYPE_CHECKING:
     from dpgnn.study.study import RunKey, Study
+    from dpgnn.study.workflow import Workflow
 
 
 def add_parser(subparsers: Any) -> None:
@@ -71,6 +72,8 @@ def main(args: argparse.Namespace) -> int:
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
+    if cells:
+        workflow = _of_these(workflow, keys)
     forget_copies(study, keys if cells or driver.FORCES & set(args.snakemake) else [], Path())
     print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
     for line in released_budgets(study, keys):
@@ -87,6 +90,24 @@ def main(args: argparse.Namespace) -> int:
     if code == 0 and not (args.target or driver.SHOWS & set(args.snakemake)):
         print(*(_beside(study, path, keys) if cells else _closing(study, path)), sep="\n")
     return code
+
+
+def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:
+    """The workflow whose processes make these runs and no others.
+
+    A file below work/ names the runs for Snakemake: they may be more than a command line holds.
+    """
+    from dpgnn.core.storage import sha256_json, write_text
+
+    if workflow.study.config.runs_per_job == 1:
+        return workflow
+    runs = sorted({key.folder for key in keys})
+    path = Path("work") / "asked" / f"{sha256_json(runs)[:16]}.txt"
+    write_text(path, "".join(f"{run}\n" for run in runs))
+    return type(workflow)(
+        study_file=workflow.study_file, tier=workflow.study.tier, device=workflow.device,
+        asked=str(path),
+    )  # fmt: skip
 
 
 def ledger_of(dataset: str) -> list[str]:
@@ -135,14 +156,17 @@ def _closing(study: Study, path: Path) -> list[str]:
     from dpgnn.core.paths import Paths
     from dpgnn.records.cells import build_cells
     from dpgnn.records.frame import load_runs
-    from dpgnn.report.pages.closing import MOST_RUNS, closing_lines
+    from dpgnn.report.pages.closing import MOST_RUNS, closing_lines, paper_command
+    from dpgnn.study.study import load_study
 
     folder = Paths().study(study.name)
-    found = []
+    found, told = [], ""
     if len(study.keys) <= MOST_RUNS and study.config.randomness == "study":
         info = describe(study, path)
         found = closing_lines(build_cells(load_runs(folder / "runs", info.planned), info))
-    return [*found, "", f"report: {folder / 'report.html'}"]
+    if info.paper and info.tier == "S":
+        told = paper_command(info, (describe(load_study(path, tier), path) for tier in "ML"))
+    return [*found, *(["", told] if told else []), "", f"report: {folder / 'report.html'}"]
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:

@@ -38,16 +38,21 @@ class Chunk:
     benchmark: str
 
 
-def run_groups(study: Study) -> dict[str, list[RunKey]]:
+def run_groups(study: Study, *, apart: bool = False) -> dict[str, list[RunKey]]:
     """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job).
 
     A process makes runs on one data set and setting; what is left over of small graphs shares processes.
+
+    Args:
+        study: whose runs.
+        apart: the study holds a part of its runs, so these logs are others than those of the whole.
     """
     from dpgnn.study.memory import is_small  # it loads the readers of own graphs
 
     size = study.config.runs_per_job
     if size == 1:
         return {f"{study.name}/{key.folder}": [key] for key in study.keys}
+    name = f"{study.name}/asked" if apart else study.name
     alike: dict[str, list[RunKey]] = {}
     for key in study.keys:
         alike.setdefault(f"{key.dataset}.{key.setting}", []).append(key)
@@ -57,9 +62,9 @@ def run_groups(study: Study) -> dict[str, list[RunKey]]:
         for number, first in enumerate(range(0, len(keys), size)):
             chunk = keys[first : first + size]
             shares = len(chunk) < size and is_small(chunk[0].dataset)
-            (left if shares else groups)[f"{study.name}/{place}/chunk{number}"] = chunk
+            (left if shares else groups)[f"{name}/{place}/chunk{number}"] = chunk
     for number, stems in enumerate(_filled(left, size)):
-        stem = stems[0] if len(stems) == 1 else f"{study.name}/small/chunk{number}"
+        stem = stems[0] if len(stems) == 1 else f"{name}/small/chunk{number}"
         groups[stem] = [key for each in stems for key in left[each]]
     return groups
 

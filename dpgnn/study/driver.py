@@ -102,7 +102,8 @@ def run_snakemake(
         BusyError: another run holds the folder.
     """
     snakemake = [sys.executable, "-m", "snakemake"]
-    config = ["--config", f"study={path}", f"tier={tier}", f"device={device}", "--"]
+    asked = [f"asked={workflow.asked}"] if workflow is not None and workflow.asked else []
+    config = ["--config", f"study={path}", f"tier={tier}", f"device={device}", *asked, "--"]
     with locks.exclusive(progress.workflow_lock(root)) as lock:
         _remove_lock(snakemake, path, root)
         started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -202,6 +202,23 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
         entries[entry].for_dataset(dataset)
         _check_delta(study, entry, dataset)
     return study
+
+
+def only(study: Study, runs: Collection[str]) -> Study:
+    """The study with these of its runs alone.
+
+    Args:
+        study: all runs of a tier.
+        runs: their folders' names, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+
+    Raises:
+        ConfigError: one is no run of the study.
+    """
+    chosen = frozenset(runs)
+    keys = tuple(key for key in study.keys if key.folder in chosen)
+    if unknown := sorted(chosen - {key.folder for key in keys}):
+        raise ConfigError(f"study {study.name}, tier {study.tier}: plans no run {unknown[0]!r}")
+    return dataclasses.replace(study, keys=keys)
 
 
 def _check_delta(study: Study, entry: str, dataset: str) -> None:

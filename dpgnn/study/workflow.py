@@ -20,7 +20,7 @@ from dpgnn.core.storage import canonical_json, sha256_file, sha256_json
 from dpgnn.methods.base import SamplerSpec
 from dpgnn.run.record import RUN_FILES
 from dpgnn.study.chunks import Chunk, rule_name, run_groups
-from dpgnn.study.study import RunKey, Study, load_study
+from dpgnn.study.study import RunKey, Study, load_study, only
 from dpgnn.study.wanted import code_of, with_own_code
 
 REPORT_MODULES = ("dpgnn.cli.report",)
@@ -71,12 +71,19 @@ class Workflow:
         study_file: path of the study's YAML file, relative to the working folder or absolute.
         tier: S, M or L; None for the study's own.
         device: cpu or cuda.
+        asked: a file that names runs of the study, one a line: the workflow makes these and no others. "" for
+            all.
     """
 
-    def __init__(self, *, study_file: str, tier: str | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self, *, study_file: str, tier: str | None = None, device: str = "cpu", asked: str = ""
+    ) -> None:
         self.study_file = str(in_project(study_file))
         self.device = device
+        self.asked = asked
         self.study: Study = load_study(study_file, tier)
+        if asked:
+            self.study = only(self.study, Path(asked).read_text(encoding="utf-8").split())
         check_datasets(self.study)
         self.paths = Paths(results=Path("results"))
 
@@ -145,7 +152,8 @@ class Workflow:
         """Runs by process; [] when every run has a process of its own."""
         if self.study.config.runs_per_job == 1:
             return []
-        return [self._chunk(stem, keys) for stem, keys in run_groups(self.study).items()]
+        groups = run_groups(self.study, apart=bool(self.asked))
+        return [self._chunk(stem, keys) for stem, keys in groups.items()]
 
     @property
     def runs_of_rules(self) -> dict[str, int]:

@@ -58,6 +58,19 @@ def test_what_is_left_over_of_small_graphs_shares_processes_and_large_graphs_sta
     assert len(alone.chunks) == len(names)
 
 
+def test_a_workflow_that_is_asked_for_some_runs_has_these_and_no_others(tmp_path: Path) -> None:
+    found = workflow_of(tmp_path, changed(runs_per_job=3))
+    wanted = sorted(key.folder for key in found.study.keys)[1::3]
+    (tmp_path / "asked.txt").write_text("\n".join(wanted))
+    asked = Workflow(study_file=found.study_file, asked=str(tmp_path / "asked.txt"))
+    assert sorted(flag for chunk in asked.chunks for flag in flags_of(chunk)) == wanted
+    assert len(asked.records) == len(wanted)
+    assert not {c.log for c in asked.chunks} & {c.log for c in found.chunks}
+    (tmp_path / "asked.txt").write_text("digits.random/mlp/eps=inf/99\n")
+    with pytest.raises(ConfigError, match=r"tier S: plans no run 'digits\.random/mlp/eps=inf/99'"):
+        Workflow(study_file=found.study_file, asked=str(tmp_path / "asked.txt"))
+
+
 def test_names_that_differ_in_a_sign_have_rules_of_their_own() -> None:
     names = [rule_name(f"toy/cora.{name}/chunk0") for name in ("a-b", "a_b", "a+b")]
     assert len(set(names)) == 3

@@ -98,6 +98,26 @@ def test_one_more_budget_makes_one_run_also_where_a_process_makes_many(fresh_toy
     assert {path for path in started if path.read_text() != started[path]} == {new}
 
 
+def test_a_cell_of_a_study_whose_processes_make_many_runs_makes_its_runs_alone(
+    fresh_toy: Path,
+) -> None:
+    before = set(fresh_toy.glob(RESOURCES))
+    write_study(fresh_toy, changed(runs_per_job=9) | {"epsilons": ["1", "2", "4", "8"]})
+    cell = "chains-s.public/dp_mlp/eps=4"
+    ask = ("python", "-m", "dpgnn", "run", "quick", "--cell", cell, "--", "--cores", "1")
+    said = run_tool(fresh_toy, *ask)
+    assert "study quick, tier S: 1 runs" in said.stderr
+    (line,) = said.stdout.strip().splitlines()
+    assert re.fullmatch(rf"{re.escape(cell)}: ours \d+\.\d \(n 1\)", line), line
+    (new,) = set(fresh_toy.glob(RESOURCES)) - before  # epsilon 2 stays unmade
+    assert new.parts[-3] == "eps=4"
+    text = new.read_text()
+    run_tool(fresh_toy, "snakemake", "--cores", "1")
+    assert len(records(fresh_toy)) == 5
+    assert new.read_text() == text  # the whole study takes the run as it was made
+    assert planned(fresh_toy) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_process_of_several_graphs_that_is_stopped_keeps_its_runs(

@@ -17,6 +17,7 @@ WORKFLOW = Workflow(
     study_file=config.get("study", "config.yaml"),
     tier=config.get("tier"),
     device=config.get("device", "cpu"),
+    asked=config.get("asked", ""),
 )
 GRAPHS, SPLITS = WORKFLOW.graphs, WORKFLOW.splits
 PREPARED, RUNS = WORKFLOW.prepared, WORKFLOW.run_files

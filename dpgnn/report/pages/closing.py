@@ -148,10 +148,8 @@ def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
         ValueError: no such table or data set, or none of its cells is planned.
     """
     require(bool(info.paper), "--table", "belong to a paper's study", info.name)
-    mapping = load_map(info.paper)
-    one_of("--table", name, mapping.tables)
-    rows = _paper_rows(info, [], name)
-    found = list(dict.fromkeys(_cell_of(row) for row in rows if row.our_dataset))
+    one_of("--table", name, load_map(info.paper).tables)
+    found = _patterns_of(info, name)
     here = [cell for cell in found if not dataset or cell.split(".")[0] == dataset]
     known = ", ".join(dict.fromkeys(cell.split(".")[0] for cell in found))
     require(bool(here), "--dataset", f"be one of {known} for table {name}", dataset)
@@ -168,6 +166,39 @@ def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
         remedy,
     )
     return wanted
+
+
+def paper_command(info: StudyInfo, larger: Iterable[StudyInfo]) -> str:
+    """What fills cells of the paper's tables, where this tier has none of them; "" where it has some.
+
+    Args:
+        info: the study, of the tier that was run.
+        larger: the same study of larger tiers, the smallest first.
+
+    Returns:
+        a sentence with a command for the data set of the first table that has planned cells.
+    """
+    if not info.paper or any(_planned_of(info, name) for name in load_map(info.paper).tables):
+        return ""
+    for other in larger:
+        for name in load_map(info.paper).tables:
+            if cells := _planned_of(other, name):
+                dataset = cells[0].split(".")[0]
+                here = {cell for cell in cells if cell.startswith(f"{dataset}.")}
+                number = sum(run.rpartition("/")[0] in here for run in other.planned)
+                return (
+                    f"This tier has no cell of the paper's tables; `dpgnn run {info.name} --tier "
+                    f"{other.tier} --table {name} --dataset {dataset}` makes those of table {name} there "
+                    f"({number} runs)."
+                )
+    return ""
+
+
+def _planned_of(info: StudyInfo, name: str) -> list[str]:
+    """Planned cells beside a table of the study's paper, with all points that one was chosen among."""
+    wanted = _patterns_of(info, name)
+    planned = dict.fromkeys(run.rpartition("/")[0] for run in info.planned)
+    return [cell for cell in planned if any(fnmatchcase(cell, pattern) for pattern in wanted)]
 
 
 def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: Path) -> list[str]:
@@ -213,8 +244,18 @@ def _is_beside(row: PaperRow, cell: Cell) -> bool:
     )
 
 
-def _cell_of(row: PaperRow) -> str:
-    return f"{row.our_dataset}.{row.our_setting}/{row.entry}/eps={row.our_epsilon}"
+def _patterns_of(info: StudyInfo, name: str) -> list[str]:
+    """Patterns of the cells beside a table; where one is chosen on validation, of all it is chosen among."""
+    rules = [rule for rule in load_map(info.paper).tables[name].rules if rule.select]
+    among = {rule.select[0]: rule.select for rule in rules}
+    return list(
+        dict.fromkeys(
+            f"{row.our_dataset}.{row.our_setting}/{entry}/eps={row.our_epsilon}"
+            for row in _paper_rows(info, [], name)
+            if row.our_dataset and row.entry
+            for entry in among.get(row.entry, [row.entry])
+        )
+    )
 
 
 def _name(cell: Cell) -> str:

@@ -13,7 +13,7 @@ from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.ladders import STUDY as LADDER
-from dpgnn.report.pages.ladders import ladder_lines
+from dpgnn.report.pages.ladders import ladder_summary
 from dpgnn.report.pages.paper_claims import claim_lines
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import Headline, lines_of, published_rows
@@ -22,7 +22,7 @@ from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow
-from dpgnn.report.tables.table import format_value, markdown_text, signed
+from dpgnn.report.tables.table import DASH, epsilon_text, format_value, markdown_text, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
@@ -46,7 +46,7 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
-        "What the committed records say. Ahead and behind: paired tests at equal splits, corrected by Holm's "
+        "Ahead and behind: paired tests at equal splits, corrected by Holm's "
         "method; the rest is in the noise. [Which method?](choose.md) · "
         + " · ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
@@ -57,7 +57,7 @@ def index_page(
         "## What the papers claim",
         "",
         "In our words, beside records of its paper's study: real graphs at hand, mostly not the paper's own, "
-        "in published mode, whatever its guarantee is worth. Yes needs every difference decided.",
+        "in published mode. Yes needs every difference decided.",
         "",
         *claim_lines(found, texts, attacked),
         method_line(infos),
@@ -136,15 +136,16 @@ def _run_lines(found: Sequence[StudyResults]) -> list[str]:
 
 
 def _comparisons(found: Sequence[StudyResults]) -> list[str]:
-    lines = ['<a id="soundness"></a>', "", "## What soundness costs or gains at equal epsilon", ""]
+    lines = ['<a id="soundness"></a>', "", "## From published to sound at equal epsilon", ""]
     lines += _soundness(found)
     lines += ['<a id="controls"></a>', "", "## Do edges help under privacy?", ""]
     main = _main(found)
     told = answer([*main, *(results for results in found if results not in main)])
     lines += [*told, ""] if told else []
-    lines += _asked(found, about_edges)
+    lines += _asked(main, about_edges)
+    lines += _summed([results for results in found if results not in main], about_edges)
     lines += ['<a id="further"></a>', "", "## What else was asked", ""]
-    return lines + _asked(found, _else)
+    return lines + _summed(found, _else)
 
 
 def _leaders(found: Sequence[StudyResults]) -> list[str]:
@@ -154,7 +155,7 @@ def _leaders(found: Sequence[StudyResults]) -> list[str]:
         if table.rows:
             link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
             lines += [
-                f"Study {link}. {_count_text(results)}",
+                f"Study {link}, {_csv(results, table.name)}. {_count_text(results)}",
                 "",
                 *pivots.leaders(_real(table.rows)),
                 "",
@@ -174,7 +175,8 @@ def _over_graphs(results: StudyResults) -> list[str]:
     table = results.mean_ranks
     lines = pivots.mean_rank_lines(table.rows, ends=True)
     link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
-    return [f"{link}: mean ranks.", "", *lines, "", table.caption, ""] if lines else []
+    head = f"{link}: mean ranks, {_csv(results, table.name)}."
+    return [head, "", *lines, "", table.caption, ""] if lines else []
 
 
 def _guarantees(found: Sequence[StudyResults]) -> list[str]:
@@ -221,7 +223,7 @@ def _soundness(found: Sequence[StudyResults]) -> list[str]:
     whole.
     """
     rungs = [
-        line for results in found if results.info.name == LADDER for line in ladder_lines(results)
+        line for results in found if results.info.name == LADDER for line in ladder_summary(results)
     ]
     return rungs or _asked(found, _about_soundness)
 
@@ -244,9 +246,37 @@ def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], 
             if wanted(results, question):
                 here = _real([row for row in rows if row.question == question])
                 link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
-                lines += [f"{question} ({link}; points, over data sets and settings)", ""]
-                lines += [*pivots.comparison_summary(here), ""]
+                link += f", {_csv(results, 'comparisons')}"
+                lines += [
+                    f"{question} ({link}; points, over data sets and settings, at the smallest and the "
+                    "largest ε)",
+                    "",
+                ]
+                lines += [*pivots.comparison_summary(here, ends=True), ""]
     return lines or ["No study with records asks this.", ""]
+
+
+def _summed(
+    found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]
+) -> list[str]:
+    """The questions that are wanted, a line each; pair by pair they stand on their study's page."""
+    asked = []
+    for results in found:
+        link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
+        link += f", {_csv(results, 'comparisons')}"
+        rows = results.comparisons.rows
+        for question in dict.fromkeys(
+            row.question for row in rows if wanted(results, row.question)
+        ):
+            here = _real([row for row in rows if row.question == question])
+            asked.append((question, link, here))
+    told = "Differences in points over all pairs, data sets and settings of a question."
+    return [told, "", *pivots.question_summary(asked), ""] if asked else []
+
+
+def _csv(results: StudyResults, table: str) -> str:
+    """A link to a table of a study, which names the cells of its records."""
+    return f"[CSV](reference/{results.info.name}/tables/{table}.csv)"
 
 
 def _real(rows: Sequence[T]) -> list[T]:
@@ -271,7 +301,11 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
                 continue
             parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
             link = f"results/{results.info.name}.md#{table.name}"
-            lines += [f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}.", ""]
+            lines += [
+                f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}. Each with its cell: "
+                f"{_csv(results, table.name)}.",
+                "",
+            ]
             different = [row for row in table.rows if row.verdict == "different"]
             if different:
                 lines += [*_different(different), ""]
@@ -302,25 +336,28 @@ def _undecided(rows: Sequence[PaperRow]) -> list[str]:
 
 
 def _different(rows: Sequence[PaperRow]) -> list[str]:
+    """Values that differ, those of one method, data set and reason over ε in one line."""
+    groups: dict[tuple[str, str, str, str], list[PaperRow]] = {}
+    for row in rows:
+        key = (row.dataset, row.method, row.detail, row.reason or "not known")
+        groups.setdefault(key, []).append(row)
     body = [
         [
-            row.dataset, row.method, row.detail, row.epsilon or "–",
-            format_value(row.paper_mean, "percent"), format_value(row.our_mean, "percent"),
-            signed(100 * (row.difference or 0.0)), row.reason or "not known",
+            *key[:3], _ends([epsilon_text(row.epsilon) if row.epsilon else DASH for row in here]),
+            str(len(here)),
+            _ends([format_value(row.paper_mean, "percent") for row in here]),
+            _ends([format_value(row.our_mean, "percent") for row in here]),
+            _ends([signed(100 * (row.difference or 0.0)) for row in here]), key[3],
         ]
-        for row in rows
+        for key, here in groups.items()
     ]  # fmt: skip
-    head = [
-        "Data set",
-        "Method",
-        "Variant",
-        "ε",
-        "Paper",
-        "Ours",
-        "Difference",
-        "What may explain it",
-    ]
-    return pivots.markdown(head, body)
+    head = ["Data set", "Method", "Variant", "ε", "Values", "Paper", "Ours", "Difference"]
+    return pivots.markdown([*head, "What may explain it"], body)
+
+
+def _ends(texts: Sequence[str]) -> str:
+    """The first and the last of several."""
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} … {texts[-1]}"
 
 
 PAGES = {

@@ -7,32 +7,34 @@ LaTeX of papers' tables), the figures and the README's front figure. No number i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from dpgnn.core.storage import write_text
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
-from dpgnn.report.pages.choose import choose_page
+from dpgnn.report.pages import paper_claims, ten_findings
+from dpgnn.report.pages.choose import STUDY, choose_page
 from dpgnn.report.pages.docs_index import MADE, below, index_page, method_line, pages_behind
 from dpgnn.report.pages.explorer import explorer_table
+from dpgnn.report.pages.folded import (
+    commands_of,
+    csv_link,
+    figure_lines,
+    paper_tables_lines,
+    summary_lines,
+    table_lines,
+)
 from dpgnn.report.pages.front_figure import front_figure
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_lines
 from dpgnn.report.pages.page_form import LARGEST
-from dpgnn.report.pages.rerun import rerun_of_row
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import headlines
-from dpgnn.report.paper.pivot import NOTE, pivot, pivot_latex
-from dpgnn.report.paper.rows import PaperRow
+from dpgnn.report.paper.pivot import pivot_csv, pivot_latex
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import StatusRow
-from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex, to_markdown
+from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
 from dpgnn.report.tables.tuning import CHOSEN
-
-MAX_ROWS = 200  # a longer table stands in its file only
-FOLDED = 60  # a paper's table with more lines is folded away
 
 
 def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
@@ -59,7 +61,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     if chosen is not None:
         pages[docs / "choose.md"], picture, choices = chosen
         write_picture(docs / "figures", picture)
-    made = headlines(found, None if chosen is None else (choices, picture))
+    made = ten_findings.headlines(found, None if chosen is None else (choices, picture))
     for item in made:
         write_picture(docs / "figures" / item.where, item.picture)
     behind = pages_behind(found, infos, texts)
@@ -68,6 +70,8 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
     )
     pages[docs / "reference" / "cells.csv"] = to_csv(explorer_table(found))
+    pages[docs / ten_findings.PAIRS] = to_csv(ten_findings.finding_pairs(made))
+    pages[docs / paper_claims.PAIRS] = to_csv(paper_claims.claim_pairs(found))
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)
@@ -84,7 +88,9 @@ def _write_figures(results: StudyResults, folder: Path) -> None:
 
 def _write_tables(results: StudyResults, folder: Path) -> None:
     """A study's tables as CSV, the paper's as LaTeX too; what earlier ones left goes first."""
-    for stale in (*folder.glob("*.csv"), *folder.glob("*.md"), *folder.glob("*.tex")):
+    for stale in (
+        path for kind in ("csv", "md", "tex", "txt") for path in folder.glob(f"*.{kind}")
+    ):
         stale.unlink()
     for table in (*results.tables.values(), *results.papers):
         # runs are the records themselves; seconds of cost are those of one execution
@@ -95,26 +101,32 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     for table in results.papers:
         if table.rows:
             write_text(folder / f"{table.name}-layout.tex", pivot_latex(table))
+            write_text(folder / f"{table.name}-layout.csv", pivot_csv(table))
+        if commands := commands_of(results.info, table):
+            text = "".join(f"{command}\n" for command in commands)
+            write_text(folder / f"{table.name}-commands.txt", text)
 
 
 def study_page(results: StudyResults) -> str:
     """One study: its findings, the paper's tables beside ours, comparisons, rankings, figures."""
     info = results.info
     lines = [*_head(results), method_line([info], "../"), "", *_contents(results)]
-    lines += ["## Summary", ""]
-    for finding in results.summary:
-        if finding.topic != "What was asked":
-            lines += [f"**{finding.topic}.** {' '.join(finding.sentences)}", ""]
-    for paper in results.papers:
-        lines += [*_paper_lines(results, paper), *_commands(results, paper)]
+    lines += summary_lines(info, results.summary)
+    lines += paper_tables_lines(info, results.papers)
     for name, table in results.tables.items():
-        if name.startswith("paper-") and table.rows:
-            lines += _table_lines(info, table)
+        if name.endswith("-figures") and table.rows:
+            lines += [f'<a id="{name}"></a>', "", f"## {markdown_text(table.title)}", ""]
+            lines += [
+                f"{table.caption} All: [which are drawn](papers.md), {csv_link(info, name)}.",
+                "",
+            ]
+        elif name.startswith("paper-") and table.rows:
+            lines += table_lines(info, table)
     lines += [*_comparison_lines(results), *_ranking_lines(results), *_tuned_lines(results)]
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
-            lines += _table_lines(info, table)
-    lines += _figure_lines(results)
+            lines += table_lines(info, table)
+    lines += figure_lines(info, [picture for picture, _ in results.figures], results.paper_figures)
     lines += ['<a id="empty"></a>', "", "## Runs without a result", ""]
     lines += _status_lines(results.status)
     return "\n".join(lines).rstrip() + "\n"
@@ -132,7 +144,9 @@ def _head(results: StudyResults) -> list[str]:
         "[All results](../results.md)", "",
         f"Study `{_argument(info)}`, tier {info.tier}: {scored} of {len(info.planned)} planned runs have a "
         f"score{dates}. Command: `.venv/bin/dpgnn run {_argument(info)} --tier {info.tier}`. Records: "
-        f"[docs/reference/{info.name}](../reference/{info.name}); every table with full numbers, as CSV and, "
+        f"[docs/reference/{info.name}](../reference/{info.name}), one by `dpgnn records show "
+        f"docs/reference/{info.name}/runs.parquet DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT`, by the columns "
+        f"of a CSV; every table with full numbers, as CSV and, "
         f"for the paper's tables, as LaTeX: [tables](../reference/{info.name}/tables). Versions: "
         + ", ".join(f"{name} {version}" for name, version in results.versions.items())
         + ".",
@@ -150,19 +164,21 @@ def _comparison_lines(results: StudyResults) -> list[str]:
         lines += ["## Rung by rung", "", *map(below, ladder_lines(results))]
     lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
     lines += [
-        f"Differences in percentage points at equal splits, over data sets and settings; each with its "
-        f"interval and n: {_csv(info, results.comparisons)}.",
+        "Differences in percentage points at equal splits, over data sets and settings, at the smallest "
+        f"and the largest ε; every one with its interval and n: {csv_link(info, results.comparisons.name)}.",
         "",
     ]
     for question in dict.fromkeys(row.question for row in rows):
         here = [row for row in rows if row.question == question]
-        lines += [f"**{question}**", "", *pivots.comparison_summary(here), ""]
+        lines += [f"**{question}**", "", *pivots.comparison_summary(here, ends=True), ""]
     return lines
 
 
 def _ranking_lines(results: StudyResults) -> list[str]:
     """Rankings under one guarantee, and mean ranks over graphs."""
     rankings, ranks = results.rankings, results.mean_ranks
+    if results.info.name == STUDY and ranks.rows:
+        return [*_elsewhere("rankings", rankings), *_elsewhere("mean-ranks", ranks)]
     lines = []
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
@@ -183,16 +199,20 @@ def _tuned_lines(results: StudyResults) -> list[str]:
     if not tuned.rows:
         return []
     lines = ['<a id="tuned"></a>', "", f"## {tuned.title}", "", *_caption(results.info, tuned)]
+    if results.info.name == STUDY and rankings.rows:
+        return [*lines, *_elsewhere("tuned-rankings", rankings)]
     lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
     return [*lines, *pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
 
 
+def _elsewhere(anchor: str, table: Table) -> list[str]:
+    """A table of the main study that stands on the page of who leads."""
+    link = f"[Who leads](leaders.md) sums it up; all: [CSV](../reference/{STUDY}/tables/{table.name}.csv)."
+    return [f'<a id="{anchor}"></a>', "", f"## {table.title}", "", f"{table.caption} {link}", ""]
+
+
 def _caption(info: StudyInfo, table: Table) -> list[str]:
-    return [f"{table.caption} All: {_csv(info, table)}.", ""]
-
-
-def _csv(info: StudyInfo, table: Table) -> str:
-    return f"[CSV](../reference/{info.name}/tables/{table.name}.csv)"
+    return [f"{table.caption} All: {csv_link(info, table.name)}.", ""]
 
 
 def _contents(results: StudyResults) -> list[str]:
@@ -210,59 +230,6 @@ def _contents(results: StudyResults) -> list[str]:
         items.append("[Equal tuning budget](#tuned)")
     items += ["[Figures](#figures)", "[Runs without a result](#empty)"]
     return [f"On this page: {' · '.join(items)}", ""]
-
-
-def _table_lines(info: StudyInfo, table: Table) -> list[str]:
-    """A table with its anchor; a paper's without reasons, which its CSV has, a long one as CSV alone."""
-    anchor = [f'<a id="{table.name}"></a>', ""]
-    if len(table.rows) > MAX_ROWS:
-        rows = f"{len(table.rows)} rows: {_csv(info, table)}."
-        return [*anchor, f"## {markdown_text(table.title)}", "", table.caption, "", rows, ""]
-    printed = to_markdown(replace(table, columns=table.printed)).rstrip()
-    return [*anchor, printed, "", f"With every reason and full numbers: {_csv(info, table)}.", ""]
-
-
-def _paper_lines(results: StudyResults, table: Table[PaperRow]) -> list[str]:
-    """A paper's table in its own layout."""
-    if not table.rows:
-        return _table_lines(results.info, table)
-    head, body = pivot(table)
-    lines = pivots.markdown(head, body)
-    if len(body) > FOLDED:
-        lines = ["<details>", f"<summary>{len(body)} lines</summary>", "", *lines, "", "</details>"]
-    return [
-        f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", "",
-        *lines, "", f"{markdown_text(table.caption)} {NOTE} Differences, n and "
-        f"reasons: {_csv(results.info, table)}.", "",
-    ]  # fmt: skip
-
-
-def _commands(results: StudyResults, table: Table[PaperRow]) -> list[str]:
-    """The command of every cell of a paper's table, folded away."""
-    texts = list(
-        dict.fromkeys(filter(None, (rerun_of_row(results.info, row) for row in table.rows)))
-    )
-    if not texts:
-        return []
-    summary = f"<summary>Make a cell again ({len(texts)} commands)</summary>"
-    return ["<details>", summary, "", "```", *texts, "```", "</details>", ""]
-
-
-def _figure_lines(results: StudyResults) -> list[str]:
-    lines = ['<a id="figures"></a>', "", "## Figures", ""]
-    names = {picture.name for picture, _ in results.figures}
-    for picture, _ in results.figures:
-        if picture.name.startswith(LARGEST):
-            continue
-        path = f"../figures/{results.info.name}/{picture.name}.png"
-        lines += [f'<a id="{picture.name}"></a>', "", f"### {picture.title}", ""]
-        lines += [f"![{picture.title}]({path})", "", picture.caption, ""]
-    for row in results.paper_figures:
-        name = f"paper-{results.info.paper}-{row.figure}"
-        if name not in names:
-            lines += [f'<a id="{name}"></a>', "", f"### {row.figure}: {row.title}", ""]
-            lines += [f"Not drawn: {row.reason or 'no cell of it has a record'}.", ""]
-    return lines
 
 
 def _status_lines(status: Table[StatusRow]) -> list[str]:

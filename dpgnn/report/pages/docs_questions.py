@@ -50,7 +50,8 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     lines = [
         f"On the {count(graphs, 'graph')} of study {name} a graph method that has a proof is, against an MLP "
         "that reads no edge (DP-MLP under the same guarantee; without noise where edges alone are "
-        f"protected), {_counts(everything)}. By study and by what is protected:",
+        f"protected), {_counts(everything)}. DP-MLP with averaged answers, the control for what averaging "
+        "alone gives, stands beside it in the tables. By study and by what is protected:",
         "",
     ]
     for name, rows in counted:
@@ -130,7 +131,7 @@ def tuned_lines(results: StudyResults) -> list[str]:
     points = sorted({row.points for row in tuned})
     graphs = count(len({row.dataset for row in ranked}), "graph")
     same, places = _same_leader(ranked, tuned)
-    link = f"results/{results.info.name}.md#tuned"
+    link = f"reference/{results.info.name}/tables/tuned.csv"
     return [
         f"**With an equal tuning budget** ([every number]({link}); {CHOSEN}; {graphs}, "
         f"{' or '.join(map(str, points))} points an entry). Among the tuned entries the largest mean is that "

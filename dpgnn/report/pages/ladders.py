@@ -43,6 +43,40 @@ def ladder_lines(results: StudyResults) -> list[str]:
     return lines
 
 
+def ladder_summary(results: StudyResults) -> list[str]:
+    """Markdown: of each ladder its two ends, and the rungs whose change is larger than the noise."""
+    rows = results.comparisons.rows
+    link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
+    body = []
+    for question in dict.fromkeys(row.question for row in rows if RUNGS in row.question):
+        here = [row for row in rows if row.question == question]
+        for place in dict.fromkeys((row.dataset, row.setting, row.epsilon) for row in here):
+            rungs = [row for row in here if (row.dataset, row.setting, row.epsilon) == place]
+            body.append(_summed(question, place[0], place[2], rungs))
+    head = ["Ladder", "Data set", "ε", "First rung", "Last rung", "Rungs", "Larger than the noise"]
+    return [
+        f"From each published form to the sound one, on the same splits, one change a rung; the rungs with "
+        f"their intervals and n: study {link}. Scores in percent; changes in points against the rung above, "
+        "those larger than the noise after Holm's correction over the ladder.",
+        "",
+        *pivots.markdown(head, body),
+        "",
+    ]
+
+
+def _summed(question: str, dataset: str, epsilon: str, rungs: Sequence[ComparisonRow]) -> list[str]:
+    clear = [
+        f"{row.label}: {signed(100 * row.mean)} (n {row.n})"
+        for row in rungs
+        if row.bold and row.mean is not None
+    ]
+    return [
+        question.partition(":")[0], dataset, epsilon,
+        format_value(rungs[0].reference_mean, "percent"),
+        format_value(rungs[-1].entry_mean, "percent"), str(len(rungs)), "; ".join(clear) or "none",
+    ]  # fmt: skip
+
+
 def _rungs(rows: Sequence[ComparisonRow]) -> list[str]:
     """Rungs from the top, each with its score and what it changes."""
     first = rows[0]

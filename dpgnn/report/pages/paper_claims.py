@@ -15,12 +15,13 @@ from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import PAPERS
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.statistics.pairs import Tally, pairs, tally
+from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.pair_rows import PairRow, pair_row, pairs_table
 from dpgnn.report.tables.rows import ClaimRow
-from dpgnn.report.tables.table import markdown_text, signed
+from dpgnn.report.tables.table import Table, markdown_text, signed
 
 FILE = data_folder() / "papers" / "claims.yaml"
 KEYS = {
@@ -39,6 +40,7 @@ KEYS = {
     "not_tested",
     "evidence",
 }
+PAIRS = "reference/paper_claims.csv"  # below docs; `claim_pairs`
 KINDS = ("entry", "guarantee", "attack", "not_tested")  # fmt: skip
 
 
@@ -51,6 +53,7 @@ class ClaimOutcome:
         outcome: yes, no, mixed, in part, undecided, no records, or not tested.
         found: numbers or the reason, in a few words.
         evidence: link below docs.
+        pairs: the differences that were counted; () where none are.
     """
 
     claim: str
@@ -58,6 +61,7 @@ class ClaimOutcome:
     outcome: str
     found: str
     evidence: str
+    pairs: tuple[Pair, ...] = ()
 
 
 def claim_lines(
@@ -72,10 +76,9 @@ def claim_lines(
         texts: pages below docs/results that evidence may lead into, by study.
         attacked: committed attacks.
     """
-    by_paper = {results.info.paper: results for results in found if results.info.paper}
     lines: list[str] = []
     for paper, claims in read_claims().items():
-        results = by_paper.get(paper)
+        results = _study_of(paper, found)
         rows = [
             [
                 markdown_text(item.claim), item.section, f"**{item.outcome}**",
@@ -89,6 +92,27 @@ def claim_lines(
             "",
         ]
     return lines
+
+
+def claim_pairs(found: Sequence[StudyResults]) -> Table[PairRow]:
+    """Every difference that a claim is counted from, with the cells of the records that it is made of.
+
+    Args:
+        found: studies with records.
+    """
+    rows = []
+    for paper, claims in read_claims().items():
+        results = _study_of(paper, found)
+        for claim in claims if results else ():
+            said = f"{claim['claim']} ({claim['section']})"
+            counted = outcome(claim, results, {}).pairs
+            rows += [pair_row(results.info.name if results else "", said, pair) for pair in counted]
+    return pairs_table("paper_claims", rows)
+
+
+def _study_of(paper: str, found: Sequence[StudyResults]) -> StudyResults | None:
+    """The study of a paper, where it has records."""
+    return next((results for results in found if results.info.paper == paper), None)
 
 
 def read_claims() -> dict[str, list[dict[str, Any]]]:
@@ -123,6 +147,7 @@ def outcome(
         evidence = "results/papers.md"
     elif study in texts and anchor and f'id="{anchor}"' not in texts[study]:
         evidence = page
+    counted: tuple[Pair, ...] = ()
     said, words = "no records", "not run"
     if "not_tested" in claim:
         said, words = "not tested", f"{claim['not_tested']}."
@@ -131,26 +156,33 @@ def outcome(
     elif results is not None and "guarantee" in claim:
         said, words = _guarantee(results, claim["guarantee"])
     elif results is not None:
-        said, words = _compared(results, claim)
+        counted = _pairs_of(results, claim)
+        evidence = claim.get("evidence", PAIRS) if counted else evidence
+        said, words = _compared(counted, claim)
     return ClaimOutcome(
-        claim=claim["claim"], section=claim["section"], outcome=said, found=words, evidence=evidence
-    )
+        claim=claim["claim"], section=claim["section"], outcome=said, found=words,
+        evidence=evidence, pairs=counted,
+    )  # fmt: skip
 
 
-def _compared(results: StudyResults, claim: dict[str, Any]) -> tuple[str, str]:
+def _pairs_of(results: StudyResults, claim: Mapping[str, Any]) -> tuple[Pair, ...]:
+    """The differences on real graphs that a claim speaks of."""
     cells = on_real_graphs_if_any(results.cells, lambda cell: cell.dataset)
-    counted = tally(
-        pairs(
-            cells,
-            _listed(claim["entry"]),
-            _listed(claim["against"]),
-            mode=claim.get("mode", ""),
-            epsilons=claim.get("epsilons", ()),
-            settings=claim.get("settings", ()),
-            datasets=claim.get("datasets", ()),
-            widens=claim.get("widens", False),
-        )
+    found = pairs(
+        cells,
+        _listed(claim["entry"]),
+        _listed(claim["against"]),
+        mode=claim.get("mode", ""),
+        epsilons=claim.get("epsilons", ()),
+        settings=claim.get("settings", ()),
+        datasets=claim.get("datasets", ()),
+        widens=claim.get("widens", False),
     )
+    return tuple(found)
+
+
+def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str]:
+    counted = tally(found)
     if not counted.total:
         return "no records", "not run."
     low, high = counted.repeats
@@ -187,7 +219,8 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
     said = "yes" if good == len(rows) else "no" if not good else "in part"
     parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, "no finite ε known")]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
-    return said, f"Of {len(rows)} cells {told}."
+    graphs = count_graphs(len({row.dataset for row in rows}))
+    return said, f"Of {len(rows)} cells ({graphs}) {told}."
 
 
 def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tuple[str, str]:

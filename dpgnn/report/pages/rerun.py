@@ -33,6 +33,19 @@ def _command(study: StudyInfo, tier: str, key: str) -> str:
     return shlex.join([".venv/bin/dpgnn", "run", name, "--tier", tier, "--cell", key])
 
 
+def rerun_of_table(study: StudyInfo, name: str, dataset: str) -> str:
+    """The command of all cells of a paper's table on one data set.
+
+    Args:
+        study: of the paper.
+        name: the table's name, paper-PAPER-TABLE.
+        dataset: one of ours.
+    """
+    table = name.removeprefix(f"paper-{study.paper}-")
+    command = [".venv/bin/dpgnn", "run", study.name, "--tier", study.tier]
+    return shlex.join([*command, "--table", table, "--dataset", dataset])
+
+
 def rerun_of_row(study: StudyInfo, row: CellRow | PaperRow) -> str:
     """The command of the cell that a table's row is about; "" where it is about none.
 

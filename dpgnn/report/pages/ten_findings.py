@@ -5,8 +5,8 @@ No sentence is fixed where a number decides it: what is ahead of what is counted
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import yaml
@@ -27,13 +27,15 @@ from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.choices import Choice
 from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
+from dpgnn.report.tables.pair_rows import PairRow, pair_row, pairs_table
 from dpgnn.report.tables.rows import ClaimRow
-from dpgnn.report.tables.table import epsilon_text, signed
+from dpgnn.report.tables.table import Table, epsilon_text, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAIN = "headtohead"
+PAIRS = "reference/findings.csv"  # below docs; `finding_pairs`
 FOLDER = "findings"  # of docs/figures
 KINDS = ("proved as stated", "a larger ε proved", "no finite ε known")
 KIND_COLORS = ("#0072B2", "#E69F00", "#9a9a9a")
@@ -51,6 +53,7 @@ class Headline:
         where: the picture's folder below docs/figures.
         evidence: (words, link below docs).
         overturn: what would make the claim false.
+        pairs: words -> the differences that the claim counts.
     """
 
     title: str
@@ -60,6 +63,7 @@ class Headline:
     where: str = FOLDER
     evidence: tuple[tuple[str, str], ...]
     overturn: str
+    pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +160,22 @@ def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
         picture=picture,
         evidence=(
             *question.evidence,
-            ("every difference", f"reference/{MAIN}/tables/comparisons.csv"),
+            ("every difference", PAIRS),
         ),
         overturn=question.overturn,
+        pairs=sets,
     )
+
+
+def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:
+    """Every difference that a finding counts, with the cells of the records that it is made of."""
+    rows = [
+        pair_row(MAIN, f"{item.title} {words}", pair)
+        for item in made
+        for words, found in item.pairs.items()
+        for pair in found
+    ]
+    return pairs_table("findings", rows)
 
 
 def _one_setting(cells: Sequence[Cell], entry: str) -> list[Cell]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
 from dpgnn.report.paper.rows import PaperRow
-from dpgnn.report.tables.table import DASH, Table, epsilon_text, latex_text
+from dpgnn.report.tables.table import DASH, Table, epsilon_text, latex_text, signed
 
 SAME, OTHER, OPEN = "=", "≠", "?"
 MARKS = {"same": SAME, "different": OTHER, "not available": ""}
 NOTE = (
     f"Ours in percent, the paper's value in brackets; {SAME} the two agree by the table's rule, {OTHER} they "
     f"do not, {OPEN} not decided; {DASH} none of ours. Majority class: of the test nodes of our splits."
+)
+VERDICTS = (
+    f"Values of ours that {SAME} agree with the paper's by the table's rule, {OTHER} do not, {OPEN} are not "
+    "decided, and the mean difference in points (ours minus the paper's)."
 )
 
 
@@ -41,6 +50,52 @@ def pivot(table: Table[PaperRow]) -> tuple[list[str], list[list[str]]]:
     return head, body
 
 
+def at_the_ends(table: Table[PaperRow]) -> Table[PaperRow]:
+    """The rows of each method at its smallest and its largest budget, and those without privacy."""
+    budgets: dict[tuple[str, str], list[float]] = {}
+    for row in table.rows:
+        if row.epsilon and row.epsilon != "inf":
+            budgets.setdefault((row.method, row.detail), []).append(float(row.epsilon))
+    ends = {key: {min(values), max(values), float("inf")} for key, values in budgets.items()}
+
+    def stays(row: PaperRow) -> bool:
+        here = ends.get((row.method, row.detail))
+        return not row.epsilon or here is None or float(row.epsilon) in here
+
+    return replace(table, rows=[row for row in table.rows if stays(row)])
+
+
+def verdict_pivot(table: Table[PaperRow]) -> tuple[list[str], list[list[str]]]:
+    """Head and body of what sums a long table up.
+
+    A line is a method, a column a data set, a cell the verdicts and the mean difference.
+    """
+    datasets = list(dict.fromkeys(row.dataset for row in table.rows))
+    methods = dict.fromkeys(row.method for row in table.rows)
+    body = [
+        [
+            method,
+            *(
+                _verdicts([r for r in table.rows if (r.method, r.dataset) == (method, name)])
+                for name in datasets
+            ),
+        ]
+        for method in methods
+    ]
+    return ["Method", *datasets], body
+
+
+def _verdicts(rows: Sequence[PaperRow]) -> str:
+    """How many values agree, differ or are open, and the mean difference of ours in points."""
+    found = [row for row in rows if row.difference is not None]
+    if not found:
+        return DASH if rows else ""
+    marks = [MARKS.get(row.verdict, OPEN) for row in found]
+    counts = " ".join(f"{marks.count(mark)}{mark}" for mark in (SAME, OTHER, OPEN) if mark in marks)
+    mean = sum(row.difference for row in found if row.difference is not None) / len(found)
+    return f"{counts}, {signed(100 * mean)}"
+
+
 def _cell(row: PaperRow) -> str:
     paper = DASH if row.paper_mean is None else f"{100 * row.paper_mean:.1f}"
     if row.our_mean is None:
@@ -48,6 +103,14 @@ def _cell(row: PaperRow) -> str:
     spread = "" if row.our_std is None else f" ± {100 * row.our_std:.1f}"
     mark = MARKS.get(row.verdict, OPEN)
     return f"{100 * row.our_mean:.1f}{spread} ({paper}){' ' + mark if mark else ''}"
+
+
+def pivot_csv(table: Table[PaperRow]) -> str:
+    """The table in the paper's layout as CSV."""
+    out = io.StringIO()
+    head, body = pivot(table)
+    csv.writer(out, lineterminator="\n").writerows([head, *body])
+    return out.getvalue()
 
 
 def pivot_latex(table: Table[PaperRow]) -> str:

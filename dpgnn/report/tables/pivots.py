@@ -19,7 +19,7 @@ from dpgnn.report.tables.rows import (
     SpreadRow,
     marked,
 )
-from dpgnn.report.tables.table import epsilon_text, format_value, signed, without_tags
+from dpgnn.report.tables.table import DASH, epsilon_text, format_value, signed, without_tags
 
 CLEAR = ("ahead", "behind")
 MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
@@ -36,12 +36,36 @@ class Guarantee:
     claim: ClaimRow
 
 
-def comparison_summary(rows: Sequence[SpreadRow]) -> list[str]:
-    """Pairs of a question over all places: ahead, behind, inside, and the range of differences."""
+def comparison_summary(rows: Sequence[SpreadRow], *, ends: bool = False) -> list[str]:
+    """Pairs of a question over all places: ahead, behind, inside, and the range of differences.
+
+    Args:
+        rows: pairs.
+        ends: the smallest and the largest budget of the question alone.
+    """
     budgets = sorted({row.epsilon for row in rows}, key=float)
+    if ends:
+        budgets = list(dict.fromkeys((budgets[0], budgets[-1])))
     made = _fold(rows, lambda row: (row.label, row.reference_label), budgets, _spread_text)
     head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
-    return markdown(head, [[*key, *cells] for key, cells in made])
+    # an entry for one budget between the ends has none of these
+    return markdown(head, [[*key, *cells] for key, cells in made if {*cells} != {DASH}])
+
+
+def question_summary(asked: Sequence[tuple[str, str, Sequence[SpreadRow]]]) -> list[str]:
+    """Questions of studies, a line each: their pairs at the smallest and the largest budget together.
+
+    Args:
+        asked: (question, its study as a link, pairs).
+    """
+    body = []
+    for question, link, rows in asked:
+        budgets = sorted({row.epsilon for row in rows}, key=float)
+        ends = [[row for row in rows if row.epsilon == text] for text in (budgets[0], budgets[-1])]
+        texts = [f"{_budget_head(here[0].epsilon)}: {_spread_text(here)}" for here in ends]
+        texts[1] = texts[1] if len(budgets) > 1 else DASH
+        body.append([question, link, str(len({row.dataset for row in rows})), *texts])
+    return markdown(["Question", "Study", "Graphs", "Smallest ε", "Largest ε"], body)
 
 
 def leaders(ranked: Sequence[RankingRow]) -> list[str]:
@@ -137,7 +161,8 @@ def guarantee_lines(rows: Sequence[Guarantee]) -> list[str]:
         )
         body.append(
             [
-                study, method, _with_bounds(unit, claims), str(len(here)),
+                f"[{study}](reference/{study}/tables/claims.csv)", method,
+                _with_bounds(unit, claims), str(len(here)),
                 _range([claim.claimed for claim in claims]), _proved(claims),
                 links or "none known",
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from dpgnn.records.archive import read_archive, unpack, write_archive
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.pages.closing import cell_lines, cells_of_table, closing_lines
+from dpgnn.report.pages.closing import cell_lines, cells_of_table, closing_lines, paper_command
 from dpgnn.study.study import load_study
 
 
@@ -94,7 +95,22 @@ def test_a_table_without_cells_in_a_tier_names_the_command_that_has_them() -> No
     small = describe(load_study(path, "S"), path, ROOT)
     with pytest.raises(ValueError, match="`dpgnn run drw --tier M --table T1 --dataset cora` has"):
         cells_of_table(small, "T1", "cora")
-    assert cells_of_table(describe(load_study(path, "M"), path, ROOT), "T1", "cora")
+    middle = cells_of_table(describe(load_study(path, "M"), path, ROOT), "T1", "cora")
+    # its rows are chosen on validation nodes, so all points that they are chosen among are made
+    assert {"cora.public/drw-1/eps=8", "cora.public/drw-1~*/eps=8"} < {*middle}
+
+
+def test_a_tier_without_cells_of_the_paper_says_what_makes_some(caribou: StudyInfo) -> None:
+    path = ROOT / "workflow" / "studies" / "drw.yaml"
+    small, middle = (describe(load_study(path, tier), path, ROOT) for tier in "SM")
+    found = paper_command(small, [middle])
+    command = "`dpgnn run drw --tier M --table T1 --dataset cora`"
+    assert command in found
+    wanted = cells_of_table(middle, "T1", "cora")
+    runs = [run for run in middle.planned for cell in wanted if fnmatchcase(run[:-2], cell)]
+    assert f"({len(set(runs))} runs)" in found
+    assert paper_command(caribou, []) == ""  # it has cells of its own
+    assert paper_command(small, []) == ""
 
 
 def test_a_study_without_a_paper_has_no_tables(info: StudyInfo) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import Comparison, StudyInfo
-from dpgnn.report.pages.ladders import ladder_lines
+from dpgnn.report.pages.ladders import ladder_lines, ladder_summary
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics.comparisons import compared
 from dpgnn.report.tables.comparisons_table import comparisons_table
@@ -41,6 +41,15 @@ def test_each_rung_stands_beside_the_one_above(runs: list[Run], info: StudyInfo)
     change = 100 * (here[1].entry_mean - here[0].reference_mean)
     assert f"{abs(change):.1f}" in place.split("from the first rung")[1].split("\n")[0]
     assert "**The last rung alone**" in text
+    (line,) = [
+        line
+        for line in ladder_summary(results)
+        if line.startswith(f"| A ladder, one change at a time | {here[0].dataset} | 8 |")
+    ]
+    ends = f"| {100 * here[0].reference_mean:.1f} | {100 * here[-1].entry_mean:.1f} | 2 |"
+    assert ends in line
+    for row in here:
+        assert (f"{row.label}: " in line) == bool(row.bold)
     undecided = [row for row in table.rows if row.verdict == "inside the noise"]
     assert all(row.needed for row in undecided)
     assert all(not row.needed for row in table.rows if row.bold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import pytest
 from helpers import numbers
 
 from dpgnn.records.attacks import AttackResult
-from dpgnn.report.pages import paper_claims
-from dpgnn.report.pages.paper_claims import outcome, read_claims
+from dpgnn.report.pages import paper_claims, ten_findings
+from dpgnn.report.pages.paper_claims import claim_lines, claim_pairs, outcome, read_claims
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import questions
+from dpgnn.report.pages.ten_findings import Question, finding_pairs, questions
 
 
 def test_every_paper_states_claims_with_their_section() -> None:
@@ -38,7 +39,7 @@ def test_outcomes_are_counted_from_records(documented: tuple[StudyResults, Path]
     assert made.outcome == "mixed"
     assert numbers(made.found) == [2, 2, 4, -10.0, 2.0, 2, 3]  # ahead, behind, of, range, graphs, n
     made = outcome({"claim": "x", "section": "1", "guarantee": ["dp_gcn-paper"]}, found, {})
-    assert (made.outcome, numbers(made.found)) == ("no", [4, 4])
+    assert (made.outcome, numbers(made.found)) == ("no", [4, 2, 4])  # of cells, on graphs
     assert outcome({**stated, "entry": "nothere"}, found, {}).outcome == "no records"
     assert outcome(stated, None, {}).evidence == "results/papers.md"
 
@@ -88,6 +89,62 @@ def test_the_error_of_an_auc_is_that_of_hanley_and_mcneil() -> None:
     assert p == pytest.approx(0.05, abs=0.015)
     assert paper_claims._p_value(0.5, 40, 40) == 1.0
     assert paper_claims._p_value(1.0, 40, 40) == 0.0
+
+
+def test_every_difference_behind_a_claim_names_cells_of_the_records(
+    documented: tuple[StudyResults, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text(
+        "drw:\n  - {claim: x, section: '1', entry: dp_gcn, against: dp_mlp}\n"
+        "  - {claim: y, section: '2', guarantee: [dp_gcn-paper]}\n"
+    )
+    monkeypatch.setattr(paper_claims, "FILE", file)
+    found = replace(documented[0], info=replace(documented[0].info, paper="drw"))
+    rows = claim_pairs([found]).rows
+    assert len(rows) == 4  # two graphs at two budgets
+    planned = {run.rsplit("/", 1)[0] for run in found.info.planned}
+    for row in rows:
+        assert (row.study, row.statement, row.n) == ("toy", "x (1)", 3)
+        place = f"{row.dataset}.{row.setting}"
+        assert f"{place}/{row.entry}/eps={row.epsilon}" in planned
+        assert f"{place}/{row.reference}/eps={row.reference_epsilon}" in planned
+    lines = claim_lines([found], {"toy": ""})
+    (line,) = [line for line in lines if line.startswith("| x |")]
+    assert "[→](reference/paper_claims.csv)" in line
+    assert "2 graphs, n 3." in line
+    assert claim_pairs([]).rows == []
+
+
+def test_every_claim_on_the_page_has_data_n_and_its_evidence(repository: Path) -> None:
+    docs = repository / "docs"
+    text = (
+        (docs / "results.md").read_text(encoding="utf-8").partition("## What the papers claim")[2]
+    )
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| [A-Z].* \*\*", line)]
+    assert len(rows) == sum(map(len, read_claims().values()))
+    for claim, _, said, found in rows:
+        (*_, link) = re.findall(r"\]\(([^)#]+)[^)]*\)", found)
+        assert (docs / link).exists(), (claim, link)
+        if said not in ("**not tested**", "**no records**"):
+            assert re.search(r"\d graphs?, n \d|Of \d+ cells|\d graphs?\. ", found), (claim, found)
+
+
+def test_the_differences_behind_a_finding_are_those_it_counts(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    cells = documented[0].cells
+    asked = Question(
+        name="q", title="Do edges help?", panels=(("GCN - MLP", "dp_gcn", "dp_mlp"),), more="",
+        overturn="",
+    )  # fmt: skip
+    made = ten_findings._differences(asked, cells)
+    assert made is not None
+    rows = finding_pairs([made]).rows
+    assert {row.statement for row in rows} == {"Do edges help? GCN - MLP"}
+    ahead = sum(row.verdict == "larger than the noise" and row.mean > 0 for row in rows)
+    assert f"ahead {ahead}, behind {len(rows) - ahead} of {len(rows)}" in made.claim
+    assert ("every difference", "reference/findings.csv") in made.evidence
 
 
 def test_findings_are_ten_with_what_would_overturn_them() -> None:

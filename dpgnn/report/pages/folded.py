@@ -1,0 +1,210 @@
+"""How a study's page is kept short enough to read: long tables summed up, figures of one kind together.
+
+Nothing is lost: what a page sums up stands in the files beside the committed tables, which it links.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.pages.findings import Finding
+from dpgnn.report.pages.page_form import LARGEST
+from dpgnn.report.pages.rerun import rerun_of_row, rerun_of_table
+from dpgnn.report.paper.figures import FigureRow
+from dpgnn.report.paper.pivot import NOTE, VERDICTS, at_the_ends, pivot, verdict_pivot
+from dpgnn.report.paper.rows import PaperRow
+from dpgnn.report.tables import pivots
+from dpgnn.report.tables.table import Table, format_value, markdown_text
+
+MAX_ROWS = 20  # a longer table stands in its file only
+LONGEST = 24  # lines of a paper's table in its own layout; a longer one is summed up
+SAID = 4  # sentences of a summary's topic
+FEW = 3  # figures whose captions begin alike, from which on that is said once
+STAND_INS = "stand-ins (synthetic)"
+PART = re.compile(r"(?: \(|, )\d+ of \d+\)$")  # of a figure that is one of several
+
+
+def csv_link(info: StudyInfo, name: str) -> str:
+    """A link to a table's CSV, from a page of docs/results."""
+    return f"[CSV](../reference/{info.name}/tables/{name}.csv)"
+
+
+def paper_tables_lines(info: StudyInfo, tables: Sequence[Table[PaperRow]]) -> list[str]:
+    """A paper's tables in its own layout; what all their captions say stands above them once."""
+    filled = [table for table in tables if table.rows]
+    captions = [_split(markdown_text(table.caption)) for table in filled]
+    common = (
+        [item for item in captions[0] if all(item in each for each in captions)] if filled else []
+    )
+    lines = [f"Of the paper's tables: {' '.join(common)} {NOTE}", ""] if common else []
+    for table in tables:
+        lines += _paper_lines(info, table, common) if table.rows else table_lines(info, table)
+    return lines
+
+
+def _paper_lines(info: StudyInfo, table: Table[PaperRow], common: Sequence[str]) -> list[str]:
+    """A table as it is; a long one at the smallest and the largest ε; the longest by their verdicts."""
+    told = ""
+    head, body = pivot(table)
+    if len(body) > LONGEST:
+        head, body = pivot(at_the_ends(table))
+        told = "Here the smallest and the largest ε of each method."
+    if len(body) > LONGEST:
+        head, body = verdict_pivot(table)
+        told = VERDICTS
+    own = [item for item in _split(markdown_text(table.caption)) if item not in common]
+    if told:
+        told += f" Every value beside ours: {csv_link(info, table.name + '-layout')}."
+    files = f"Differences, n and reasons: {csv_link(info, table.name)}."
+    return [
+        f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", "",
+        *pivots.markdown(head, body), "", " ".join(filter(None, [*own, told, files])), "",
+        *_again(info, table),
+    ]  # fmt: skip
+
+
+def _split(text: str) -> list[str]:
+    """A caption's sentences."""
+    return re.split(r"(?<=\.) (?=[A-Z0-9])", text)
+
+
+def commands_of(info: StudyInfo, table: Table[PaperRow]) -> list[str]:
+    """The command of every cell of a paper's table."""
+    return list(dict.fromkeys(filter(None, (rerun_of_row(info, row) for row in table.rows))))
+
+
+def _again(info: StudyInfo, table: Table[PaperRow]) -> list[str]:
+    """How to make a cell again; the commands of all of them are a file."""
+    commands = commands_of(info, table)
+    if not commands:
+        return []
+    path = f"../reference/{info.name}/tables/{table.name}-commands.txt"
+    data = next((row.our_dataset for row in table.rows if row.our_mean is not None), None)
+    whole = f"`{rerun_of_table(info, table.name, data)}`; " if data else ""
+    return [f"Make cells again: {whole}[the command of each]({path}).", ""]
+
+
+def table_lines(info: StudyInfo, table: Table) -> list[str]:
+    """A table with its anchor; of audits those that found something, a long one as CSV alone."""
+    head = [f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", ""]
+    printed = table.printed
+    rows: Sequence[Any] = table.rows
+    told: list[str] = []
+    if len(rows) > MAX_ROWS:
+        rows = _notable(rows)
+        told = [_counts(table, rows), ""]
+    if rows:
+        body = [[column.text(row) for column in printed] for row in rows]
+        told += [*pivots.markdown([column.header for column in printed], body), ""]
+    full = f"All {len(table.rows)} rows with every reason and full numbers"
+    return [*head, *told, table.caption, "", f"{full}: {csv_link(info, table.name)}.", ""]
+
+
+def _notable(rows: Sequence[Any]) -> list[Any]:
+    """Audits that did not pass; of other tables none."""
+    found = [row for row in rows if getattr(row, "outcome", "passed") != "passed"]
+    return found if len(found) <= MAX_ROWS else []
+
+
+def _counts(table: Table, shown: Sequence[Any]) -> str:
+    """What a long table holds: how many rows of each outcome, or of each data set."""
+    key = "outcome" if hasattr(table.rows[0], "outcome") else "dataset"
+    column = next((column for column in table.columns if column.key == key), None)
+    if column is None:
+        return f"{len(table.rows)} rows."
+    values = [format_value(column.value(row), column.kind) for row in table.rows]
+    parts = [f"{values.count(value)} {value}" for value in dict.fromkeys(values)]
+    rest = " Those that did not pass:" if shown else ""
+    return f"{len(table.rows)} rows: {', '.join(parts)}.{rest}"
+
+
+def figure_lines(
+    info: StudyInfo, pictures: Sequence[Picture], paper_figures: Sequence[FigureRow]
+) -> list[str]:
+    """Figures by kind, parts of one below one heading; those on stand-ins are linked in one list."""
+    lines = ['<a id="figures"></a>', "", "## Figures", ""]
+    groups: dict[str, list[Picture]] = {}
+    for picture in pictures:
+        if not picture.name.startswith(LARGEST):
+            groups.setdefault(_whole(picture.title), []).append(picture)
+    linked = [title for title in groups if STAND_INS in title]
+    captions = {t: _sentences(parts) for t, parts in groups.items() if t not in linked}
+    told, shared = _shared(captions)
+    lines += told
+    for title, sentences in captions.items():
+        lines += [f"### {title}", ""]
+        for picture in groups[title]:
+            lines += [f'<a id="{picture.name}"></a>', ""]
+            lines += [f"![{picture.title}]({_path(info, picture)})", ""]
+        lines += [" ".join(item for item in sentences if item not in shared[title]), ""]
+    lines += _linked(info, [picture for title in linked for picture in groups[title]])
+    names = {picture.name for picture in pictures}
+    for row in paper_figures:
+        name = f"paper-{info.paper}-{row.figure}"
+        if name not in names:
+            lines += [f'<a id="{name}"></a>', "", f"### {row.figure}: {row.title}", ""]
+            lines += [f"Not drawn: {row.reason or 'no cell of it has a record'}.", ""]
+    return lines
+
+
+def _linked(info: StudyInfo, pictures: Sequence[Picture]) -> list[str]:
+    """Figures on stand-ins, which no sentence of the results speaks of, as links."""
+    if not pictures:
+        return []
+    items = [
+        f'- <a id="{picture.name}"></a>[{picture.title}]({_path(info, picture)})'
+        for picture in pictures
+    ]
+    return [f"### On {STAND_INS}", "", "Graphs drawn in the shape of real ones.", "", *items, ""]
+
+
+def _shared(captions: Mapping[str, Sequence[str]]) -> tuple[list[str], dict[str, set[str]]]:
+    """What all captions of a kind say, once: lines, and title -> sentences that its caption leaves out.
+
+    Figures are of one kind where their captions begin alike; a kind has at least three.
+    """
+    kinds: dict[str, list[str]] = {}
+    for title, sentences in captions.items():
+        kinds.setdefault(sentences[0], []).append(title)
+    lines, shared = [], {title: set[str]() for title in captions}
+    for titles in kinds.values():
+        common = [item for item in captions[titles[0]] if all(item in captions[t] for t in titles)]
+        if len(titles) >= FEW:
+            names = dict.fromkeys(re.split(r": | \(", title)[0] for title in titles)
+            lines.append(f"- {', '.join(names)}: {' '.join(common)}")
+            shared |= {title: set(common) for title in titles}
+    return (["What captions have in common:", "", *lines, ""] if lines else []), shared
+
+
+def _sentences(parts: Sequence[Picture]) -> list[str]:
+    """The sentences of the captions of one figure's parts, each once."""
+    return list(dict.fromkeys(item for picture in parts for item in _split(picture.caption)))
+
+
+def summary_lines(info: StudyInfo, summary: Sequence[Finding]) -> list[str]:
+    """What stands at the top of a page; of a long topic its first sentences."""
+    lines = ["## Summary", ""]
+    for finding in summary:
+        if finding.topic == "What was asked":
+            continue
+        told = list(finding.sentences[:SAID])
+        if more := len(finding.sentences) - len(told):
+            told.append(f"{more} more differences: {csv_link(info, 'differences')}.")
+        lines += [f"**{finding.topic}.** {' '.join(told)}", ""]
+    return lines
+
+
+def _path(info: StudyInfo, picture: Picture) -> str:
+    return f"../figures/{info.name}/{picture.name}.png"
+
+
+def _whole(title: str) -> str:
+    """A part's title without its number: what all parts of one figure have in common."""
+    part = PART.search(title)
+    if part is None:
+        return title
+    return title[: part.start()] + (")" if part[0].startswith(",") else "")

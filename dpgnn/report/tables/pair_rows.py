@@ -1,0 +1,61 @@
+"""Differences behind a statement, each with the cells of the records that it is made of: one CSV a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from dpgnn.report.statistics.pairs import Pair
+from dpgnn.report.tables.table import Column, Table, columns_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRow:
+    """A difference that a statement counts.
+
+    Attributes:
+        study: whose docs/reference/STUDY/runs.parquet has the records.
+        statement: what is counted.
+        dataset, setting, entry, epsilon: the cell; its runs are DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+        reference, reference_epsilon: what it is compared with, there.
+        mean, low, high: entry less reference with a 95 % interval, fractions; of a claim on a growing lead,
+            that difference less the one at the smallest epsilon.
+        n: shared splits.
+        verdict: after Holm's correction over the statement's pairs.
+    """
+
+    study: Annotated[str, Column(header="Study")]
+    statement: Annotated[str, Column(header="Statement")]
+    dataset: Annotated[str, Column(header="Data set")]
+    setting: Annotated[str, Column(header="Setting")]
+    entry: Annotated[str, Column(header="Entry")]
+    epsilon: Annotated[str, Column(header="ε", kind="epsilon")]
+    reference: Annotated[str, Column(header="Against")]
+    reference_epsilon: Annotated[str, Column(header="ε there", kind="epsilon")]
+    mean: Annotated[float, Column(header="Difference", kind="points")]
+    low: Annotated[float | None, Column(header="low", kind="points")]
+    high: Annotated[float | None, Column(header="high", kind="points")]
+    n: Annotated[int, Column(header="n", kind="integer")]
+    verdict: Annotated[str, Column(header="Verdict")]
+
+
+def pair_row(study: str, statement: str, pair: Pair) -> PairRow:
+    """A pair as a row."""
+    return PairRow(
+        study=study, statement=statement, dataset=pair.entry.dataset, setting=pair.entry.setting,
+        entry=pair.entry.entry, epsilon=pair.entry.epsilon, reference=pair.reference.entry,
+        reference_epsilon=pair.reference.epsilon, mean=pair.test.mean, low=pair.test.low,
+        high=pair.test.high, n=pair.test.n, verdict=pair.verdict,
+    )  # fmt: skip
+
+
+def pairs_table(name: str, rows: Sequence[PairRow]) -> Table[PairRow]:
+    """The differences behind the statements of a page."""
+    return Table(
+        name=name,
+        title="The differences behind the statements",
+        caption="At equal splits; corrected by Holm's method within a statement.",
+        columns=columns_of(PairRow),
+        rows=rows,
+    )
