@@ -39,7 +39,7 @@ $(VENV)/.%: envs/%.lock | $(STAMP)
 	@echo "setup: $*"
 
 demo: setup  ## run the quick study end to end without any download; leaves results/report.html
-	@start=$$SECONDS; $(BIN)/dpgnn run quick; \
+	@start=$$SECONDS; $(BIN)/dpgnn run quick || { code=$$?; test $$code = 130 || exit $$code; kill -INT $$PPID; exit 0; }; \
 	  echo "demo: done in $$((SECONDS - start)) s; open results/report.html"
 
 test: setup $(TEST_STAMP) lint  ## format, lint, types, workflow checks and all tests but the slow ones

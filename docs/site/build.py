@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from docs.site import explorer, reference
+from docs.site import explorer, policy, reference
 from docs.site.stage import REPOSITORY, copy_linked, remove_stale, stage, write
 
 
@@ -44,7 +44,9 @@ def build(out: Path, *, notebooks: bool = True) -> int:
     given += ["-D", f"html_static_path={static}"]
     if not notebooks:
         given += ["-D", "nb_execution_mode=off"]
-    return int(build_main([*given, "-b", "html", str(out / "source"), str(out / "html")]))
+    code = int(build_main([*given, "-b", "html", str(out / "source"), str(out / "html")]))
+    policy.write_policies(out / "html")
+    return code
 
 
 def main() -> int:

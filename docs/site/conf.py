@@ -10,6 +10,7 @@ from typing import Any
 SITE = Path(__file__).resolve().parent
 sys.path[:0] = [str(SITE.parents[1])]
 
+from docs.site import tables  # noqa: E402
 from dpgnn.core.version import VERSION  # noqa: E402
 
 project = "dpgnn"
@@ -83,8 +84,14 @@ def _equation(writer: Any, node: Any, element: str, *, display: bool) -> None:
     raise docutils.nodes.SkipNode
 
 
+def _tables(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    if isinstance(context.get("body"), str):
+        context["body"] = tables.with_labels(context["body"])
+
+
 def setup(app: Any) -> None:
-    """Register how equations are written."""
+    """Register how equations are written, and what becomes of tables."""
+    app.connect("html-page-context", _tables)
     app.add_html_math_renderer(
         "katex", inline_renderers=(_inline, None), block_renderers=(_block, None)
     )

@@ -24,7 +24,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-LEFT_OUT = ("reference/*/tables/*", "reference/attacks/attacks.md")
+LEFT_OUT = ("reference/*/tables/*",)
 OWN = ("site", "_build")  # folders of docs that the site is made with
 DISPLAY_ONLY = "```mermaid"  # drawn by code hosts; here a list of arrows
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
     from dpgnn.cli.attack_inputs import Loaded
     from dpgnn.core.paths import Paths
+    from dpgnn.report.tables.table import Table
     from dpgnn.study.study import RunKey, Study
+
+MOST_PRINTED = 300  # rows of a table that is written for people too
 
 
 def add_parser(subparsers: Any) -> None:
@@ -48,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
         "--out", type=Path, help="folder; results/studies/STUDY/attacks if not given"
     )
     parser.add_argument(
-        "--table", type=Path, help="attack nothing; write attacks.csv, .md and .tex of --out here"
+        "--table", type=Path, help="attack nothing; write attacks.csv (if short .md, .tex) of --out"
     )
     parser.add_argument(
         "--page",
@@ -67,13 +70,12 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.records.attacks import read_attacks
     from dpgnn.report.tables.attack_pages import fill_page
     from dpgnn.report.tables.attacks import attacks_table
-    from dpgnn.report.tables.table import write_table
     from dpgnn.study.study import load_study
 
     study, paths = load_study(args.study, args.tier), Paths(results=args.results)
     folder = args.out or paths.study(study.name) / "attacks"
     if args.table is not None:
-        write_table(args.table, attacks_table(read_attacks(folder)))
+        _write_table(args.table, attacks_table(read_attacks(folder)))
     if args.page is not None:
         fill_page(args.page, read_attacks(folder))
     if args.table is not None or args.page is not None:
@@ -89,6 +91,19 @@ def main(args: argparse.Namespace) -> int:
         require_made(study, key, paths, "attack")
     _attack_all(study, keys, names, folder, paths, sizes_of(args))
     return 0
+
+
+def _write_table(folder: Path, table: Table[Any]) -> None:
+    """Write the table; one that nobody reads from end to end as CSV alone."""
+    from dpgnn.core.storage import write_text
+    from dpgnn.report.tables.table import to_csv, write_table
+
+    if len(table.rows) <= MOST_PRINTED:
+        write_table(folder, table)
+        return
+    for suffix in (".md", ".tex"):
+        (folder / f"{table.name}{suffix}").unlink(missing_ok=True)
+    write_text(folder / f"{table.name}.csv", to_csv(table))
 
 
 def _attack_all(

@@ -37,12 +37,47 @@ def add_parser(subparsers: Any) -> None:
     files.add_argument("out", type=Path, help="where the files go")
     files.set_defaults(func=unpack_attacks_main)
 
+    sums = what.add_parser("sums", help="write SHA256SUMS of committed records")
+    sums.add_argument("folder", type=Path, nargs="?", help="docs/reference if none is given")
+    sums.set_defaults(func=sums_main)
+    check = what.add_parser("check", help="compare committed records with their SHA256SUMS")
+    check.add_argument("folder", type=Path, nargs="?", help="docs/reference if none is given")
+    check.set_defaults(func=check_main)
+
+
+def sums_main(args: argparse.Namespace) -> int:
+    """Write the checksums of a folder's records."""
+    from dpgnn.core.checks import require
+    from dpgnn.records.archive import REFERENCE
+    from dpgnn.records.sums import SUMS, recorded, write_sums
+
+    folder = args.folder or REFERENCE
+    require(bool(recorded(folder)), "folder", "hold records", str(folder), "such as docs/reference")
+    print(f"{folder / SUMS}: {write_sums(folder)} files", file=sys.stderr)
+    return 0
+
+
+def check_main(args: argparse.Namespace) -> int:
+    """Say which records are not those of the list; 1 where any is not."""
+    from dpgnn.records.archive import REFERENCE
+    from dpgnn.records.sums import SUMS, differences, recorded
+
+    folder = args.folder or REFERENCE
+    wrong = list(differences(folder))
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
+    if not wrong:
+        print(f"{len(recorded(folder))} files are as {folder / SUMS} says", file=sys.stderr)
+    return 1 if wrong else 0
+
 
 def pack_attacks_main(args: argparse.Namespace) -> int:
     """Put the files of a folder into its archive."""
     from dpgnn.records.archive import ATTACKS, pack_attacks
+    from dpgnn.records.sums import SUMS, write_sums
 
     total, new = pack_attacks(args.folder)
+    if (args.folder.parent / SUMS).exists():
+        write_sums(args.folder.parent, args.folder)
     print(f"{args.folder / ATTACKS}: {total} attacks, {new} from files", file=sys.stderr)
     return 0
 
@@ -60,6 +95,7 @@ def pack_main(args: argparse.Namespace) -> int:
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
     from dpgnn.records.archive import REFERENCE, RUNS, keep_graphs, pack
+    from dpgnn.records.sums import write_sums
     from dpgnn.report.paper.kept import keep_for_figures
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
@@ -73,6 +109,7 @@ def pack_main(args: argparse.Namespace) -> int:
     total, new = pack(path, runs, [key.folder for key in study.keys])
     keep_graphs(paths, Paths(results=folder), {key.dataset for key in study.keys})
     drawn = keep_for_figures(describe(study, file), paths, folder)
+    write_sums(folder.parent, folder)
     print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
     if drawn:
         print(f"{folder}: histories or class scores of {drawn} runs, for figures", file=sys.stderr)

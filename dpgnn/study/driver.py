@@ -8,8 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ SHOWS = DRY | {
     "-h",
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
+STOPPED = 130  # the exit status of what Ctrl-C ended, as shells have it
 _claimed = ExitStack()
 
 
@@ -96,7 +98,7 @@ def run_snakemake(
 
     This process and Snakemake hold a lock of the kernel's on the folder; a Snakemake that is started by hand
     takes the same lock (`claim`). One line a stage is shown in place of Snakemake's output, which is in
-    .snakemake/log. When jobs failed, their causes are printed last.
+    .snakemake/log. When jobs failed, their causes are printed last. Returns its exit status (130: Ctrl-C).
 
     Raises:
         BusyError: another run holds the folder.
@@ -108,7 +110,7 @@ def run_snakemake(
         _remove_lock(snakemake, path, root)
         started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
         with _signals_for_child() as child:
-            screen = _Screen(child, {} if workflow is None else workflow.runs_of_rules)
+            screen = _Screen(child, workflow, started)
 
             def make(wanted: Sequence[str], flags: Sequence[str] = extra) -> int:
                 plain = not SHOWS & set(flags)
@@ -118,17 +120,15 @@ def run_snakemake(
                 _mend(workflow, extra, root, make)
             code = make(targets)
         if code:
-            for line in _why(child, screen, workflow, root, started):
+            for line in _why(child, screen, root, started):
                 print(line, file=sys.stderr)
-        return code
+        return STOPPED if code and child.interrupted else code
 
 
-def _why(
-    child: _Child, screen: _Screen, workflow: Workflow | None, root: Path, started: float
-) -> Sequence[str]:
+def _why(child: _Child, screen: _Screen, root: Path, started: float) -> Sequence[str]:
     """Why Snakemake stopped: a signal, its logs' causes, or the last lines that it wrote."""
     causes = list(progress.last_screen(root, since=started))
-    return ([screen.stopped(workflow, root)] if child.interrupted else causes) or screen.last
+    return ([screen.stopped(root)] if child.interrupted else causes) or screen.last
 
 
 def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[..., int]) -> None:
@@ -156,9 +156,9 @@ class _Screen:
         last: the last lines that Snakemake printed and nobody saw.
     """
 
-    def __init__(self, child: _Child, runs: Mapping[str, int]) -> None:
+    def __init__(self, child: _Child, workflow: Workflow | None, started: float) -> None:
         self.last: list[str] = []
-        self._child, self._runs = child, runs
+        self._child, self._workflow, self._started = child, workflow, started
         self._done = self._planned = 0
 
     def run(self, command: Sequence[str], root: Path, lock: int, *, plain: bool) -> int:
@@ -179,13 +179,18 @@ class _Screen:
         )  # fmt: skip
         self._child.process = process
         assert process.stdout is not None
-        stages, self.last = follow(process.stdout, self._runs)
+        flow = self._workflow
+        kept = None
+        if flow is not None and flow.chunks:
+            kept = partial(progress.num_kept, flow.study, root=root, since=self._started)
+        runs = {} if flow is None else flow.runs_of_rules
+        stages, self.last = follow(process.stdout, runs, kept=kept)
         self._done, self._planned = stages.of_runs()
         return process.wait()
 
-    def stopped(self, workflow: Workflow | None, root: Path) -> str:
+    def stopped(self, root: Path) -> str:
         """How many runs were done when it was stopped."""
-        done, planned = self._done, self._planned
+        done, planned, workflow = self._done, self._planned, self._workflow
         if planned and workflow is not None and workflow.chunks:
             # of a process that was stopped, the runs that it had made are kept
             done, planned = progress.num_made(workflow.study, root=root), len(workflow.study.keys)

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,15 @@ def num_made(study: Study, *, root: Path) -> int:
         records = (_record(root / path) for path in (Paths().run(study.name, key.folder), kept))
         made += any(record is not None and wanted.made(record, key) for record in records)
     return made
+
+
+def num_kept(study: Study, *, root: Path, since: float) -> int:
+    """Runs of the study that processes have kept since a time, in seconds of the epoch."""
+    folder, found = root / "work" / FINISHED / study.name, 0
+    for path in folder.rglob("record.json"):
+        with suppress(FileNotFoundError):
+            found += path.stat().st_mtime >= since
+    return found
 
 
 def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> list[str]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO
 
 # stages in the order of the workflow, with what each counts
@@ -20,6 +21,7 @@ STAGES = {
 }  # fmt: skip
 EVERY = 30.0  # seconds between lines of one stage where the screen is no terminal
 KEPT = 40  # of Snakemake's last lines
+LOOK = 2.0  # seconds between looks at what processes of many runs have made
 
 
 class Stages:
@@ -33,6 +35,7 @@ class Stages:
         self.runs = runs
         self.planned: dict[str, int] = {}
         self.done: dict[str, int] = {}
+        self.kept = 0  # runs that processes have made, of which Snakemake hears when they end
         self.failed = 0
         self._in_table = False
 
@@ -63,6 +66,12 @@ class Stages:
             return True
         return False
 
+    def shown(self, stage: str) -> int:
+        """Jobs done of a stage, or runs made."""
+        if stage != "train":
+            return self.done[stage]
+        return min(max(self.done[stage], self.kept), self.planned[stage])
+
     def _stage(self, rule: str) -> str:
         return "train" if rule.startswith("train") else rule
 
@@ -72,7 +81,10 @@ class Stages:
 
 
 def follow(
-    lines: Iterable[str], runs: Mapping[str, int], out: TextIO | None = None
+    lines: Iterable[str],
+    runs: Mapping[str, int],
+    out: TextIO | None = None,
+    kept: Callable[[], int] | None = None,
 ) -> tuple[Stages, list[str]]:
     """Show the stages while Snakemake's lines come; in a terminal with a bar each.
 
@@ -80,6 +92,7 @@ def follow(
         lines: what Snakemake prints, until it ends.
         runs: see `Stages`.
         out: the screen; stderr when None.
+        kept: counts the runs that processes have made so far; it is asked every `LOOK` seconds.
 
     Returns:
         the counts at the end, and Snakemake's last lines.
@@ -88,11 +101,38 @@ def follow(
     stages, last = Stages(runs), deque[str](maxlen=KEPT)
     with ExitStack() as stack:
         show = _Bars(stack, out) if out.isatty() else _Lines(out)
+        lock = stack.enter_context(_looking(stages, show, kept))
         for line in lines:
             last.append(line.rstrip("\n"))
-            if stages.read(last[-1]):
-                show.update(stages)
+            with lock:
+                if stages.read(last[-1]):
+                    show.update(stages)
     return stages, list(last)
+
+
+@contextmanager
+def _looking(
+    stages: Stages, show: _Bars | _Lines, kept: Callable[[], int] | None
+) -> Iterator[threading.Lock]:
+    """Look now and then at what was made; gives the lock of the stages and of the screen."""
+    lock, over = threading.Lock(), threading.Event()
+
+    def look() -> None:
+        while kept is not None and not over.wait(LOOK):
+            if stages.done.get("train") == stages.planned.get("train"):
+                continue
+            found = kept()
+            with lock:
+                stages.kept = found
+                show.update(stages)
+
+    looks = threading.Thread(target=look, daemon=True)
+    looks.start()
+    try:
+        yield lock
+    finally:
+        over.set()
+        looks.join()
 
 
 class _Bars:
@@ -116,7 +156,7 @@ class _Bars:
         for stage, name in STAGES.items():
             if stage not in stages.planned:
                 continue
-            done, total = stages.done[stage], stages.planned[stage]
+            done, total = stages.shown(stage), stages.planned[stage]
             if stage not in self._tasks:
                 self._tasks[stage] = self._bars.add_task(name, total=total, start=False)
             if done:
@@ -133,7 +173,8 @@ class _Lines:
 
     def update(self, stages: Stages) -> None:
         now = time.monotonic()
-        for stage, done in stages.done.items():
+        for stage in stages.done:
+            done = stages.shown(stage)
             before, when = self._told.get(stage, (0, self._start))
             total = stages.planned[stage]
             if done > before and (done == total or now - when > EVERY):

@@ -24,7 +24,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
-PAGES = (
+DARK = (
     "index.html", "choose.html", "explorer.html", "results.html", "accounting.html",
     "search.html", "genindex.html",
 )  # fmt: skip
@@ -112,18 +112,172 @@ def errors(browser: Any) -> list[str]:
     return [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]
 
 
+def html_pages(site: Path) -> list[str]:
+    """Every page of the site."""
+    left_out = {"_static", "_sources", "files"}
+    found = [path.relative_to(site) for path in sorted(site.rglob("*.html"))]
+    return [path.as_posix() for path in found if path.parts[0] not in left_out]
+
+
+CUT = """
+const box = (table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement;
+return [...document.querySelectorAll("table")].filter((t) => box(t).scrollWidth > box(t).clientWidth + 1)
+  .map((t) => t.textContent.trim().slice(0, 60));
+"""
+
+
 @pytest.mark.parametrize("width", [1300, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_their_window_are_readable_and_have_no_errors(
-    visit: Callable[..., Any], width: int, scheme: str
+def test_pages_and_their_tables_fit_are_readable_and_have_no_errors(
+    visit: Callable[..., Any], width: int, scheme: str, site: Path
 ) -> None:
-    for name in PAGES:
+    """Of every page; in dark the reader's own colours are looked at on one page of each kind."""
+    wrong = []
+    for name in html_pages(site) if scheme == "light" else DARK:
         page = visit(name, width, scheme)
         theme = page.execute_script("return document.documentElement.dataset.theme")
-        assert theme == scheme, name
-        assert page.execute_script("return document.documentElement.scrollWidth") <= width, name
-        assert page.execute_script(CONTRAST) == [], (name, scheme)
-        assert errors(page) == [], name
+        wide = page.execute_script("return document.documentElement.scrollWidth")
+        found = [*page.execute_script(CONTRAST), *errors(page)]
+        found += [] if theme == scheme else [f"theme {theme}"]
+        found += [] if wide <= width else [f"{wide} pixels wide"]
+        found += page.execute_script(CUT) if width < 600 else []
+        wrong += [(name, line) for line in found]
+    assert wrong == []
+
+
+def test_a_row_of_a_wide_table_is_a_card_that_names_its_columns(visit: Callable[..., Any]) -> None:
+    cell = "document.querySelectorAll('table.cards')[1].tBodies[0].rows[0].cells[2]"
+    label = f"return getComputedStyle({cell}, '::before').content"
+    page = visit("choose.html", 390)
+    assert page.execute_script(label) == '"edges"'
+    assert page.execute_script(f"return getComputedStyle({cell}).display") == "flex"
+    assert page.execute_script(f"return {cell}.getAttribute('role')") == "cell"
+    page = visit("choose.html", 1300)
+    assert page.execute_script(label) == "none"
+    assert page.execute_script(f"return getComputedStyle({cell}).display") == "table-cell"
+
+
+def press(page: Any, *keys: str) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    for key in keys:
+        ActionChains(page).send_keys(key).perform()
+
+
+ACTIVE = """
+const e = document.activeElement, style = getComputedStyle(e);
+return [e.getAttribute("aria-label") ?? e.textContent.trim().replace(/\\s+/g, " "),
+  style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
+"""
+
+
+def tab_to(page: Any, name: str, most: int = 200) -> list[str]:
+    """Press Tab until something of this name has the focus; the names passed, all of them seen to have it."""
+    from selenium.webdriver.common.keys import Keys
+
+    passed = []
+    for _ in range(most):
+        press(page, Keys.TAB)
+        words, is_seen = page.execute_script(ACTIVE)
+        passed.append(words)
+        assert is_seen, passed[-3:]
+        if words.startswith(name):
+            return passed
+    raise AssertionError(f"{name} is not reached: {passed}")
+
+
+def test_the_skip_link_leads_past_the_menu(visit: Callable[..., Any]) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = visit("choose.html")
+    assert tab_to(page, "Skip to main content") == ["Skip to main content"]
+    top = "return document.activeElement.getBoundingClientRect().top"
+    assert page.execute_script(top) >= 0
+    press(page, Keys.ENTER)
+    assert page.current_url.endswith("#main-content")
+    press(page, Keys.TAB)
+    inside = "return document.activeElement.closest('main') !== null"
+    assert page.execute_script(inside)
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_menu_theme_and_search_are_used_by_keyboard_alone(
+    visit: Callable[..., Any], width: int
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = visit("choose.html", width)
+    if width < 600:
+        tab_to(page, "Toggle primary sidebar")
+        press(page, Keys.ENTER)
+        wait_for(page, "return document.querySelector('dialog[open]') !== null")
+    tab_to(page, "Explorer")
+    press(page, Keys.ENTER)
+    wait_for(page, "return location.pathname.endsWith('/explorer.html')")
+    page = visit("choose.html", width)
+    tab_to(page, "Color mode")
+    press(page, Keys.ENTER)
+    wait_for(page, "return document.querySelector('.dropdown-menu.show') !== null")
+    tab_to(page, "Dark")
+    press(page, Keys.ENTER)
+    wait_for(page, "return document.documentElement.dataset.theme === 'dark'")
+    page = visit("choose.html", width)
+    tab_to(page, "Search")
+    press(page, Keys.ENTER)
+    wait_for(page, "return document.querySelector('#pst-search-dialog').open")
+    press(page, *"sensitivity", Keys.ENTER)
+    wait_for(page, "return document.querySelectorAll('#search-results li').length > 2")
+    assert errors(page) == []
+
+
+def test_the_filter_of_the_page_that_answers_is_used_by_keyboard_alone(
+    visit: Callable[..., Any],
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = visit("choose.html")
+    page.execute_script("document.querySelector('#main-content').focus()")
+    tab_to(page, "anyedge")
+    press(page, Keys.DOWN)
+    shown = (
+        "return [...document.querySelectorAll('section > h2')].filter((h) => h.getClientRects().length)"
+        ".map((h) => h.textContent.split(':')[0]).filter((t) => t.startsWith('edge') || t.startsWith('node'))"
+    )
+    assert page.execute_script(shown) == ["edge"]
+    press(page, Keys.TAB, Keys.DOWN, Keys.DOWN)
+    rows = (
+        "return [...document.querySelectorAll('section:not([hidden]) tbody tr')]"
+        ".filter((r) => r.getClientRects().length && /^[0-9]+$/.test(r.cells[0].textContent))"
+        ".map((r) => r.cells[0].textContent)"
+    )
+    assert page.execute_script(rows) == ["2"]
+
+
+def test_a_table_that_scrolls_is_reached_and_scrolled_by_keyboard(
+    visit: Callable[..., Any],
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = visit("choose.html", 900)
+    boxes = "document.querySelectorAll('.pst-scrollable-table-container.wide')"
+    assert page.execute_script(f"return {boxes}.length") > 0
+    tab_to(page, "Table, scrolls sideways")
+    press(page, *[Keys.RIGHT] * 3)
+    wait_for(page, "return document.activeElement.scrollLeft > 0")
+
+
+def test_pages_run_no_code_but_the_sites(visit: Callable[..., Any]) -> None:
+    page = visit("index.html")
+    page.execute_script(
+        "const script = document.createElement('script'); script.textContent = 'window.ran = true';"
+        "document.head.append(script); const picture = document.createElement('img');"
+        "picture.src = 'https://example.org/a.png'; document.body.append(picture);"
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = true\">');"
+    )
+    wait_for(page, "return document.images[document.images.length - 1].complete")
+    assert page.execute_script("return window.ran ?? null") is None
+    refused = [line for line in errors(page) if "Content Security Policy" in line]
+    assert len(refused) >= 3
 
 
 def test_equations_are_set(visit: Callable[..., Any]) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pty
+import threading
+from collections.abc import Iterator
 
+import pytest
+
+from dpgnn.study import screen
 from dpgnn.study.screen import Stages, follow
 
 PRINTED = """\
@@ -67,3 +72,31 @@ def test_a_terminal_has_a_bar_for_each_stage() -> None:
     os.close(reader)
     assert "2/2" in shown
     assert "18/19" in shown
+
+
+def test_runs_that_a_process_has_made_are_shown_before_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(screen, "LOOK", 0.01)
+    monkeypatch.setattr(screen, "EVERY", -1.0)
+    out, looked = io.StringIO(), threading.Event()
+    found = iter([3, 7])
+
+    def kept() -> int:
+        count = next(found, 7)
+        if count == 7 and "runs: 7 of 19" in out.getvalue():
+            looked.set()
+        return count
+
+    def lines() -> Iterator[str]:
+        before, after = PRINTED.split("Finished jobid: 5")
+        yield from before.splitlines(keepends=True)
+        assert looked.wait(20)
+        yield from f"Finished jobid: 5{after}".splitlines(keepends=True)
+
+    stages, _ = follow(lines(), RUNS, out, kept)
+    told = [line.split(",")[0] for line in out.getvalue().splitlines()]
+    shown = [line for line in told if line.startswith("runs")]
+    assert shown[:2] == ["runs: 3 of 19", "runs: 7 of 19"]
+    assert shown[-1] == "runs: 18 of 19"
+    assert stages.of_runs() == (18, 19)

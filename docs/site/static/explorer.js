@@ -135,7 +135,7 @@
       resolve: { scale: { x: "independent", y: "independent" } },
       config: { background: "transparent", font: "system-ui, sans-serif", axis: { labelColor: text, titleColor: text, gridColor: rule, domainColor: rule, tickColor: rule, titleFontWeight: "normal" }, legend: { labelColor: text, titleColor: text }, view: { stroke: null } },
     };
-    await window.vegaEmbed(place, spec, { actions: false, renderer: "svg", logLevel: 1 });
+    await window.vegaEmbed(place, spec, { actions: false, ast: true, renderer: "svg", logLevel: 1 });
     place.dataset.drawn = String(Number(place.dataset.drawn ?? 0) + 1);
   }
 

@@ -103,6 +103,7 @@ def style() -> Any:
     return matplotlib.rc_context(RC)  # type: ignore[arg-type]
 
 
+BOLD = re.compile(r"font(?:-weight)?: *(?:bold|700)\b")
 MAX_PANELS = 6
 NARROW = 6  # entries of a legend below a column
 TITLE_LINE, LEGEND_LINE = 0.22, 0.19  # inches
@@ -248,7 +249,9 @@ def _with_fonts(svg: bytes) -> bytes:
     """The drawing with the letters it uses of the figures' font, so that it looks alike everywhere."""
     text = svg.decode()
     letters = "".join(sorted({*"".join(re.findall(r">([^<]+)<", text))}))
-    faces = "".join(_face(letters, weight) for weight in ("normal", "bold") if weight in text)
+    # matplotlib writes no weight where it is the usual one
+    weights = ["normal", *(["bold"] if BOLD.search(text) else [])]
+    faces = "".join(_face(letters, weight) for weight in weights)
     return text.replace("<defs>", f"<defs><style>{faces}</style>", 1).encode()
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpgnn.report.paper.rows import PaperRow
-from dpgnn.report.tables.table import DASH, Table, epsilon_text, latex_text, signed
+from dpgnn.report.tables.latex import Cell, longtable
+from dpgnn.report.tables.table import DASH, Table, epsilon_text, signed
 
 SAME, OTHER, OPEN = "=", "≠", "?"
 MARKS = {"same": SAME, "different": OTHER, "not available": ""}
@@ -114,16 +115,12 @@ def pivot_csv(table: Table[PaperRow]) -> str:
 
 
 def pivot_latex(table: Table[PaperRow]) -> str:
-    """The table in the paper's layout as a longtable; needs \\usepackage{booktabs,longtable}."""
+    """The table in the paper's layout as a longtable that fits a page."""
     head, body = pivot(table)
-    titles = " & ".join(map(latex_text, head)) + r" \\"
-    lines = [
-        r"\begingroup\scriptsize\setlength{\tabcolsep}{2pt}",
-        rf"\begin{{longtable}}{{{'l' * len(head)}}}",
-        rf"\caption{{{latex_text(f'{table.title}. {NOTE}')}}}",
-        rf"\label{{tab:{table.name}-layout}} \\",
-        r"\toprule", titles, r"\midrule", r"\endfirsthead",
-        r"\toprule", titles, r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot",
-    ]  # fmt: skip
-    lines += [" & ".join(map(latex_text, row)) + r" \\" for row in body]
-    return "\n".join([*lines, r"\end{longtable}", r"\endgroup"]) + "\n"
+    return longtable(
+        name=f"{table.name}-layout",
+        caption=f"{table.title}. {NOTE}",
+        heads=head,
+        is_number=[False] * len(head),
+        rows=[[Cell(text=text) for text in row] for row in body],
+    )

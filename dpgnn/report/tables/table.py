@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
 from dpgnn.core.storage import write_text
+from dpgnn.report.tables.latex import Cell, longtable
 
 Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
@@ -207,31 +208,22 @@ def to_markdown(table: Table[Any]) -> str:
 
 
 def to_latex(table: Table[Any]) -> str:
-    """A longtable that breaks over pages; needs \\usepackage{booktabs,longtable}.
+    """A longtable that breaks over pages and fits one; see `latex`.
 
     Columns of reasons and of our entries' names stand in the CSV, not in print.
     """
     columns = table.printed
-    spec = "".join("r" if column.is_number else "l" for column in columns)
-    head = " & ".join(latex_text(column.header) for column in columns) + r" \\"
-    lines = [
-        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{longtable}}{{{spec}}}",
-        rf"\caption{{{latex_text(table.title + '. ' + table.caption)}}}",
-        rf"\label{{tab:{table.name}}} \\",
-    ]
-    if table.rows:
-        lines += [r"\toprule", head, r"\midrule", r"\endfirsthead"]
-        lines += [r"\toprule", head, r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
-        for row in table.rows:
-            cells = []
-            for column in columns:
-                text = latex_text(column.text(row))
-                cells.append(rf"\textbf{{{text}}}" if table.is_bold(row, column) else text)
-            lines.append(" & ".join(cells) + r" \\")
-    else:
-        lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{{latex_text(table.empty)}}} \\")
-    return "\n".join([*lines, r"\end{longtable}", r"\endgroup"]) + "\n"
+    return longtable(
+        name=table.name,
+        caption=f"{table.title}. {table.caption}",
+        heads=[column.header for column in columns],
+        is_number=[column.is_number for column in columns],
+        rows=[
+            [Cell(text=column.text(row), bold=table.is_bold(row, column)) for column in columns]
+            for row in table.rows
+        ],
+        empty=table.empty,
+    )
 
 
 def write_table(folder: str | Path, table: Table[Any]) -> None:
@@ -253,20 +245,6 @@ def _csv_value(value: Any) -> str:
 
 def _markdown(text: str) -> str:
     return markdown_text(text).replace("|", "\\|")
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$",
-    "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$",
-    ">": r"$>$", "∞": r"$\infty$", "−": r"$-$", "–": "--", "ε": r"$\varepsilon$", "δ": r"$\delta$",
-    "\u202f": r"\,", "±": r"$\pm$", "≤": r"$\le$", "≥": r"$\ge$", "·": r"$\cdot$", "√": r"$\surd$",
-    "≠": r"$\ne$",
-}  # fmt: skip
-
-
-def latex_text(text: str) -> str:
-    """A text whose letters mean nothing to LaTeX."""
-    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 # a spreadsheet takes a cell that begins so for a formula; the wide letters too in some languages

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import math
 import re
 import struct
@@ -9,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fontTools.ttLib import TTFont
 
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
@@ -302,3 +306,18 @@ def test_every_accuracy_panel_shows_what_the_majority_class_reaches(
             assert any(value == pytest.approx(100 * share) for value in drawn)
             (row,) = spec["layer"][-1]["data"]["values"]
             assert row == {"name": "majority class", "mean": pytest.approx(100 * share, rel=1e-4)}
+
+
+def test_a_drawing_brings_the_letters_of_its_fonts(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    picture = draw_accuracy(figure_data.accuracy_figures(cells, rankings(cells))[0], info)
+    text = picture.svg.decode()
+    faces = re.findall(
+        r"@font-face\{[^}]*font-weight:(\w+);src:url\(data:font/woff;base64,([^)]+)\)", text
+    )
+    assert faces[0][0] == "normal"
+    words = set("".join(re.findall(r"<text[^>]*>([^<]+)<", text))) - {" ", "\n"}
+    font = TTFont(io.BytesIO(base64.b64decode(faces[0][1])))
+    assert {ord(letter) for letter in html.unescape("".join(words))} <= set(font.getBestCmap())
+    assert picture.pdf.count(b"/FontFile2") >= 1
+    assert b"/Type3" not in picture.pdf
