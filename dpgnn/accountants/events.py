@@ -24,6 +24,8 @@ RELATIONS: tuple[Relation, ...] = get_args(Relation)
 R = TypeVar("R", bound=Relation)
 # the law of how many changed roots a batch holds is an array; a hundred neighbours over three hops fit
 MAX_CHANGED_ROOTS = 2_000_000
+# of one mechanism: beyond it the rounding of a power no longer has a finite bound
+MOST_RUNS = 10**12
 # Relations under which the number of records is the same in both worlds.
 Same = TypeVar("Same", bound=Literal["replace-one", "null-one"])
 
@@ -254,6 +256,7 @@ class Composed(Event[R]):
 
     Raises:
         TypeError: a part has another relation; the message names both.
+        ValueError: a count is no integer, is negative, or is above `MOST_RUNS`.
     """
 
     parts: tuple[tuple[Event[R], int], ...]
@@ -268,6 +271,8 @@ class Composed(Event[R]):
             for part, times in inner:
                 # The one place where counts multiply.
                 merged[part] = merged.get(part, 0) + count * times
+        most, rule = max(merged.values(), default=0), f"be <= {MOST_RUNS}"
+        checks.require(most <= MOST_RUNS, "number of runs", rule, most, "lower the number of steps")
         kept = tuple((event, count) for event, count in merged.items() if count > 0)
         object.__setattr__(self, "parts", kept)
 
@@ -280,7 +285,7 @@ def compose(event: Event[R], count: int) -> Composed[R]:
         count: how often, >= 0.
 
     Raises:
-        ValueError: count is not an integer >= 0.
+        ValueError: count is not an integer >= 0, or is above `MOST_RUNS`.
     """
     return Composed(relation=event.relation, parts=((event, count),))
 

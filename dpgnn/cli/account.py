@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.numbers import integer, number
+
 if TYPE_CHECKING:
     from dpgnn.methods.base import Method
     from dpgnn.run.account import Answer, ComparisonRow, Question
@@ -54,9 +56,9 @@ def _parser(method: Method) -> argparse.ArgumentParser:
     add("--relation", choices=list(relations), help=f"default {method.supports[0].relation}")
     _add_numbers(parser)
     if method.asked.steps:
-        add("--num-steps", type=int, help=f"number of {method.asked.counted}")
-    add("--num-train-nodes", type=int, help="training nodes; public")
-    add("--num-nodes", type=int, help="nodes; public (default: the training nodes)")
+        add("--num-steps", type=integer, help=f"number of {method.asked.counted}")
+    add("--num-train-nodes", type=integer, help="training nodes; public")
+    add("--num-nodes", type=integer, help="nodes; public (default: the training nodes)")
     add("--public-population", action="store_true",
         help="these numbers are declared, as public_population of a study, and not counted")  # fmt: skip
     for flag, option in method.asked.flags.items():
@@ -69,9 +71,9 @@ def _parser(method: Method) -> argparse.ArgumentParser:
 
 def _add_numbers(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--delta", type=float, required=True, help="failure probability of the guarantee")
-    add("--noise-multiplier", type=float, help="noise over the sensitivity, of every stage")
-    add("--target-epsilon", type=float, help="budget")
+    add("--delta", type=number, required=True, help="failure probability of the guarantee")
+    add("--noise-multiplier", type=number, help="noise over the sensitivity, of every stage")
+    add("--target-epsilon", type=number, help="budget")
     add("--json", action="store_true", help="JSON in place of the table")
 
 
@@ -277,8 +279,8 @@ def _gaussian(words: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(prog=f"dpgnn account {GAUSSIAN}")
     _add_numbers(parser)
-    parser.add_argument("--num-steps", type=int, default=1, help="releases")
-    parser.add_argument("--sensitivity", type=float, default=1.0, help="L2 change of one release")
+    parser.add_argument("--num-steps", type=integer, default=1, help="releases")
+    parser.add_argument("--sensitivity", type=number, default=1.0, help="L2 change of one release")
     args = parser.parse_args(words)
     at_least("--num-steps", args.num_steps, 1)
     positive("--sensitivity", args.sensitivity)

@@ -5,7 +5,7 @@ noise_multiplier must be > 0, got -1.0; raise epsilon or lower num_steps
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
@@ -41,7 +41,10 @@ def _printable(text: str) -> str:
 
 def shown(value: object) -> str:
     """A value for a message, in 200 characters or fewer."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # python writes no integer of more than 4,300 digits
+        return "a number of more than 4,300 digits"
     return text if len(text) <= 200 else text[:197] + "..."
 
 
@@ -70,7 +73,7 @@ def positive(name: str, value: float, remedy: str = "") -> float:
     Raises:
         ValueError: it is none, or not > 0.
     """
-    require(_is_number(value) and math.isfinite(value) and value > 0, name, "be > 0", value, remedy)
+    require(_is_finite(value) and value > 0, name, "be > 0", value, remedy)
     return value
 
 
@@ -85,9 +88,7 @@ def non_negative(name: str, value: float, remedy: str = "") -> float:
     Raises:
         ValueError: it is none, or negative.
     """
-    require(
-        _is_number(value) and math.isfinite(value) and value >= 0, name, "be >= 0", value, remedy
-    )
+    require(_is_finite(value) and value >= 0, name, "be >= 0", value, remedy)
     return value
 
 
@@ -158,6 +159,11 @@ def one_of(kind: str, value: T, known: Iterable[T]) -> T:
 
 def _is_number(value: object) -> bool:
     return (isinstance(value, (int, float)) and not isinstance(value, bool)) or _is_numpy(value)
+
+
+def _is_finite(value: object) -> bool:
+    # an integer may be larger than any float
+    return _is_number(value) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def _is_integer(value: object) -> bool:

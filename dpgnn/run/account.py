@@ -19,7 +19,7 @@ from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, require
 from dpgnn.methods.base import Entry, Facts, Mode, Support
-from dpgnn.run.plan import stated_claims
+from dpgnn.run.plan import plan_within, stated_claims
 
 # names of the mechanism whose noise and steps an answer shows, by precedence; any other's stand in the plan
 SHOWN = ("train", "aggregate")
@@ -223,7 +223,8 @@ def _plan(question: Question, budget: Budget, steps: int | None) -> Plan:
     if steps is not None:
         question = replace(question, options={**question.options, method.asked.steps: steps})
     structure = {**method.asked.structure, **question.facts.structure}
-    return method.plan(entry_of(question), replace(question.facts, structure=structure), budget)
+    facts = replace(question.facts, structure=structure)
+    return plan_within(method, entry_of(question), facts, budget)
 
 
 def _given(question: Question, steps: int) -> Plan:

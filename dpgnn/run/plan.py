@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from dpgnn.accountants.claims import Arithmetic, Claim, mark_large_delta
@@ -19,7 +20,8 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.accountants.population import with_sizes
-from dpgnn.methods.base import Facts, Method
+from dpgnn.core.checks import fail, one_line
+from dpgnn.methods.base import Entry, Facts, Method
 from dpgnn.run.method_checks import check_plan
 from dpgnn.run.specification import Specification, check_run_delta
 
@@ -47,9 +49,46 @@ def propose(run: Specification, facts: Facts) -> Plan:
     """
     inputs = run.inputs
     check_run_delta(inputs, run.delta, facts.num_nodes)
-    plan = run.method.plan(inputs.entry, facts, Budget(epsilon=inputs.epsilon, delta=run.delta))
+    budget = Budget(epsilon=inputs.epsilon, delta=run.delta)
+    plan = plan_within(run.method, inputs.entry, facts, budget)
     check_plan(inputs.entry, plan, inputs.epsilon)
     return plan
+
+
+def plan_within(method: Method, entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """The method's plan; where numbers leave what an accountant can hold, the option to change is named.
+
+    Guarantee: as the method's own plan.
+
+    Args:
+        method: of the entry.
+        entry: its options decide noise and steps.
+        facts: public ones.
+        budget: of the run.
+
+    Raises:
+        ValueError, TypeError: the method's own; or an overflow or a lack of memory, with the largest option.
+    """
+    try:
+        return method.plan(entry, facts, budget)
+    except (ArithmeticError, MemoryError) as error:
+        rule = "lie where noise and epsilon can be computed"
+        named, value = _largest_option(entry)
+        fail(named, rule, value, f"lower it ({one_line(error) or type(error).__name__})")
+
+
+def _largest_option(entry: Entry) -> tuple[str, float]:
+    """Dotted name and value of the number that is furthest from 1 among an entry's options."""
+    found = [("options", math.nan)]
+    places = [("", dataclasses.asdict(entry.options))]
+    while places:
+        path, values = places.pop()
+        for name, value in values.items():
+            if isinstance(value, dict):
+                places.append((f"{path}{name}.", value))
+            elif isinstance(value, (int, float)) and not isinstance(value, bool) and value:
+                found.append((f"{path}{name}", value))
+    return max(found, key=lambda pair: abs(math.log(abs(pair[1]))) if pair[1] == pair[1] else -1.0)
 
 
 def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:

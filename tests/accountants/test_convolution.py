@@ -100,3 +100,36 @@ def test_what_tells_nothing_or_everything_composes_as_it_should() -> None:
     assert one.compose(everything(one.step)).infinity_mass == 1.0
     assert everything(one.step).compose(one).infinity_mass == 1.0
     assert everything(one.step).self_compose(5).infinity_mass == 1.0
+
+
+def rare_large(share: float) -> DiscreteLoss:
+    """A loss of 0.01 with a small probability, else of 0, and none of infinity."""
+    mass = np.array([1 - share, share])
+    return DiscreteLoss(step=0.01, lower=0, mass=mass, infinity_mass=0.0)
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-8, 1e-7])
+def test_what_rounding_may_take_is_given_back_at_every_epsilon(share: float) -> None:
+    """Theorem 8, rounding: E_t M exp(-t epsilon), beyond the last mass of the sum as well."""
+    parts = [(rare_large(share), 42)]
+    with mock.patch.object(convolution, "DIRECT_POINTS", 0):
+        found = convolution.convolve(parts)
+        tilt = convolution._tilt(parts)
+        tilted = convolution._sum([(convolution._tilted(loss, tilt), n) for loss, n in parts])
+    last = float(found.losses[-1])
+    assert last < float(directly(parts).losses[-1]), "the sum is cut above"
+    log_error = math.log(tilted.error)
+    log_error += sum(n * convolution._log_mgf(loss, tilt) for loss, n in parts)
+    for epsilon in (last - 0.01, last, last + 0.005):
+        assert found.delta(epsilon) >= math.exp(log_error - tilt * epsilon)
+
+
+def test_what_the_window_leaves_out_is_at_infinity() -> None:
+    """Theorem 8 (c), where nothing else is: the sum is cut below and ends at its largest loss."""
+    mass = np.full(301, 0.1 / 300)
+    mass[-1] = 0.9
+    parts = [(DiscreteLoss(step=0.01, lower=-150, mass=mass, infinity_mass=0.0), 40)]
+    found, exact = convolution.convolve(parts), directly(parts)
+    cut = float(exact.mass[: found.lower - exact.lower].sum())
+    assert found.losses[-1] == exact.losses[-1]
+    assert 0 < cut <= found.infinity_mass <= 1e-18
