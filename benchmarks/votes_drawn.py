@@ -43,13 +43,26 @@ SIGNALS = (0.15, 2.2)
 LOSING = 1 / 3
 
 
-def drawn(num_nodes: int, classes: int, degree: int, kind: str, seed: int) -> tuple[Graph, Split]:
-    """A graph and its split."""
+def drawn(
+    num_nodes: int,
+    classes: int,
+    degree: int,
+    kind: str,
+    seed: int,
+    *,
+    agreement: float = AGREEMENT,
+    shift: int = 0,
+) -> tuple[Graph, Split]:
+    """A graph and its split.
+
+    Args:
+        agreement: this share of the edges goes from a class to the one `shift` places on; 0 is its own.
+    """
     rng = np.random.default_rng(seed)
     y = rng.integers(classes, size=num_nodes)
     weight = rng.lognormal(0, 0.8, num_nodes)
     wanted = num_nodes * degree // 2
-    ends = _ends(rng, y, weight, 2 * wanted)
+    ends = _ends(rng, y, weight, 2 * wanted, agreement, shift)
     pairs = np.sort(ends, axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     pairs = rng.permutation(pairs)[:wanted].T
@@ -65,13 +78,21 @@ def drawn(num_nodes: int, classes: int, degree: int, kind: str, seed: int) -> tu
     return graph, Split(train_idx=parts[0], val_idx=parts[1], test_idx=parts[2], inductive=False)
 
 
-def _ends(rng: np.random.Generator, y: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
-    """Pairs of ends, four of five of one class; int64, shape (count, 2)."""
+def _ends(
+    rng: np.random.Generator,
+    y: np.ndarray,
+    weight: np.ndarray,
+    count: int,
+    agreement: float,
+    shift: int,
+) -> np.ndarray:
+    """Pairs of ends, `agreement` of them of classes c and c + shift; int64, shape (count, 2)."""
     first = rng.choice(len(y), count, p=weight / weight.sum())
-    second, inside = np.empty_like(first), rng.random(count) < AGREEMENT
-    for label in range(int(y.max()) + 1):
+    second, inside = np.empty_like(first), rng.random(count) < agreement
+    classes = int(y.max()) + 1
+    for label in range(classes):
         for same in (True, False):
-            chosen = np.flatnonzero((y == label) == same)
+            chosen = np.flatnonzero((y == (label + shift) % classes) == same)
             hit = (y[first] == label) & (inside == same)
             p = weight[chosen] / weight[chosen].sum()
             second[hit] = chosen[rng.choice(len(chosen), int(hit.sum()), p=p)]

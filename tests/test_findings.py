@@ -6,11 +6,11 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 
-from benchmarks import votes_drawn, votes_note
+from benchmarks import votes_drawn, votes_note, votes_reads
 from dpgnn.accountants import gdp
 from dpgnn.methods.votes.plan import FACTOR, POWER, least_of, signal_of
 
@@ -164,3 +164,48 @@ def test_what_the_limit_leaves_of_drawn_graphs() -> None:
     losing = {kind: sum(value < -0.5 for value in values) for kind, values in gains.items()}
     assert losing == {"dense": 1, "words": 19}
     assert "one cell of the dense half and in 19 of 72 of the words" in page(votes_note.METHOD_PAGE)
+
+
+def test_what_was_tried_on_the_reads_and_did_not_help() -> None:
+    found = json.loads(votes_reads.DATA.read_text())
+    gains = {name: [row[name] - row["as it is"] for row in found] for name in votes_reads.VARIANTS}
+
+    def of(name: str) -> str:
+        return f"{fmean(gains[name]):+.1f} ± {stdev(gains[name]):.1f}"
+
+    text = page(votes_note.METHOD_PAGE)
+    assert f"{len(found)} cells" in text
+    assert (
+        f"seven times the row's {of('1.4:0.2')}, weights by the expected signals {of('signal')}"
+        in text
+    )
+    assert f"second moment shows {of('learned')}, both reads added {of('one')}" in text
+    assert f"the row's seven times the list's {of('0.2:1.4')}" in text
+    assert f"damped by its noise {of('filtered')}, the list's read times" in text
+    assert f"the second moment {of('compatible')}, training that starts at it {of('start')}" in text
+
+
+def test_what_a_board_is_worth_where_neighbours_disagree() -> None:
+    found = json.loads(votes_reads.DATA.read_text())
+
+    def mean(kind: str, name: str, epsilon: int) -> str:
+        rows = [row for row in found if row["kind"] == kind and row["eps"] == epsilon]
+        return f"{fmean(row[name] for row in rows):.1f}"
+
+    text = page(votes_note.METHOD_PAGE)
+    board = {kind: [mean(kind, "as it is", e) for e in (1, 4)] for kind in votes_reads.LINKS}
+    without = {kind: [mean(kind, "DP-MLP", e) for e in (1, 4)] for kind in votes_reads.LINKS}
+    ring, agree, mixed = (board[kind] for kind in ("ring", "agree", "mixed"))
+    first = " and ".join(without["ring"])
+    assert f"{ring[0]} at epsilon 1 and {ring[1]} at 4, where DP-MLP has {first}" in text
+    assert f"{' and '.join(agree)} ({' and '.join(without['agree'])})" in text
+    assert f"{' and '.join(mixed)} ({' and '.join(without['mixed'])})" in text
+
+
+def test_reads_as_they_are_train_what_votes_train() -> None:
+    graph, split = votes_drawn.drawn(300, 3, 6, "dense", 0, shift=1)
+    options = {"least_signal": 0.0, "mean_degree": 6.0, "training": {"num_steps": 5}}
+    entry = votes_reads.entry_of("votes", options)
+    own = votes_reads.run(entry, graph, split, 4.0, 0)
+    assert votes_reads.variant("as it is", entry, graph, split, 4.0, 0) == own
+    assert votes_reads.variant("0.2:1.4", entry, graph, split, 4.0, 0) != own
