@@ -94,6 +94,8 @@ def table_lines(info: StudyInfo, table: Table) -> list[str]:
     printed = table.printed
     rows: Sequence[Any] = table.rows
     told: list[str] = []
+    if not rows:
+        return [*head, table.empty, ""]
     if len(rows) > MAX_ROWS:
         rows = _notable(rows)
         told = [_counts(table, rows), ""]
@@ -193,9 +195,16 @@ def summary_lines(info: StudyInfo, summary: Sequence[Finding]) -> list[str]:
             continue
         told = list(finding.sentences[:SAID])
         if more := len(finding.sentences) - len(told):
-            told.append(f"{more} more differences: {csv_link(info, 'differences')}.")
+            told.append(f"{more} more: {_rest(info, finding.topic)}.")
         lines += [f"**{finding.topic}.** {' '.join(told)}", ""]
     return lines
+
+
+def _rest(info: StudyInfo, topic: str) -> str:
+    """Where the sentences of a topic that a page leaves out have their numbers."""
+    if topic == "The paper's numbers":
+        return "the tables below"
+    return csv_link(info, "rankings" if topic == "Who leads" else "differences")
 
 
 def _path(info: StudyInfo, picture: Picture) -> str:

@@ -96,6 +96,13 @@ def test_of_many_audits_those_that_did_not_pass_are_shown(info: StudyInfo) -> No
     assert few.count("passed |") == 3
 
 
+def test_a_table_without_rows_says_why_and_links_no_file(info: StudyInfo) -> None:
+    table = Table(name="t", title="T", caption="C.", columns=(), empty="Nothing was asked.")
+    text = "\n".join(table_lines(info, table))
+    assert "Nothing was asked." in text
+    assert ".csv" not in text
+
+
 def picture(name: str, title: str, caption: str) -> Picture:
     return Picture(name=name, title=title, caption=caption, alt="", figure=Figure())
 
