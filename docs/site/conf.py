@@ -50,6 +50,7 @@ html_js_files = [
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # a site that is opened from its folder may not read its pages
 html_theme_options = {
     "home_page_in_toc": True,
     "navbar_start": [],

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dpgnn.core.storage import write_text
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
+from dpgnn.report.figures.processes import Job, run_all
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
 from dpgnn.report.pages.docs_index import MADE, below, index_page, method_line, pages_behind
@@ -51,22 +53,24 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     Returns:
         the pages.
     """
-    texts = {}
+    texts, figures = {}, list[Job]()
     for results in found:
         _write_tables(results, docs / "reference" / results.info.name / "tables")
-        _write_figures(results, docs / "figures" / results.info.name)
+        figures += _figures(results, docs / "figures" / results.info.name)
         texts[results.info.name] = study_page(results)
     front = front_figure(found)
     if front is not None:
-        write_picture(docs / "figures", front)
+        figures.append(partial(write_picture, docs / "figures", front))
     pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
     chosen = choose_page(found, MADE)
     if chosen is not None:
         pages[docs / "choose.md"], picture, choices = chosen
-        write_picture(docs / "figures", picture)
+        figures.append(partial(write_picture, docs / "figures", picture))
     made = ten_findings.headlines(found, None if chosen is None else (choices, picture))
-    for item in made:
-        write_picture(docs / "figures" / item.where, item.picture)
+    figures += [
+        partial(write_picture, docs / "figures" / item.where, item.picture) for item in made
+    ]
+    run_all(figures)
     behind = pages_behind(found, infos, texts)
     pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
     pages[docs / "results.md"] = index_page(
@@ -80,13 +84,15 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     return list(pages)
 
 
-def _write_figures(results: StudyResults, folder: Path) -> None:
-    """A study's figures but the largest; what earlier ones left goes first."""
+def _figures(results: StudyResults, folder: Path) -> list[Job]:
+    """What writes a study's figures but the largest; what earlier ones left goes first."""
     for stale in folder.glob("*.png"):
         stale.unlink()
-    for picture, _ in results.figures:
-        if not picture.name.startswith(LARGEST):
-            write_png(folder, picture)
+    return [
+        partial(write_png, folder, picture)
+        for picture, _ in results.figures
+        if not picture.name.startswith(LARGEST)
+    ]
 
 
 def _write_tables(results: StudyResults, folder: Path) -> None:

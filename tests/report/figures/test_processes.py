@@ -1,0 +1,61 @@
+"""Jobs of several processes are all done, and a failure is not lost."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dpgnn.records.cells import build_cells
+from dpgnn.records.frame import Run
+from dpgnn.records.info import StudyInfo
+from dpgnn.report.figures import figure_data
+from dpgnn.report.figures.drawing import write_picture
+from dpgnn.report.figures.figures import draw_accuracy
+from dpgnn.report.figures.processes import run_all
+from dpgnn.report.statistics.ranking import rankings
+
+
+def _note(path: Path) -> None:
+    path.write_text(str(os.getpid()))
+
+
+@pytest.mark.parametrize(("processes", "most"), [(1, 1), (2, 2), (9, 5)])
+def test_every_job_is_done_once_by_the_processes_there_are(
+    tmp_path: Path, processes: int, most: int
+) -> None:
+    run_all([partial(_note, tmp_path / str(number)) for number in range(5)], processes)
+    ids = {path.read_text() for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 5
+    assert len(ids) == most
+    assert (str(os.getpid()) in ids) == (processes == 1)
+
+
+def test_the_failure_of_a_process_is_raised(tmp_path: Path) -> None:
+    jobs = [partial(_note, tmp_path / "a"), partial(_note, tmp_path / "no folder" / "b")]
+    with pytest.raises(RuntimeError, match="ended with status 1"):
+        run_all(jobs, 2)
+    assert (tmp_path / "a").exists()
+
+
+def test_nothing_to_draw_is_no_error() -> None:
+    run_all([])
+
+
+def test_a_figure_has_the_same_bytes_whoever_draws_it(
+    tmp_path: Path, runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    for folder, processes in (("one", 1), ("two", 2)):
+        made = [
+            draw_accuracy(figure, info)
+            for figure in figure_data.accuracy_figures(cells, rankings(cells))
+        ]
+        assert len(made) > 1
+        run_all([partial(write_picture, tmp_path / folder, one) for one in made], processes)
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(names) == 3 * len(made)
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
