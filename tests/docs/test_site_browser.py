@@ -191,8 +191,7 @@ def test_the_skip_link_leads_past_the_menu(visit: Callable[..., Any]) -> None:
 
     page = visit("choose.html")
     assert tab_to(page, "Skip to main content") == ["Skip to main content"]
-    top = "return document.activeElement.getBoundingClientRect().top"
-    assert page.execute_script(top) >= 0
+    wait_for(page, "return document.activeElement.getBoundingClientRect().top >= 0")
     press(page, Keys.ENTER)
     assert page.current_url.endswith("#main-content")
     press(page, Keys.TAB)
