@@ -43,6 +43,14 @@ def add_parser(subparsers: Any) -> None:
     )
     study.set_defaults(func=main)
 
+    _add_partition(actions)
+    _add_estimate(actions)
+    validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
+    validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
+    validate.set_defaults(func=main)
+
+
+def _add_partition(actions: Any) -> None:
     partition = actions.add_parser("partition", help="cut a graph's arcs, for `prepare --dask`")
     partition.add_argument("graph", type=Path, help="a graph's folder: results/graphs/NAME")
     partition.add_argument("--partitions", type=int, required=True, help="how many")
@@ -50,11 +58,6 @@ def add_parser(subparsers: Any) -> None:
     partition.add_argument("--dask", default="threads", metavar="WHERE", help="as for `prepare`")
     partition.add_argument("--threads", type=int, default=1, help="with --dask threads")
     partition.set_defaults(func=main)
-
-    _add_estimate(actions)
-    validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
-    validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
-    validate.set_defaults(func=main)
 
 
 def _add_estimate(actions: Any) -> None:

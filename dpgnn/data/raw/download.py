@@ -63,9 +63,7 @@ def download(
         DownloadError: no answer, or the connection broke on every try; the part is kept.
         ChecksumError: the whole file arrived but is not the published one; it is deleted.
     """
-    with explain_os_errors(partial_folder):
-        partial_folder.mkdir(parents=True, exist_ok=True)
-    part = partial_folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
+    part = _part_of(url, target, partial_folder)
     report = progress or _Printer(target.name)
     error = _fetch(url, part, num_bytes, report, attempts=attempts, wait_seconds=wait_seconds)
     if error is not None:
@@ -75,6 +73,13 @@ def download(
         target.parent.mkdir(parents=True, exist_ok=True)
         move(part, target)
     return target
+
+
+def _part_of(url: str, target: Path, folder: Path) -> Path:
+    """The unfinished file of an address; its folder is made."""
+    with explain_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
 
 
 def _fetch(

@@ -107,8 +107,7 @@ def sound_plan(
     shares = tuple((name, made(name, 1.0).event, weight) for name, weight in parts)
     allocation = allocated(shares, config.rule, budget)
     mechanisms = tuple(made(name, z) for name, z in allocation.noise_multipliers.items())
-    claim = _claim(entry, budget, config, aggregation, spent=allocation)
-    return _plan(facts, mechanisms, (claim,))
+    return _plan(facts, mechanisms, (_claim(entry, budget, config, aggregation, spent=allocation),))
 
 
 def published_plan(

@@ -78,6 +78,19 @@ class _Cut:
     graph_sha256: str
 
 
+def _cuts(edges: Path, meta: Mapping[str, Any], folder: Path, num_partitions: int) -> list[_Cut]:
+    """Ranges of rows of equal size, each with the file that it goes to."""
+    bounds = [meta["num_edges"] * i // num_partitions for i in range(num_partitions + 1)]
+    return [
+        _Cut(
+            edges=edges.resolve(), first=first, stop=stop,
+            out=(folder / f"part-{number:05}.parquet").resolve(),
+            graph_sha256=meta["content_sha256"],
+        )
+        for number, (first, stop) in enumerate(zip(bounds, bounds[1:]))
+    ]  # fmt: skip
+
+
 def write_partitions(
     graph: Path, folder: Path, num_partitions: int, *, scheduler: Scheduler
 ) -> Partitions:
@@ -100,19 +113,10 @@ def write_partitions(
     edges, facts = graph / "edges.parquet", meta["files"]["edges.parquet"]
     if not edges.exists() or edges.stat().st_size != facts["bytes"]:
         raise DamagedFileError(f"{edges} must have {facts['bytes']} bytes; make the graph again")
-    bounds = [meta["num_edges"] * i // num_partitions for i in range(num_partitions + 1)]
     folder.mkdir(parents=True, exist_ok=True)
     with locks.exclusive(folder.parent / f".{folder.name}.lock", f"{folder} is being written"):
         (folder / MANIFEST).unlink(missing_ok=True)
-        cuts = [
-            _Cut(
-                edges=edges.resolve(), first=first, stop=stop,
-                out=(folder / f"part-{number:05}.parquet").resolve(),
-                graph_sha256=meta["content_sha256"],
-            )
-            for number, (first, stop) in enumerate(zip(bounds, bounds[1:]))
-        ]  # fmt: skip
-        parts = scheduler.run("partitions", _write_part, cuts)
+        parts = scheduler.run("partitions", _write_part, _cuts(edges, meta, folder, num_partitions))
         known = {part.name for part in parts}
         for left in folder.glob("part-*.parquet"):
             if left.name not in known:

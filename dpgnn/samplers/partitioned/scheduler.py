@@ -158,27 +158,33 @@ def connected(where: str, folder: Path, *, num_workers: int = 1) -> Iterator[Sch
         import dask  # noqa: F401
 
         if remote:
-            import distributed
+            import distributed  # noqa: F401
     except ModuleNotFoundError as error:
         fail("--dask", f"find the package {error.name}", "none", REMEDY)
     if not remote:
         yield Scheduler(where, num_workers)
         return
-    try:
-        client = distributed.Client(where, timeout=CONNECT, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        remedy = "start one with `dask scheduler` and say its address"
-        fail(
-            "--dask",
-            "be the address of a scheduler that answers",
-            f"{where} ({one_line(error)})",
-            remedy,
-        )
+    client = _client(where)
     try:
         _check_workers(client, folder)
         yield RemoteScheduler(where, client)
     finally:
         client.close(timeout=CONNECT)
+
+
+def _client(where: str) -> Any:
+    """A client of the scheduler at an address.
+
+    Raises:
+        ValueError: none answers there.
+    """
+    import distributed
+
+    try:
+        return distributed.Client(where, timeout=CONNECT, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        fail("--dask", "be the address of a scheduler that answers", f"{where} ({one_line(error)})",
+             "start one with `dask scheduler` and say its address")  # fmt: skip
 
 
 def _check_workers(client: Any, folder: Path) -> None:
