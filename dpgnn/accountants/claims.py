@@ -20,7 +20,7 @@ PrivacyUnit = Literal["node-features", "node-record", "node-bounded", "node", "e
 Status = Literal["proved", "as-published"]
 Released = Literal["weights", "weights+predictions", "noisy-state"]
 Selection = Literal["none", "public", "validation-unaccounted", "accounted"]
-Arithmetic = Literal["real", "rounded-sums", "float-caveat"]
+Arithmetic = Literal["real", "rounded-sums", "rounded-sums-assumed", "float-caveat"]
 Answers = Literal["everyone", "own-record", "none"]
 
 PRIVACY_UNITS: tuple[PrivacyUnit, ...] = get_args(PrivacyUnit)
@@ -64,6 +64,10 @@ _ARITHMETIC_WORDS = {
     "rounded-sums": (
         "The proof covers noise, sums and rounding to the last bit, and takes each record's term as a "
         "function of that record alone to the last bit."
+    ),
+    "rounded-sums-assumed": (
+        "The proof covers noise, sums and rounding to the last bit; that each record's term is a function "
+        "of that record alone to the last bit is assumed of the GPU it was computed on, and not shown."
     ),
     "float-caveat": "The proof is for real numbers; the run used floating point.",
 }

@@ -106,7 +106,9 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     claims = stated_claims(run.method, plan, facts, run.delta)
     if inputs.randomness == "release":
         claims = tuple(
-            dataclasses.replace(claim, arithmetic=release_arithmetic(plan))
+            dataclasses.replace(
+                claim, arithmetic=release_arithmetic(plan, inputs.performance.device)
+            )
             if claim.status == "proved"
             else claim
             for claim in claims
@@ -118,14 +120,16 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     return plan
 
 
-def release_arithmetic(plan: Plan) -> Arithmetic:
+def release_arithmetic(plan: Plan, device: str = "cpu") -> Arithmetic:
     """What a release's proof covers of floating point, from the events of its plan.
 
     Guarantee: "real" where every release follows its law to the last bit; "rounded-sums" where sums of
-    floating-point terms come out on a public grid; any other event leaves the caveat.
+    floating-point terms come out on a public grid, "rounded-sums-assumed" where a GPU computed the terms; any
+    other event leaves the caveat.
 
     Args:
         plan: of a release.
+        device: where the terms are computed.
 
     Source: docs/accounting.md, theorem 16.
     """
@@ -133,7 +137,9 @@ def release_arithmetic(plan: Plan) -> Arithmetic:
     if all(isinstance(event, OF_CELLS) for event in events):
         return "real"
     known = all(isinstance(event, OF_CELLS + OF_SUMS) for event in events)
-    return "rounded-sums" if known else "float-caveat"
+    if not known:
+        return "float-caveat"
+    return "rounded-sums" if device == "cpu" else "rounded-sums-assumed"
 
 
 def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgnn import methods
-from dpgnn.accountants.claims import Claim
+from dpgnn.accountants.claims import Claim, in_words
 from dpgnn.accountants.events import Event, LaplaceRelease
 from dpgnn.accountants.plan import Ledger, Mechanism, Plan
 from dpgnn.core.randomness import Streams
 from dpgnn.core.rounded_noise import grid_of
 from dpgnn.methods import releases
-from dpgnn.methods.base import Support, facts_of
+from dpgnn.methods.base import Performance, Support, facts_of
 from dpgnn.methods.releases import RoundedDraw, noised, rounding_of, summable
 from dpgnn.methods.shared.aggregate import symmetric_operator, unit_rows
 from dpgnn.records.schema import read_record
@@ -168,6 +168,26 @@ def test_an_event_that_no_release_draws_exactly_keeps_the_caveat() -> None:
 
     assert release_arithmetic(plan_with(known)) == "real"
     assert release_arithmetic(plan_with(known, Other(relation="add-remove"))) == "float-caveat"
+
+
+@pytest.mark.parametrize(
+    ("device", "stated"), [("cpu", "rounded-sums"), ("cuda", "rounded-sums-assumed")]
+)
+def test_the_claim_of_a_release_from_a_gpu_says_what_is_assumed(device: str, stated: str) -> None:
+    entry = entry_of("dp_mlp", "sound", Support(privacy_unit="node", relation="add-remove"))
+    for randomness in ("release", "study"):
+        inputs = inputs_of(entry, randomness=randomness, performance=Performance(device=device))
+        run, facts = specify(inputs), facts_of(GRAPH, SPLIT, None)
+        (claim, *_) = with_caveats(propose(run, facts), run, facts).claims
+        assert claim.arithmetic == (stated if randomness == "release" else "float-caveat")
+        assert ("is assumed of the GPU" in in_words(claim)) == (
+            claim.arithmetic == "rounded-sums-assumed"
+        )
+    # cells and their number are counted on the CPU
+    cells = entry_of("lapgraph", "sound", Support(privacy_unit="edge", relation="add-remove"))
+    run = specify(inputs_of(cells, randomness="release", performance=Performance(device=device)))
+    (claim, *_) = with_caveats(propose(run, facts), run, facts).claims
+    assert claim.arithmetic == "real"
 
 
 class WholeNumbers:

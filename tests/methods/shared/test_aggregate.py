@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from dpgnn.methods.shared.aggregate import (
     ContractiveLayer,
     column_scaled_rows,
     contractive_iteration,
+    end_of_hop,
     noisy_sums,
     operator_without_self_loops,
     project_rows,
@@ -290,7 +292,31 @@ def test_every_state_that_enters_a_hop_lies_in_the_ball_and_is_zero_where_emptie
         assert all(not state[4].any() for state in [*states, last])
 
 
+def test_with_own_rows_what_gets_noise_lies_in_the_ball_and_is_zero_where_emptied() -> None:
+    x = 3.0 * np.random.default_rng(4).normal(size=(9, 3))
+    emptied = np.arange(9) == 4
+    noisy: list[np.ndarray] = []
+
+    def watched(rows: np.ndarray) -> np.ndarray:
+        noisy.append(rows.copy())
+        return rows + 5.0
+
+    end_of_hop(x.copy(), watched, emptied=emptied, own_rows=True)
+    assert np.linalg.norm(noisy[0], axis=1).max() <= 1 + 1e-12
+    assert not noisy[0][4].any()
+
+
 def test_every_state_of_gap_that_enters_a_hop_has_unit_rows() -> None:
     x0 = unit_rows(np.random.default_rng(3).normal(size=(9, 3)))
-    for state in noisy_sums(graph(), x0, num_hops=3, noise_stddev=5.0, draw=seeded_draw()):
+    entered: list[np.ndarray] = []
+
+    class Watched(sp.csr_array):
+        def __matmul__(self, x: np.ndarray) -> Any:
+            entered.append(x.copy())
+            return graph() @ x
+
+    watched = Watched(graph())
+    states = noisy_sums(watched, x0, num_hops=3, noise_stddev=5.0, draw=seeded_draw())
+    assert len(entered) == 3
+    for state in [*entered, *states]:
         assert np.linalg.norm(state, axis=1) == pytest.approx(1.0)
