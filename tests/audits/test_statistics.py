@@ -144,3 +144,15 @@ def test_what_the_first_half_shows_alone_accuses_nobody_and_bounds_nothing():
     found = judge(scores, gaussian_line(0.5), delta=DELTA, level=0.01)
     assert not found.rejected
     assert found.epsilon_lower_bound == 0.0
+
+
+def test_no_half_chooses_and_is_tested():
+    """Each half tells the worlds apart, in opposite directions: the cut of one fails on the other."""
+    rng = np.random.default_rng(6)
+    halves = [
+        (rng.standard_normal(200) + sign * 50.0, rng.standard_normal(200)) for sign in (1, -1)
+    ]
+    scores = tuple(np.concatenate(pair) for pair in zip(*halves))
+    found = judge(scores, gaussian_line(0.5), delta=DELTA, level=0.01)
+    assert not found.rejected
+    assert found.epsilon_lower_bound == 0.0
