@@ -160,9 +160,8 @@ def _closing(study: Study, path: Path) -> list[str]:
     from dpgnn.study.study import load_study
 
     folder = Paths().study(study.name)
-    found, told = [], ""
+    info, found, told = describe(study, path), [], ""
     if len(study.keys) <= MOST_RUNS and study.config.randomness == "study":
-        info = describe(study, path)
         found = closing_lines(build_cells(load_runs(folder / "runs", info.planned), info))
     if info.paper and info.tier == "S":
         told = paper_command(info, (describe(load_study(path, tier), path) for tier in "ML"))

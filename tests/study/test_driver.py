@@ -48,7 +48,7 @@ def test_ctrl_c_is_left_to_snakemake_and_sigterm_is_handed_on(
 ) -> None:
     # a terminal's Ctrl-C reaches both; killing Snakemake then would leave its jobs in the queue
     waits = "trap 'exit 7' TERM; kill -INT $PPID; sleep 0.5; kill -TERM $PPID; sleep 5 & wait"
-    assert run_of(waits, tmp_path, monkeypatch) == 7
+    assert run_of(waits, tmp_path, monkeypatch) == driver.STOPPED
 
 
 def test_the_lock_of_a_killed_run_is_removed_and_causes_are_shown_last(
