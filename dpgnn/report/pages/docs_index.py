@@ -265,11 +265,10 @@ def _summed(
         link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
         link += f", {_csv(results, 'comparisons')}"
         rows = results.comparisons.rows
-        for question in dict.fromkeys(
-            row.question for row in rows if wanted(results, row.question)
-        ):
-            here = _real([row for row in rows if row.question == question])
-            asked.append((question, link, here))
+        for question in dict.fromkeys(row.question for row in rows):
+            if wanted(results, question):
+                here = _real([row for row in rows if row.question == question])
+                asked.append((question, link, here))
     told = "Differences in points over all pairs, data sets and settings of a question."
     return [told, "", *pivots.question_summary(asked), ""] if asked else []
 

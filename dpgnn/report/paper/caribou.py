@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Annotated, Any
 
 from dpgnn.methods.caribou.depth import best_of_coin_flips, noise_per_sensitivity
@@ -121,6 +122,7 @@ def _top_row(row: Mapping[str, str], cells: Sequence[Cell], other_bound: bool) -
     return _with_ours(made, cells, patterns)
 
 
+@cache
 def _coins(dataset: str, draws: int) -> float | None:
     """What the best of as many runs of fair coins reaches; None where test nodes are not counted."""
     nodes = TEST_NODES.get(dataset)

@@ -92,10 +92,12 @@ def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None
 
 def _panel(title: str, scores: np.ndarray, y: np.ndarray) -> Panel:
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     scores = (scores - scores.mean(axis=0)) / max(float(scores.std()), 1e-12)
     perplexity = min(30.0, (len(scores) - 1) / 3)
-    points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(scores)
+    with threadpool_limits(1):  # the order of its sums, and so the picture, is that of its threads
+        points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(scores)
     lines = tuple(
         Line(
             label=f"class {label}",

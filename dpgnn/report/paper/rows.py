@@ -24,6 +24,8 @@ from dpgnn.training.evaluation import Interval, mean_interval
 
 ONE_REPEAT = "one repeat"  # why nothing is decided
 MOST_TESTS = 3  # runs that a reason names
+CELL = ("dataset", "setting", "entry", "epsilon")
+CellKey = tuple[str, str, str, str]
 
 
 def _paper_text(row: PaperRow) -> str:
@@ -92,7 +94,7 @@ def paper_row(
     stated: PaperTable,
     mapping: PaperMap,
     cells: Sequence[Cell],
-    runs: Sequence[Run],
+    unscored: Mapping[CellKey, Run],
     info: StudyInfo,
     rounding: float,
 ) -> PaperRow:
@@ -101,7 +103,7 @@ def paper_row(
     Args:
         row: of the paper's numbers, column -> text.
         stated, mapping: the table's part of the map, and the map.
-        cells, runs, info: of the study.
+        cells, unscored, info: of the study; see `unscored_runs`.
         rounding: the most that the paper's value was rounded by, a fraction.
     """
     made = _stated(row, stated, mapping, rounding)
@@ -122,7 +124,7 @@ def paper_row(
     )  # fmt: skip
     if not grid:
         return replace(
-            made, reason=_why_missing((*place, entry, epsilon), runs, info, mapping.absent)
+            made, reason=_why_missing((*place, entry, epsilon), unscored, info, mapping.absent)
         )
     if made.paper_mean is None:
         return replace(made, reason="no value is stated")
@@ -297,17 +299,26 @@ def _epsilon(text: str) -> str:
     return f"{float(text):.10g}" if text.strip() else "inf"
 
 
+def unscored_runs(runs: Sequence[Run]) -> dict[CellKey, Run]:
+    """The first run without a result of each cell that has one."""
+    found: dict[CellKey, Run] = {}
+    for run in runs:
+        if run.record.status != "ok":
+            dataset, setting, entry, epsilon = (run.record.key[name] for name in CELL)
+            found.setdefault((dataset, setting, entry, epsilon), run)
+    return found
+
+
 def _why_missing(
-    key: tuple[str, str, str, str],
-    runs: Sequence[Run],
+    key: CellKey,
+    unscored: Mapping[CellKey, Run],
     info: StudyInfo,
     absent: Mapping[str, str],
 ) -> str:
     dataset, setting, entry, epsilon = key
-    for run in runs:
-        stated = tuple(run.record.key[name] for name in ("dataset", "setting", "entry", "epsilon"))
-        if stated == key and run.record.status != "ok":
-            return f"{run.record.status}: {run.record.reason}"
+    if key in unscored:
+        record = unscored[key].record
+        return f"{record.status}: {record.reason}"
     if key in info.cell_order:
         return "planned, not run yet"
     missing = f"not in tier {info.tier}: {dataset}.{setting}/{entry}/eps={epsilon}"

@@ -17,7 +17,7 @@ from dpgnn.report.paper.map import (
     entry_pattern,
     rows_of,
 )
-from dpgnn.report.paper.rows import PaperRow, paper_row, row_matches
+from dpgnn.report.paper.rows import PaperRow, paper_row, row_matches, unscored_runs
 from dpgnn.report.statistics.equivalence import MARGIN
 from dpgnn.report.tables.table import Table, columns_of
 
@@ -37,7 +37,7 @@ def paper_tables(
         ConfigError: the map names an entry or a column that does not exist, or a table finds no row.
     """
     _check(mapping, numbers, info)
-    tables = []
+    tables, unscored = [], unscored_runs(runs)
     for name, stated in mapping.tables.items():
         rows = [row for row in rows_of(mapping, stated, numbers) if row_matches(row, stated.where)]
         if not rows:
@@ -47,7 +47,7 @@ def paper_tables(
         rounding = _rounding([row.get(mapping.value, "") for row in rows]) * stated.scale
         made = [
             replace(
-                paper_row(row, stated, mapping, cells, runs, info, rounding),
+                paper_row(row, stated, mapping, cells, unscored, info, rounding),
                 detail=_detail(row, stated, with_width=len(widths) > 1),
             )
             for row in rows
