@@ -65,6 +65,9 @@ def _make(args: argparse.Namespace) -> int:
     study, paths = load_study(args.study), Paths(results=args.results)
     keys = _keys(study, args.run)
     check_device(args.device)
+    number = _rank(args, study)
+    if number:
+        return _serve(study, keys[0], paths, number)
     # Snakemake removes all results of a process that makes many runs before it starts it again
     finished = args.work / FINISHED / study.name
     if len(keys) == 1:  # asked for by itself, a run is made
@@ -91,6 +94,46 @@ def _make(args: argparse.Namespace) -> int:
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(keys)} runs failed, the first: {failed[0]}")
     return 0
+
+
+def _rank(args: argparse.Namespace, study: Study) -> int | None:
+    """This process's number when torchrun started it, which makes one run of a study."""
+    import os
+
+    from dpgnn.core.checks import require
+
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    remedy = "start torchrun once for each run"
+    require(len(args.run) == 1, "--run under torchrun", "be given once", len(args.run), remedy)
+    randomness = study.config.randomness
+    rule, remedy = "be study: a release is made by one machine", "start it without torchrun"
+    require(randomness == "study", "randomness under torchrun", rule, randomness, remedy)
+    return int(os.environ["RANK"])
+
+
+def _serve(study: Study, key: RunKey, paths: Paths, number: int) -> int:
+    """Ranks 1, 2, ... of torchrun: read what the run reads, answer rank 0, write nothing.
+
+    Raises:
+        ValueError: the run's method uses one process, or it is a release.
+        RuntimeError: rank 0 is gone.
+    """
+    import tempfile
+
+    from dpgnn.core.checks import fail
+    from dpgnn.run.execute import run_one
+    from dpgnn.study.inputs import inputs_of
+    from dpgnn.training.ranks import Served
+
+    inputs = inputs_of(study, key, paths)
+    with tempfile.TemporaryDirectory(prefix="dpgnn-rank-") as folder:
+        try:
+            run_one(inputs, Path(folder), work=None)
+        except Served:
+            print(f"{key.folder}: rank {number} has served", file=sys.stderr)
+            return 0
+    fail("method under torchrun", "share its sums", inputs.entry.method, "run it without torchrun")
 
 
 def _keys(study: Study, runs: list[str]) -> list[RunKey]:

@@ -1,4 +1,6 @@
-"""Clipped sums made by several processes of one machine: each takes a share of the batch's roots.
+"""Clipped sums made by several processes: each takes a share of the batch's roots.
+
+They are started here, on one machine, or by `torchrun` on several (`ranks`).
 
 The process that trains is rank 0. It alone draws batches and noise, knows the plan and the ledger, updates
 the weights and writes checkpoints; the others answer one question, the clipped sum over some roots.
@@ -15,7 +17,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -26,6 +28,7 @@ from torch import Tensor
 from dpgnn.core.checks import at_least, require
 from dpgnn.models.network import Network
 from dpgnn.models.trees import Trees
+from dpgnn.training import ranks
 from dpgnn.training.clipping import Clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.modules.masks import Masks
@@ -58,6 +61,11 @@ def root_gradients(
         ValueError: several processes on a GPU.
         RuntimeError: a process ended.
     """
+    number = ranks.rank()
+    if number is not None:
+        ranks.check_count(num_processes)
+    if number:
+        _serve_rank(number, (network, x, trees, clipping, execution))
     if num_processes == 1:
         yield RootGradients(network, x, trees, clipping=clipping, execution=execution, masks=masks)
         return
@@ -117,7 +125,12 @@ class SharedRootGradients(RootGradients):
         self._parts = torch.zeros(
             num_processes, network.num_parameters + 1, dtype=execution.torch_dtype
         )
-        folder, workers = _start((network, x, trees, clipping, execution), num_processes)
+        given = (network, x, trees, clipping, execution)
+        folder, workers = "", ()  # type: tuple[str, tuple[Any, ...]]
+        if ranks.rank() is None:
+            folder, workers = _start(given, num_processes)
+        else:
+            ranks.join(given, SILENCE)
         self._workers = workers
         self._end = weakref.finalize(self, _stop, folder, workers)
 
@@ -176,6 +189,8 @@ class SharedRootGradients(RootGradients):
 
     def _ended(self, why: object) -> RuntimeError:
         ended = [rank for rank, worker in enumerate(self._workers, 1) if not worker.is_alive()]
+        if not self._workers:
+            ended = ranks.silent()
         return RuntimeError(
             f"process {ended or 'unknown'} of {self.num_processes} ended while training; the run goes "
             f"on from its checkpoint when it is started again ({why})"
@@ -219,7 +234,8 @@ def _stop(folder: str, workers: tuple[Any, ...]) -> None:
         worker.join(timeout=10)
         if worker.is_alive():
             worker.kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _serve(
@@ -245,6 +261,28 @@ def _serve(
     except RuntimeError:
         if os.getppid() == parent:
             raise
+
+
+def _serve_rank(rank: int, given: tuple[Any, ...]) -> NoReturn:
+    """What a process of torchrun does in place of training, unless it is rank 0.
+
+    Raises:
+        Served: rank 0 told it to stop.
+        RuntimeError: rank 0 is gone.
+    """
+    network, x, trees, clipping, execution = given
+    gradients = RootGradients(network, x, trees, clipping=clipping, execution=execution)
+    parameters = torch.zeros(network.num_parameters, dtype=execution.torch_dtype)
+    ranks.join(given, SILENCE)
+    ranks.beat(rank)
+    try:
+        while _answer(gradients, parameters, rank, dist.get_world_size()):
+            pass
+    except RuntimeError as error:
+        raise RuntimeError(f"rank 0 is gone, rank {rank} ends ({error})") from None
+    finally:
+        dist.destroy_process_group()
+    raise ranks.Served
 
 
 def _answer(gradients: RootGradients, parameters: Tensor, rank: int, num_processes: int) -> bool:
