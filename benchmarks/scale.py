@@ -26,7 +26,8 @@ from dpgnn.core.storage import write_json
 
 PIECE = 1 << 20
 NUM_FEATURES, DEGREE = 16, 10
-STAGES = ("graph", "read", "partition", "sample")
+WIDE = 128  # features of the stage that writes them alone, for one node in 8 of the graph's
+STAGES = ("graph", "features", "read", "partition", "sample")
 
 
 def main(words: list[str] | None = None) -> None:
@@ -74,23 +75,26 @@ def measured(args: argparse.Namespace, stage: str) -> dict[str, Any]:
 
 
 def _files(folder: Path, stage: str) -> list[Path]:
-    below = {"graph": "graph", "partition": "cut", "sample": "sample.parts"}.get(stage)
+    below = {
+        "graph": "graph",
+        "features": "features",
+        "partition": "cut",
+        "sample": "sample.parts",
+    }.get(stage)
     return [path for path in (folder / below).rglob("*") if path.is_file()] if below else []
 
 
-def pieces(num_arcs: int) -> Any:
-    """A directed graph of 10 arcs a node: heavy-tailed sources (rank^-0.6), uniform targets."""
+def pieces(num_arcs: int, num_nodes: int, num_features: int = NUM_FEATURES) -> Any:
+    """A directed graph: heavy-tailed sources (rank^-0.6), uniform targets."""
     from dpgnn.data.files.pieces import Pieces
     from dpgnn.data.files.streaming import Header
-
-    num_nodes = num_arcs // DEGREE
 
     def nodes() -> Iterator[Any]:
         for first in range(0, num_nodes, 1 << 16):
             size = min(1 << 16, num_nodes - first)
             rng = np.random.default_rng([1, first])
             yield (
-                rng.standard_normal((size, NUM_FEATURES), dtype=np.float32),
+                rng.standard_normal((size, num_features), dtype=np.float32),
                 rng.integers(0, 4, size),
                 {},
             )
@@ -103,7 +107,7 @@ def pieces(num_arcs: int) -> Any:
             yield (rank * 2_654_435_761) % num_nodes, rng.integers(0, num_nodes, size)
 
     header = Header(
-        name="scale", num_nodes=num_nodes, num_features=NUM_FEATURES, num_classes=4,
+        name="scale", num_nodes=num_nodes, num_features=num_features, num_classes=4,
         expected_edges=num_arcs, directed=True,
     )  # fmt: skip
     return Pieces(header=header, nodes=nodes, edges=edges)
@@ -114,7 +118,7 @@ def make_graph(args: argparse.Namespace) -> None:
     from dpgnn.data.files.pieces import write
     from dpgnn.data.splits import Split, write_split
 
-    described = pieces(args.arcs)
+    described = pieces(args.arcs, args.arcs // DEGREE)
     write(described, args.folder / "graph", memory_bytes=1 << 29, scratch=args.folder / "scratch")
     num_nodes = described.header.num_nodes
     order = np.random.default_rng(3).permutation(num_nodes)
@@ -124,6 +128,14 @@ def make_graph(args: argparse.Namespace) -> None:
         test_idx=np.sort(order[2 * few : 3 * few]), inductive=False,
     )  # fmt: skip
     write_split(args.folder / "split.parquet", split, num_nodes=num_nodes)
+
+
+def write_features(args: argparse.Namespace) -> None:
+    """Rows of 128 features and next to no arcs: `arcs_per_second` / 80 are its rows a second."""
+    from dpgnn.data.files.pieces import write
+
+    described = pieces(1000, args.arcs // DEGREE // 8, WIDE)
+    write(described, args.folder / "features", scratch=args.folder / "scratch")
 
 
 def read_arcs(args: argparse.Namespace) -> None:
@@ -162,7 +174,10 @@ def sample(args: argparse.Namespace) -> None:
     sys.exit(dpgnn([str(word) for word in words]))
 
 
-STAGE = {"graph": make_graph, "read": read_arcs, "partition": partition, "sample": sample}
+STAGE = {
+    "graph": make_graph, "features": write_features, "read": read_arcs,
+    "partition": partition, "sample": sample,
+}  # fmt: skip
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

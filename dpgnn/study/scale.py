@@ -135,8 +135,8 @@ def estimate(asked: Asked, path: Path | None = None) -> str:
         f"DP-GNN, own lists, K = {asked.max_degree}, r = {asked.num_hops}: {steps:,} steps of "
         f"{asked.batch_size:,} roots ({asked.epochs} epochs), noise multiplier {noise:.4g}, "
         f"epsilon {asked.epsilon:g} at delta {delta:.3g} for node-record, add-remove",
-        f"machines of {asked.cores} cores, each taken to be the measured thread; network of "
-        f"{asked.network_gbit:g} Gbit/s assumed",
+        f"machines of {asked.cores} cores, each as fast as the measured thread, and a network of "
+        f"{asked.network_gbit:g} Gbit/s: both assumed",
         "",
         f"{'':<34}{'one machine':>14}{'eight':>14}   how",
     ]
@@ -162,12 +162,18 @@ def _hours(
 ) -> list[Line]:
     arcs, cores = graph["num_arcs"], asked.cores
     found = []
-    for what, rate, spread in (
-        ("raw arcs to graph", "graph_arcs", False),
-        ("graph to partitions", "partition_arcs", True),
-        ("own-list sample", "sample_arcs", True),
+    for what, rate, work, spread in (
+        ("raw arcs to graph", "graph_arcs", arcs, False),
+        (
+            "raw features to graph",
+            "graph_numbers",
+            graph["num_nodes"] * graph["num_features"],
+            False,
+        ),
+        ("graph to partitions", "partition_arcs", arcs, True),
+        ("own-list sample", "sample_arcs", arcs, True),
     ):
-        one = _hours_of(rates, rate, arcs, cores if spread else 1)
+        one = _hours_of(rates, rate, work, cores if spread else 1)
         eight = one / NODES if spread and one is not None else one
         words = "shared out by Dask" if spread else "one process, one thread"
         found.append(Line(what=what, unit="h", one=one, eight=eight, how=_from(rates, rate, words)))
@@ -198,13 +204,13 @@ def _sizes(graph: Mapping[str, Any], rates: Mapping[str, Any], rows: float) -> l
         ),
     ]  # fmt: skip
     gathered = trees * graph["num_features"] * 4 / GB
-    held = nodes * graph["num_features"] * 4 / GB + trees * 24 / GB
+    held = (nodes * graph["num_features"] * 4 + arcs * 16 + trees * 24) / GB
     return [
         *found,
         Line(what="features that trees read", unit="GB", one=gathered, eight=gathered / NODES,
              how="at most, if each root's rows were distinct; training does not gather them yet"),
         Line(what="memory of training today", unit="GB", one=held, eight=held,
-             how="each process holds all features (float32) and its trees"),
+             how="each process holds all features (float32), arcs and trees"),
     ]  # fmt: skip
 
 
@@ -221,4 +227,6 @@ def _from(rates: Mapping[str, Any], name: str, words: str) -> str:
 
 
 def _shown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    if value is None:
+        return "unknown"
+    return f"{value:.2g}" if value < 1 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

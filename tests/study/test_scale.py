@@ -19,6 +19,7 @@ GRAPH = {
 }  # fmt: skip
 RATES = {
     "graph_arcs": {"value": 1e4, "unit": "arcs/s", "measured": "here"},
+    "graph_numbers": {"value": 5e3, "unit": "numbers/s", "measured": "here"},
     "sample_arcs": {"value": 2.5e3, "unit": "arcs/s", "measured": "here"},
     "graph_bytes": {"value": 2.0, "unit": "bytes/arc", "measured": "here"},
     "step_rows": {
@@ -48,11 +49,12 @@ def test_hours_and_gigabytes_follow_from_sizes_and_rates(tmp_path: Path) -> None
         "0.25",
         "0.25",
     )  # one process, on eight nodes as well
-    assert row(text, "own-list sample, h") == ("0.10", "0.01")  # 1 h of one thread
+    assert row(text, "raw features to graph, h") == ("2.78", "2.78")  # 5e7 numbers
+    assert row(text, "own-list sample, h") == ("0.1", "0.013")  # 1 h of one thread
     # 80 steps of 500 roots with 1 + 9 rows of half the features: 2e5 rows at 5 rows/s and thread
     assert row(text, "training, h") == ("1.11", "0.14")
-    assert row(text, "features on disk, GB") == ("0.20", "0.20")
-    assert row(text, "arcs on disk, GB") == ("0.02", "0.02")
+    assert row(text, "features on disk, GB") == ("0.2", "0.2")
+    assert row(text, "arcs on disk, GB") == ("0.018", "0.018")
     assert "1/s" not in text
     assert "80 steps of 500 roots (2 epochs)" in text
 
@@ -63,12 +65,12 @@ def test_sums_that_cross_the_network_are_counted(tmp_path: Path) -> None:
         for speed in (1e9, 1e-4)
     )
     # 80 steps, each of 16 times 4 bytes of 5e4 parameters, at 12.5 kB/s
-    assert slow - fast == pytest.approx(80 * 16 * 4 * 5e4 / 1.25e4 / 3600, abs=0.01)
+    assert slow - fast == pytest.approx(80 * 16 * 4 * 5e4 / 1.25e4 / 3600, rel=0.01)
 
 
 def test_what_was_not_measured_is_unknown(tmp_path: Path) -> None:
     text = told(tmp_path, {})
-    assert text.count("unknown       unknown   not measured") == 5
+    assert text.count("unknown       unknown   not measured") == 6
     assert "one GPU: not measured" in text
 
 
