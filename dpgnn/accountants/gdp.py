@@ -24,6 +24,8 @@ from dpgnn.core import checks
 
 # a value that changes by so many times its noise is told for certain: its mu counts as infinite
 HOPELESS = 1e8
+# in nats: floating point cannot tell the mu of larger budgets apart, and no release is worth one
+LARGEST_BUDGET = 1e9
 
 
 def delta(epsilon: float, mu: float) -> float:
@@ -56,7 +58,7 @@ def epsilon(mu: float, delta_target: float) -> float:
     Guarantee: a mu-GDP mechanism is (result, delta_target)-DP.
 
     Args:
-        mu: >= 0; math.inf gives math.inf.
+        mu: >= 0; above HOPELESS, math.inf is the result.
         delta_target: in (0, 1).
 
     Raises:
@@ -70,7 +72,7 @@ def epsilon(mu: float, delta_target: float) -> float:
     checks.require(mu >= 0, "mu", "be >= 0", mu)
     if mu == 0 or delta(0.0, mu) <= delta_target:
         return 0.0
-    if math.isinf(mu):
+    if mu > HOPELESS:
         return math.inf
     log_target = math.log(delta_target)
     # A Gaussian loss is below mu^2/2 + mu sqrt(2 log(1/delta)) but with probability delta.
@@ -87,7 +89,7 @@ def mu(epsilon_target: float, delta_target: float) -> float:
     Guarantee: a result-GDP mechanism is (epsilon_target, delta_target)-DP.
 
     Args:
-        epsilon_target: >= 0, finite.
+        epsilon_target: >= 0, finite; above LARGEST_BUDGET the (smaller) mu of LARGEST_BUDGET is the result.
         delta_target: in (0, 1).
 
     Raises:
@@ -99,7 +101,12 @@ def mu(epsilon_target: float, delta_target: float) -> float:
 
     checks.non_negative("epsilon", epsilon_target)
     checks.open_probability("delta", delta_target)
+    epsilon_target = min(epsilon_target, LARGEST_BUDGET)
     low, high = 1e-12, 1.0
+    while delta(epsilon_target, low) > delta_target:
+        low /= 2
+    if low < 1e-12:
+        return low
     while delta(epsilon_target, high) <= delta_target:
         low, high = high, high * 2
     log_target = math.log(delta_target)

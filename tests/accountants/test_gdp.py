@@ -38,6 +38,10 @@ def test_extremes_are_answers():
     assert gdp.epsilon(0.0, 1e-6) == 0.0
     assert gdp.epsilon(math.inf, 1e-6) == math.inf
     assert gdp.delta(1.0, math.inf) == 1.0
+    assert gdp.epsilon(1e200, 1e-6) == math.inf
+    assert gdp.mu(1e300, 1e-6) == gdp.mu(gdp.LARGEST_BUDGET, 1e-6)
+    assert 0 < gdp.mu(0.0, 1e-15) < 1e-14
+    assert gdp.delta(0.0, gdp.mu(0.0, 1e-15)) <= 1e-15
 
 
 @pytest.mark.parametrize("contraction", [0.3, 0.6, 0.9, 0.99])
