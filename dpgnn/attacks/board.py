@@ -43,6 +43,8 @@ def why_not(entry: Entry) -> str:
     """Why the attack is not made for the entry; "" when it is."""
     if methods.get(entry.method).leaks.board is None:
         return "it is about boards of votes"
+    if entry.privacy_unit == "edge":
+        return "its games change a node's record, and the claim is about edges"
     return ""
 
 

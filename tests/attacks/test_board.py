@@ -87,3 +87,9 @@ def test_a_run_without_a_board_is_not_attacked() -> None:
     )  # fmt: skip
     (found,) = board.attack(poor, num_runs=8, level=0.01, rng=np.random.default_rng(0))
     assert found["status"] == "not-available"
+
+
+def test_at_edge_level_the_games_do_not_apply() -> None:
+    edge = entry_of("votes", "sound", Support(privacy_unit="edge", relation="add-remove"))
+    assert "about edges" in board.why_not(edge)
+    assert not board.why_not(target().entry)
