@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -65,11 +66,21 @@ def test_a_log_has_a_line_when_a_stage_is_complete() -> None:
 
 def test_a_terminal_has_a_bar_for_each_stage() -> None:
     reader, writer = pty.openpty()
+    parts: list[bytes] = []
+
+    def read() -> None:
+        # a terminal hands on a few kilobytes at a time; an OSError is its end
+        with contextlib.suppress(OSError):
+            while part := os.read(reader, 100_000):
+                parts.append(part)
+
+    reads = threading.Thread(target=read)
+    reads.start()
     with os.fdopen(writer, "w") as out:
         follow(PRINTED.splitlines(keepends=True), RUNS, out)
-        out.flush()
-        shown = os.read(reader, 100_000).decode()
+    reads.join()
     os.close(reader)
+    shown = b"".join(parts).decode()
     assert "2/2" in shown
     assert "18/19" in shown
 
