@@ -12,8 +12,14 @@ import pytest
 from helpers import run_tool, tells
 
 RUN = "results/studies/quick/runs/chains-s.public/dp_mlp/eps=8/0"
+OTHERS = (
+    "results/studies/quick/runs/chains-s.public/dp_mlp/eps=1/0",
+    "results/studies/quick/runs/chains-s.public/mlp/eps=inf/0",
+)
 GRAPH, SPLIT = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
 TABLE = "results/studies/quick/tables/summary.csv"
+# path, what happens to it, what `dpgnn verify` calls it
+Damage = tuple[str, Callable[[Path], None], str]
 
 
 def times(folder: Path) -> dict[str, int]:
@@ -49,13 +55,18 @@ def dpgnn(folder: Path, *words: str, check: bool = True) -> subprocess.Completed
     return run_tool(folder, "python", "-m", "dpgnn", *words, check=check)
 
 
-@pytest.fixture(scope="module")
-def damaged(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A copy of the toy study, times and second names kept, whose file was damaged in some way."""
+def copy_of(toy: Path, into: Path) -> Path:
+    """A copy of the toy study, times and second names kept."""
+    subprocess.run(["cp", "-a", toy, into / "toy"], check=True)
+    return into / "toy"
+
+
+@pytest.fixture
+def damaged(toy: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the toy study whose file was damaged in some way."""
 
     def made(path: str, how: Callable[[Path], None]) -> Path:
-        folder = tmp_path_factory.mktemp("damaged") / "toy"
-        subprocess.run(["cp", "-a", toy, folder], check=True)
+        folder = copy_of(toy, tmp_path)
         how(folder / path)
         return folder
 
@@ -74,40 +85,61 @@ def test_a_whole_study_is_whole_and_a_run_of_it_makes_nothing(toy: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("path", "how", "state", "made"),
+    ("damages", "made"),
     [
-        (SPLIT, truncate, "changed", set()),
-        (SPLIT, flip, "changed", set()),
-        (f"{GRAPH}/graph.json", flip, "changed", set()),
-        (f"{GRAPH}/edges.parquet", Path.unlink, "missing", set()),
-        (f"{RUN}/record.json", flip, "changed", {RUN, "report"}),
-        (f"{RUN}/model.safetensors", flip, "changed", {RUN, "report"}),
-        (f"{RUN}/history.parquet", Path.unlink, "missing", {RUN, "report"}),
-        (f"{RUN}/checksums.sha256", garble, "changed", {RUN, "report"}),
-        (f"{RUN}/checksums.sha256", drop_last_line, "changed", {RUN, "report"}),
-        (TABLE, Path.unlink, "missing", {"report"}),
-        ("results/studies/quick/figures", shutil.rmtree, "missing", {"report"}),
+        ([(SPLIT, truncate, "changed")], set()),
+        ([(SPLIT, flip, "changed")], set()),
+        ([(f"{GRAPH}/graph.json", flip, "changed")], set()),
+        ([(f"{GRAPH}/edges.parquet", Path.unlink, "missing")], set()),
+        (
+            [
+                (f"{RUN}/record.json", flip, "changed"),
+                (f"{OTHERS[0]}/model.safetensors", flip, "changed"),
+                (f"{OTHERS[1]}/history.parquet", Path.unlink, "missing"),
+            ],
+            {RUN, *OTHERS, "report"},
+        ),
+        (
+            [
+                (f"{RUN}/checksums.sha256", garble, "changed"),
+                (f"{OTHERS[0]}/checksums.sha256", drop_last_line, "changed"),
+            ],
+            {RUN, OTHERS[0], "report"},
+        ),
+        (
+            [
+                (TABLE, Path.unlink, "missing"),
+                ("results/studies/quick/figures", shutil.rmtree, "missing"),
+            ],
+            {"report"},
+        ),
     ],
 )
 def test_what_is_damaged_is_named_and_made_again_alone(
-    damaged: Callable[..., Path], toy: Path,
-    path: str, how: Callable[[Path], None], state: str, made: set[str],
-) -> None:  # fmt: skip
-    folder = damaged(path, how)
+    toy: Path, tmp_path: Path, damages: list[Damage], made: set[str]
+) -> None:
+    folder = copy_of(toy, tmp_path)
+    for path, how, _ in damages:
+        how(folder / path)
     found = dpgnn(folder, "verify", "quick", check=False)
     assert found.returncode == 1
-    bad = [line[13:] for line in found.stdout.splitlines() if line.startswith(state)]
-    assert bad
-    assert all(line.startswith(path) for line in bad)
+    listed = {line[13:]: line[:13].strip() for line in found.stdout.splitlines()}
+    bad = {path: state for path, state in listed.items() if state in ("changed", "missing")}
+    for path, _, state in damages:
+        assert {state} == {bad[name] for name in bad if name.startswith(path)}
+    assert all(name.startswith(tuple(path for path, *_ in damages)) for name in bad)
     said = dpgnn(folder, "run", "quick", "--", "--cores", "1").stderr
-    assert f"{state}: {bad[0]}; made again" in said
+    for path, _, state in damages:
+        assert any(f"{state}: {name}; made again" in said for name in bad if name.startswith(path))
     assert dpgnn(folder, "verify", "quick").returncode == 0
     before, after = times(toy), times(folder)
     later = [name for name in after if name.startswith(("results/studies", "results/report"))]
     changed = {name for name in later if after[name] != before[name]}
-    assert {RUN if name.startswith(RUN) else "report" for name in changed} == made
-    if (toy / path).is_file() and how not in (garble, drop_last_line):
-        assert (folder / path).read_bytes() == (toy / path).read_bytes()
+    runs = (RUN, *OTHERS)
+    assert {next((r for r in runs if name.startswith(r)), "report") for name in changed} == made
+    for path, how, _ in damages:
+        if (toy / path).is_file() and how not in (garble, drop_last_line):
+            assert (folder / path).read_bytes() == (toy / path).read_bytes()
 
 
 def test_snakemake_alone_makes_a_missing_history_again(damaged: Callable[..., Path]) -> None:
