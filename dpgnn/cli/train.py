@@ -35,6 +35,10 @@ def add_parser(subparsers: Any) -> None:
         help="where private runs of a release are kept, so that none is made twice",
     )  # fmt: skip
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
+    parser.add_argument(
+        "--memory", metavar="SIZE",
+        help="such as 4GB: features and arcs stay on disk where the whole graph takes more",
+    )  # fmt: skip
     parser.set_defaults(func=main)
 
 
@@ -60,14 +64,16 @@ def _make(args: argparse.Namespace) -> int:
     from dpgnn.core.locks import exclusive
     from dpgnn.core.paths import Paths
     from dpgnn.study import progress
+    from dpgnn.study.bounds import parse_memory
     from dpgnn.study.study import load_study
 
     study, paths = load_study(args.study), Paths(results=args.results)
     keys = _keys(study, args.run)
     check_device(args.device)
+    memory = None if args.memory is None else parse_memory(args.memory)
     number = _rank(args, study)
     if number:
-        return _serve(study, keys[0], paths, number)
+        return _serve(study, keys[0], paths, number, memory, args.work)
     # Snakemake removes all results of a process that makes many runs before it starts it again
     finished = args.work / FINISHED / study.name
     if len(keys) == 1:  # asked for by itself, a run is made
@@ -79,7 +85,7 @@ def _make(args: argparse.Namespace) -> int:
             with exclusive(lock, f"{key.folder} is being made already"):
                 record = train(
                     study, key, paths, work=args.work, device=args.device,
-                    finished=finished / key.folder, releases=args.releases,
+                    finished=finished / key.folder, releases=args.releases, memory=memory,
                 )  # fmt: skip
         except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
@@ -112,7 +118,9 @@ def _rank(args: argparse.Namespace, study: Study) -> int | None:
     return int(os.environ["RANK"])
 
 
-def _serve(study: Study, key: RunKey, paths: Paths, number: int) -> int:
+def _serve(
+    study: Study, key: RunKey, paths: Paths, number: int, memory: int | None, work: Path
+) -> int:
     """Ranks 1, 2, ... of torchrun: read what the run reads, answer rank 0, write nothing.
 
     Raises:
@@ -126,7 +134,7 @@ def _serve(study: Study, key: RunKey, paths: Paths, number: int) -> int:
     from dpgnn.study.inputs import inputs_of
     from dpgnn.training.ranks import Served
 
-    inputs = inputs_of(study, key, paths)
+    inputs = inputs_of(study, key, paths, memory=memory, work=work)
     with tempfile.TemporaryDirectory(prefix="dpgnn-rank-") as folder:
         try:
             run_one(inputs, Path(folder), work=None)
@@ -186,12 +194,13 @@ def train(
     device: str = "cpu",
     finished: Path | None = None,
     releases: Path | None = None,
+    memory: int | None = None,
 ) -> Record:
     """Load what one run reads, make it, and return its record."""
     from dpgnn.run.execute import run_one
     from dpgnn.study.inputs import inputs_of
 
-    inputs = inputs_of(study, key, paths, device=device)
+    inputs = inputs_of(study, key, paths, device=device, memory=memory, work=work)
     out = paths.run(study.name, key.folder)
     return run_one(
         inputs,

@@ -6,6 +6,7 @@ every node unit, whatever the graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least
-from dpgnn.data.rows import RowNorm, normalize_rows
+from dpgnn.data.rows import RowNorm
+from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import (
     Asked,
     Context,
@@ -30,6 +32,8 @@ from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORT
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
@@ -122,21 +126,21 @@ def fit(
     Guarantee: the released weights are post-processing of the plan's mechanism.
     """
     from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
-    from dpgnn.models.forward import full_graph
     from dpgnn.models.trees import lone_roots
 
     config: DPMLPConfig = entry.options
     network = _network(config, graph)
-    x = normalize_rows(graph.x, config.row_norm)
+    x = normalized(graph.x, config.row_norm)
     train, val = split.train_idx, split.val_idx
+    stored = isinstance(x, StoredRows)  # then a batch reads its own rows
     weights, history = run_dp_sgd(
         network,
-        x[train],
-        lone_roots(np.arange(len(train)), graph.y[train]),
+        x if stored else x[train],
+        lone_roots(train if stored else np.arange(len(train)), graph.y[train]),
         config.training.optimizer,
         context,
         delta=plan.claims[0].delta,
-        evaluate=scorer(full_graph(network, x[val], None), graph.y[val], graph.task),
+        evaluate=scorer(_answers(network, x, val), graph.y[val], graph.task),
     )
     return Fitted(state=weights, history=tuple(history))
 
@@ -151,12 +155,22 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
 
     Source: docs/accounting.md, "Answers, and who may see them".
     """
+    config: DPMLPConfig = entry.options
+    x = normalized(graph.x, config.row_norm)
+    logits = _answers(_network(config, graph), x, node_idx)(fitted.state)
+    return own_features_only(entry, logits)
+
+
+def _answers(
+    network: Network, x: Any, node_idx: np.ndarray
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """Named parameters -> logits of the asked nodes; in blocks where features are in a file."""
+    from dpgnn.models.blocks import stored_answers
     from dpgnn.models.forward import full_graph
 
-    config: DPMLPConfig = entry.options
-    x = normalize_rows(graph.x, config.row_norm)
-    logits = full_graph(_network(config, graph), x[node_idx], None)(fitted.state)
-    return own_features_only(entry, logits)
+    if isinstance(x, StoredRows):
+        return stored_answers(network, x, None, node_idx)
+    return full_graph(network, x[node_idx], None)
 
 
 def _network(config: DPMLPConfig, graph: Graph) -> Network:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dpgnn import methods
-from dpgnn.core.checks import fail
+from dpgnn.core.checks import fail, require
 from dpgnn.core.checksums import check
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import parquet_metadata, read_json, read_parquet, sha256_file
@@ -19,6 +19,7 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, edges_in_setting, read_split
 from dpgnn.methods.base import Entry, Prepared
 from dpgnn.run.specification import RunInputs
+from dpgnn.study import bounds
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.wanted import Wanted
 
@@ -30,6 +31,8 @@ def inputs_of(
     *,
     device: str = "cpu",
     draw: Callable[[Entry, Graph, Split], Prepared | None] | None = None,
+    memory: int | None = None,
+    work: Path = Path("work"),
 ) -> RunInputs:
     """Load what one run reads, with the hashes that its record will state.
 
@@ -37,19 +40,19 @@ def inputs_of(
         study, key, paths: which run, and where its files lie.
         device: where it trains.
         draw: makes the prepared sample where its file is missing; with None that is an error.
+        memory: bytes that the run may take; features and arcs stay on disk where they do not fit. None reads
+            the whole graph.
+        work: where copies of features and arcs lie then.
 
     Raises:
-        ValueError, DamagedFileError: a file is missing or damaged.
+        ValueError, DamagedFileError: a file is missing or damaged, or the run cannot stay within `memory`.
     """
     stated = Wanted(study).inputs(key, device)
     meta = read_meta(paths.graph(key.dataset))
-    graph = graph_in(paths.graph(key.dataset), meta["content_sha256"])
     split_path = paths.split(key.dataset, key.setting, key.repeat)
-    split = read_split(split_path, num_nodes=graph.num_nodes)
+    split = read_split(split_path, num_nodes=meta["num_nodes"])
     _check_split(study, key, split_path, meta["content_sha256"])
-    # a release enters the ledger of the whole graph, whatever edges its setting leaves
-    structure = structure_hash(graph) if stated.randomness == "release" else ""
-    graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
+    graph, structure = _graph(stated, key, paths, meta, split, memory, work)
     made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
     prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
     provenance = meta["provenance"]
@@ -63,6 +66,31 @@ def inputs_of(
         caveats=(*provenance.get("caveats", ()), *study.config.settings[key.setting].caveats),
         edge_caveats=tuple(provenance.get("edge_caveats", ())), structure_sha256=structure,
     )  # fmt: skip
+
+
+def _graph(
+    stated: RunInputs,
+    key: RunKey,
+    paths: Paths,
+    meta: Mapping[str, Any],
+    split: Split,
+    memory: int | None,
+    work: Path,
+) -> tuple[Graph, str]:
+    """The graph in its setting, and the hash of its whole structure for a release ("" in a study)."""
+    folder, release = paths.graph(key.dataset), stated.randomness == "release"
+    spec = methods.get(stated.entry.method).sampler(stated.entry)
+    sample = None
+    if spec is not None:
+        sample = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
+    if memory is not None and bounds.stays_on_disk(stated.entry, meta, split, memory, sample):
+        rule, remedy = "be enough for the whole graph in a release", "raise --memory"
+        require(not release, "--memory", rule, f"{memory / 1e9:.2f} GB", remedy)
+        return bounds.stored_graph(folder, meta, split, work), ""
+    graph = graph_in(folder, meta["content_sha256"])
+    # a release enters the ledger of the whole graph, whatever edges its setting leaves
+    structure = structure_hash(graph) if release else ""
+    return dataclasses.replace(graph, edge_index=edges_in_setting(graph, split)), structure
 
 
 def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:

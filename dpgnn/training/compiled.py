@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgnn.data.stored import StoredRows
 from dpgnn.models.forward import per_root_loss
 from dpgnn.models.network import (
     SELU_ALPHA,
@@ -50,7 +51,7 @@ class CompiledEngine:
 
     Args:
         network: without attention.
-        x: dense tensor, or scipy CSR with sorted indices where a Linear reads it first.
+        x: dense tensor, rows in a file, or scipy CSR with sorted indices where a Linear reads it first.
         trees: the roots' trees.
         dtype: float32 or float64, of parameters, features and sums.
 
@@ -61,7 +62,7 @@ class CompiledEngine:
 
     def __init__(self, network: Network, x: Any, trees: Trees, dtype: torch.dtype) -> None:
         self.network, self.x, self.trees, self.dtype = network, x, trees, dtype
-        self.sparse = not isinstance(x, Tensor)
+        self.sparse = not isinstance(x, (Tensor, StoredRows))
         if self.sparse:
             self.csr = (x.indptr, x.indices, x.data.astype(_numpy_dtype(dtype), copy=False))
         self.y = torch.from_numpy(trees.y)
@@ -119,7 +120,7 @@ class CompiledEngine:
         values: list[Any] = [None]
         if not self.sparse:
             out = self._buffer("value", 0, len(node), self.x.shape[1])
-            values[0] = torch.index_select(self.x, 0, torch.from_numpy(node), out=out)
+            values[0] = self._read(node, out)
         for index, op in enumerate(self.network.operations, start=1):
             rows = int(ptr[self.network.levels[index], -1])
             match op:
@@ -143,6 +144,12 @@ class CompiledEngine:
                     value = torch.add(left, right, out=out)
             values.append(value)
         return values
+
+    def _read(self, node: np.ndarray, out: Tensor) -> Tensor:
+        """Features of a chunk's rows."""
+        if isinstance(self.x, StoredRows):
+            return out.copy_(torch.from_numpy(self.x.gather(node)))
+        return torch.index_select(self.x, 0, torch.from_numpy(node), out=out)
 
     def _activate(self, h: Tensor) -> Tensor:
         """The activation, in place."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.data.stored import StoredRows
 from dpgnn.models.forward import to_torch
 from dpgnn.models.modules import ModuleNetwork
 from dpgnn.models.network import Linear, Network
@@ -74,7 +75,7 @@ class RootGradients:
 
     Args:
         network: the network.
-        x: features, dense float32 array or scipy CSR, shape (num_nodes, num_features).
+        x: features, dense float32 array, scipy CSR or rows in a file, shape (num_nodes, num_features).
         trees: trees of all roots; labels of all of them must be known.
         clipping: bounds; None sums plain gradients (no privacy).
         execution: speed settings.
@@ -114,6 +115,7 @@ class RootGradients:
         self._sum_in(dtype)
         self._resident: ResidentSteps | None = None
         plain = self.path == "torch" and dropout is None and trees.num_roots > 0
+        plain = plain and not isinstance(x, StoredRows)
         if self.device.type == "cuda" and plain:
             self._resident = ResidentSteps(
                 network, x if isinstance(x, np.ndarray) else _sorted(x), trees, dtype, self.device
@@ -271,7 +273,8 @@ class RootGradients:
         """A chunk's features, dense."""
         if isinstance(self._x, Tensor):
             return self._x.index_select(0, node).to(self.execution.torch_dtype)
-        rows = self._x[node.cpu().numpy()].toarray()
+        rows = self._x[node.cpu().numpy()]
+        rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
         return torch.from_numpy(rows).to(self.device, self.execution.torch_dtype)
 
 
@@ -333,6 +336,8 @@ def _compiled_engine(
     network: Network, x: Any, trees: Trees, dtype: torch.dtype
 ) -> compiled.CompiledEngine:
     """An engine on sparse features where the first layer reads them as they are, on dense ones elsewhere."""
+    if isinstance(x, StoredRows):
+        return compiled.CompiledEngine(network, x, trees, dtype)
     sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)
     features = _sorted(x) if sparse else to_torch(_dense(x), "cpu", network).to(dtype)
     return compiled.CompiledEngine(network, features, trees, dtype)

@@ -148,14 +148,14 @@ def test_a_second_driver_in_another_process_is_refused(tmp_path: Path) -> None:
     """Two drivers on one sample: the kernel's lock names the first one's process."""
     out = tmp_path / "data"
     code = "import sys, time; from pathlib import Path; from dpgnn.samplers.partitioned import sample\n"
-    code += f"with sample._unfinished(Path({str(out)!r}), '0' * 64): print('held', flush=True); time.sleep(9)"
+    code += f"with sample.unfinished(Path({str(out)!r}), '0' * 64): print('held', flush=True); time.sleep(9)"
     first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
     try:
         assert first.stdout is not None
         assert first.stdout.readline() == b"held\n"
         with (
             pytest.raises(locks.BusyError, match=rf"being made \(process {first.pid} on"),
-            sample._unfinished(out, "0" * 64),
+            sample.unfinished(out, "0" * 64),
         ):
             pass
     finally:

@@ -284,6 +284,12 @@ def _flat(column: pa.ChunkedArray) -> np.ndarray:
     return np.concatenate([np.from_dlpack(_inner(chunk)) for chunk in column.chunks])
 
 
+def row_values(column: pa.ChunkedArray) -> np.ndarray:
+    """Values of a column of numbers, or of lists of them, in one array, row after row."""
+    is_list = pa.types.is_fixed_size_list(column.type)
+    return _flat(column) if is_list else values_of(column)
+
+
 def _inner(chunk: pa.Array) -> pa.Array:
     """The same as `chunk.flatten()`, which imports all of Arrow's functions, where no list is null."""
     if chunk.null_count or not len(chunk):

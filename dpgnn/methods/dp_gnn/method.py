@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
+from dpgnn.data.files.stored_graph import StoredGraph
 from dpgnn.methods.base import (
     Asked,
     Context,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
     from dpgnn.models.network import Network
+    from dpgnn.samplers.subgraphs import Subgraphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +111,7 @@ def fit(
     inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
     # sampled lists matter from the second hop on: validation and test nodes read complete ones
     sampled = sample if entry.mode != "sound" and config.num_hops > 1 else None
-    arcs = inference_arcs(config, graph, split.train_idx, sampled)
-    ready = _inference_input(config, x, arcs, split.val_idx)
-    answers = _answers(network, ready, arcs, split.val_idx)
+    arcs, answers = _asked(config, network, graph, x, split.val_idx, (split.train_idx, sampled))
     evaluate = scorer(answers, graph.y[split.val_idx], graph.task)
     details: dict[str, Any] = {}
     if entry.mode == "nonprivate":
@@ -141,11 +141,10 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     Source: docs/accounting.md, "Answers, and who may see them".
     """
     config: DPGNNConfig = entry.options
-    x = features_of(config, graph.x)
+    x, network = features_of(config, graph.x), _network(config, graph)
     held = fitted.arcs if isinstance(fitted, FittedGNN) else None
-    arcs = inference_arcs(config, graph, node_idx[:0], None) if held is None else held
-    ready = _inference_input(config, x, arcs, node_idx)
-    logits = _answers(_network(config, graph), ready, arcs, node_idx)(fitted.state)
+    _, answers = _asked(config, network, graph, x, node_idx, (node_idx[:0], None), held)
+    logits = answers(fitted.state)
     if config.num_hops == 0:
         return own_features_only(entry, logits)
     note = f"an answer reads features and edges within {config.num_hops} hops of the asked node"
@@ -156,6 +155,27 @@ def _network(config: DPGNNConfig, graph: Graph) -> Network:
     return network_of(
         config, num_features=graph.num_features, num_classes=graph.num_classes, task=graph.task
     )
+
+
+def _asked(
+    config: DPGNNConfig,
+    network: Network,
+    graph: Graph,
+    x: Any,
+    node_idx: np.ndarray,
+    sampled: tuple[np.ndarray, Subgraphs | None],
+    arcs: np.ndarray | None = None,
+) -> tuple[np.ndarray | None, Callable[[Mapping[str, Tensor]], Tensor]]:
+    """Arcs of inference (None on disk), and named parameters -> logits of the asked nodes."""
+    if isinstance(graph, StoredGraph):
+        from dpgnn.models.blocks import stored_answers
+
+        lists = graph.lists(config.symmetrize and graph.directed) if config.num_hops else None
+        return None, stored_answers(network, x, lists, node_idx)
+    if arcs is None:
+        arcs = inference_arcs(config, graph, *sampled)
+    ready = _inference_input(config, x, arcs, node_idx)
+    return arcs, _answers(network, ready, arcs, node_idx)
 
 
 def _inference_input(config: DPGNNConfig, x: Any, arcs: np.ndarray, node_idx: np.ndarray) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpgnn.core.checks import require
 from dpgnn.data.graph import distinct_keys
-from dpgnn.data.rows import normalize_rows
+from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import Entry, Prepared, SamplerSpec
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, sampler_from_spec, sampler_of
 
@@ -120,12 +120,12 @@ def features_of(config: DPGNNConfig, x: Any) -> Any:
     """Features as the network reads them; acts on each record by itself.
 
     Args:
-        x: float32, shape (num_nodes, num_features), dense or CSR.
+        x: float32, shape (num_nodes, num_features), dense, CSR or in a file.
 
     Returns:
         float32, shape (num_nodes, num_features), or dense with `projection` columns.
     """
-    x = normalize_rows(x, config.row_norm)
+    x = normalized(x, config.row_norm)
     if config.projection is None:
         return x
     # a constant seed: the matrix is the same in training, inference and every run, and depends on no data
@@ -142,7 +142,7 @@ def training_input(
     rows of A^r x at the roots follow arcs inside the subgraph, and weights use its degrees.
 
     Args:
-        x: all features, normalised; dense float32 or CSR.
+        x: all features, normalised; dense float32, CSR or in a file.
         y: all labels.
         train_idx: the roots when there is no sample.
         sample: from `read_sample`.
@@ -151,6 +151,8 @@ def training_input(
 
     if sample is None:
         roots = np.sort(train_idx)
+        if isinstance(x, StoredRows):  # read when a batch asks for them
+            return x, lone_roots(roots, y[roots])
         return x[roots], lone_roots(np.arange(len(roots)), y[roots])
     if config.aggregate_once:
         rows = aggregated(x, sample.arcs_into_roots(), config.num_hops)[sample.roots]

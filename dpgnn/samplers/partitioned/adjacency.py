@@ -11,6 +11,8 @@ from dpgnn.samplers.adjacency import Adjacency
 from dpgnn.samplers.partitioned import _kernels
 from dpgnn.samplers.partitioned.arcs import Part, Partitions
 from dpgnn.samplers.partitioned.exchange import (
+    join,
+    join_pointer,
     load,
     num_ranges,
     read_range,
@@ -55,7 +57,7 @@ def induce(
     ]  # fmt: skip
     scheduler.run("neighbour lists", _gather, gathered)
     remove([_file(job, number) for number in range(len(sent))])
-    job.once("adjacency", lambda: _join(job, ranges, num_members))
+    job.once("adjacency", lambda: _join(job, ranges))
 
 
 def adjacency_of(job: Job, members: np.ndarray) -> Adjacency:
@@ -127,15 +129,11 @@ def _gather(gathered: _Gathered) -> None:
     job.once(f"gather-{number:05}", make)
 
 
-def _join(job: Job, ranges: int, num_members: int) -> None:
+def _join(job: Job, ranges: int) -> None:
     """All ranges one after the other."""
-    names = [f"{n:05}.npy" for n in range(ranges)]
-    pointer = np.zeros(num_members + 1, np.int64)
-    lengths = [load(job.work / f"lengths-{name}") for name in names]
-    np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]), out=pointer[1:])
-    save(job.work / "pointer.npy", pointer)
-    pieces = [load(job.work / f"sources-{name}") for name in names]
-    save(job.work / "neighbours.npy", np.concatenate([np.zeros(0, np.int32), *pieces]))
-    for name in names:
-        (job.work / f"lengths-{name}").unlink(missing_ok=True)
-        (job.work / f"sources-{name}").unlink(missing_ok=True)
+    lengths, sources = (
+        [job.work / f"{kind}-{n:05}.npy" for n in range(ranges)] for kind in ("lengths", "sources")
+    )
+    join_pointer(job.work / "pointer.npy", lengths)
+    join(job.work / "neighbours.npy", sources, np.int32)
+    remove([*lengths, *sources])

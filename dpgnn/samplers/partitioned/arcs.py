@@ -163,7 +163,12 @@ def read_partitions(folder: Path, graph_sha256: str | None = None) -> Partitions
 
 
 def partitions_for(
-    graph: Path, meta: Mapping[str, Any], num_workers: int, *, scheduler: Scheduler
+    graph: Path,
+    meta: Mapping[str, Any],
+    num_workers: int,
+    *,
+    scheduler: Scheduler,
+    kept: Path = KEPT,
 ) -> Partitions:
     """Partitions of at most 2^23 arcs below work/partitions, made unless they are there.
 
@@ -172,13 +177,14 @@ def partitions_for(
         meta: its graph.json.
         num_workers: at least one partition for each.
         scheduler: runs the tasks.
+        kept: the folder below which they are kept.
 
     Raises:
         DamagedFileError, BusyError, OSError: as `write_partitions`.
     """
     number = max(num_workers, 1, -(-int(meta["num_edges"]) // LARGEST))
     sha = str(meta["content_sha256"])
-    folder = KEPT / f"{sha[:16]}-{number}"
+    folder = kept / f"{sha[:16]}-{number}"
     if (folder / MANIFEST).exists():
         try:
             return read_partitions(folder, sha)

@@ -7,7 +7,7 @@ at the same time, and a task that was killed leaves nothing half written.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -49,6 +49,30 @@ def save(path: Path, values: np.ndarray) -> None:
     """Write one array atomically."""
     with atomic_write(path) as file:
         np.save(_Writes(file), values)
+
+
+def join(path: Path, pieces: list[Path], dtype: Any) -> None:
+    """Write arrays of files one after the other as one array; memory holds one of them at a time."""
+    size = sum(len(load(piece)) for piece in pieces)
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (size,)}
+    with atomic_write(path) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for piece in pieces:
+            file.write(np.load(piece).astype(dtype, copy=False).data)
+
+
+def join_pointer(path: Path, pieces: list[Path]) -> None:
+    """Write where lists start whose lengths stand in files: int64, from 0 to the sum of all."""
+    size = sum(len(load(piece)) for piece in pieces)
+    header = {"descr": "<i8", "fortran_order": False, "shape": (size + 1,)}
+    last = np.zeros(1, np.int64)
+    with atomic_write(path) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(last.data)
+        for piece in pieces:
+            ends = np.cumsum(np.load(piece), dtype=np.int64) + last[0]
+            file.write(ends.data)
+            last = ends[-1:] if len(ends) else last
 
 
 class _Writes:

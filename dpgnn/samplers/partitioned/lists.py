@@ -17,7 +17,15 @@ from dpgnn.samplers.lists import Lists, trees
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.partitioned import _kernels
 from dpgnn.samplers.partitioned.arcs import Part, Partitions
-from dpgnn.samplers.partitioned.exchange import load, read_range, remove, save, write_split
+from dpgnn.samplers.partitioned.exchange import (
+    join,
+    join_pointer,
+    load,
+    read_range,
+    remove,
+    save,
+    write_split,
+)
 from dpgnn.samplers.partitioned.job import Job, arcs_in_setting
 from dpgnn.samplers.partitioned.parts import PartFacts, write_part
 from dpgnn.samplers.partitioned.scheduler import Scheduler
@@ -103,26 +111,26 @@ def sample_lists(
 
 
 def lists_of(job: Job) -> Lists:
-    """All lists, mapped into memory; made by `join` after `sample_lists`."""
+    """All lists, mapped into memory; made by `join_lists` after `sample_lists`."""
     return Lists(pointer=load(job.work / "pointer.npy"), sources=load(job.work / "sources.npy"))
 
 
-def join(job: Job) -> None:
+def join_lists(job: Job) -> None:
     """Write pointer.npy and sources.npy, the lists of all ranges one after the other."""
     if (job.work / "pointer.npy").exists():
         return
-    lengths = [load(job.work / f"lengths-{n:05}.npy") for n in range(job.ranges)]
-    pointer = np.zeros(job.num_nodes + 1, np.int64)
-    np.cumsum(np.concatenate([np.zeros(0, np.int32), *lengths]), out=pointer[1:])
-    pieces = [load(job.work / f"sources-{n:05}.npy") for n in range(job.ranges)]
-    save(job.work / "sources.npy", np.concatenate([np.zeros(0, np.int32), *pieces]))
-    save(job.work / "pointer.npy", pointer)
+    lengths, sources = (
+        [job.work / f"{kind}-{n:05}.npy" for n in range(job.ranges)]
+        for kind in ("lengths", "sources")
+    )
+    join(job.work / "sources.npy", sources, np.int32)
+    join_pointer(job.work / "pointer.npy", lengths)
 
 
 def sample_trees(
     job: Job, *, num_hops: int, max_occurrences: int, scheduler: Scheduler
 ) -> list[PartFacts]:
-    """The subgraph of every training node with a record as parts of the data set; after `join`."""
+    """The subgraph of every training node with a record as parts of the data set; after `join_lists`."""
     asked = [
         _Grown(job=job, number=n, num_hops=num_hops, max_occurrences=max_occurrences)
         for n in range(job.ranges)

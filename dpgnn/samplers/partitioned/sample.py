@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -134,7 +135,7 @@ def sample_trees(
         _, num_arcs = lists.sample_lists(
             job, sampler, place.partitions, scheduler=place.scheduler, out=False
         )
-        lists.join(job)
+        lists.join_lists(job)
         facts = lists.sample_trees(
             job, num_hops=sampler.num_hops, scheduler=place.scheduler,
             max_occurrences=sampler.promise.max_occurrences,
@@ -175,7 +176,7 @@ def sample_partition(
         return sample_walks(job, sampler, rng, scheduler=place.scheduler), {}
 
     sampled = {"name": "walks", "params": sampler.promise.params}
-    stated = {"rng": state, "mirrored": mirrored, "train": ids.tobytes().hex()}
+    stated = {"rng": state, "mirrored": mirrored, "train": digest(ids)}
     return _made(place, "partition", sampled, stated, (0, 0), work)
 
 
@@ -212,7 +213,7 @@ def sample_appr(
         return sample_rows(job, num_roots, options, scheduler=place.scheduler), {}
 
     sampled = {"name": "appr", "params": dict(options)}
-    stated = {"mirrored": mirrored, "roots": num_roots, "nodes": ids.tobytes().hex()}
+    stated = {"mirrored": mirrored, "roots": num_roots, "nodes": digest(ids)}
     return _made(place, "rows", sampled, stated, (0, 0), work)
 
 
@@ -241,7 +242,7 @@ def _listed(
         job.write_masks(masks)
         return work(job)
 
-    stated = {name: mask.tobytes().hex() for name, mask in masks.items()}
+    stated = {name: digest(mask) for name, mask in masks.items()}
     sampled = {"name": sampler.promise.name, "params": sampler.promise.params}
     return _made(place, kind, sampled, stated, (key[0], key[1]), with_masks)
 
@@ -259,12 +260,12 @@ def _made(
     graph = place.partitions.graph
     facts = {"graph": dict(graph), "sampler": sampled, "width": place.width}
     parts = [(part.name, part.sha256) for part in place.partitions.parts]
-    codes = None if place.setting is None else place.setting.codes.tobytes().hex()
+    codes = None if place.setting is None else digest(place.setting.codes)
     decided = [kind, facts, stated, key, parts, codes]
-    with _unfinished(place.out, sha256_json(decided)) as folder:
+    with unfinished(place.out, sha256_json(decided)) as folder:
         job = Job(
             work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes,
-            width=place.width, key=key, setting=_rule(place.setting),
+            width=place.width, key=key, setting=rule_of(place.setting),
         )  # fmt: skip
         if place.setting is not None:
             job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
@@ -280,14 +281,20 @@ def _made(
     return read_manifest(place.out)
 
 
-def _rule(setting: Setting | None) -> str | None:
+def digest(values: np.ndarray) -> str:
+    """What tells one array from another, in few bytes."""
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
+
+
+def rule_of(setting: Setting | None) -> str | None:
+    """How a task names the setting; see `Job`."""
     if setting is None:
         return None
     return "inductive" if setting.inductive else "dropped"
 
 
 @contextmanager
-def _unfinished(out: Path, fingerprint: str) -> Iterator[Path]:
+def unfinished(out: Path, fingerprint: str) -> Iterator[Path]:
     """A hidden folder beside `out` that stays after an error or a kill; the same request goes on in it.
 
     Those of other requests for `out` are removed first, and this one at the end.

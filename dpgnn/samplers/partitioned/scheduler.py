@@ -55,6 +55,21 @@ class Scheduler:
         return list(done)
 
 
+class InTurn(Scheduler):
+    """One task after the other in this process; needs no Dask."""
+
+    def __init__(self) -> None:
+        super().__init__("in turn", 1)
+
+    def run(self, what: str, task: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """As `Scheduler.run`."""
+        line, found = _Line(what, len(items)), []
+        for item in items:
+            found.append(task(item))
+            line.one_more()
+        return found
+
+
 class RemoteScheduler(Scheduler):
     """Tasks go to a `dask scheduler`; a task whose worker died is given to others, three times at most.
 

@@ -1,0 +1,99 @@
+"""Which nodes each node of a graph reads, as two files: what answers about a graph on disk follow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from dpgnn.core.storage import DamagedFileError, read_json, sha256_json, write_json
+from dpgnn.data.stored import FileArray, StoredLists
+from dpgnn.samplers.partitioned.adjacency import induce
+from dpgnn.samplers.partitioned.job import Job
+from dpgnn.samplers.partitioned.sample import Place, Setting, digest, rule_of, unfinished
+
+MANIFEST = "lists.json"
+
+
+def lists_for(place: Place, *, mirrored: bool) -> StoredLists:
+    """The lists of all nodes in `place.out`, made there unless they are.
+
+    A node's list holds the sources of the arcs that end in it, in the order of the graph's arcs, or ascending
+    where arcs are mirrored; loops are left out.
+
+    Args:
+        place: partitions of the graph, the folder of the lists, the scheduler, and the setting.
+        mirrored: add the other direction of each arc, each arc once; for directed graphs.
+
+    Returns:
+        the lists, as sensitive as the graph.
+
+    Raises:
+        DamagedFileError: the lists are of another graph or setting, or a partition is another one.
+        BusyError: another process makes them.
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    sha = str(place.partitions.graph["content_sha256"])
+    found = kept_lists(place.out, sha, place.setting, mirrored=mirrored)
+    if found is None:
+        _make(place, mirrored, _decided(sha, place.setting, mirrored))
+        found = kept_lists(place.out, sha, place.setting, mirrored=mirrored)
+    assert found is not None
+    return found
+
+
+def kept_lists(
+    folder: Path, graph_sha256: str, setting: Setting | None, *, mirrored: bool
+) -> StoredLists | None:
+    """Lists that stand in a folder; None where there are none.
+
+    Args:
+        folder: of `lists_for`.
+        graph_sha256: content hash of the graph that they must be of.
+        setting, mirrored: as for `lists_for`.
+
+    Raises:
+        DamagedFileError: the lists are of another graph or setting, or not whole.
+    """
+    if not (folder / MANIFEST).exists():
+        return None
+    stated = read_json(folder / MANIFEST)
+    if stated["of"] != _decided(graph_sha256, setting, mirrored):
+        raise DamagedFileError(
+            f"{folder} must hold lists of this graph and setting, got others; delete it and rerun"
+        )
+    pointer, source = (FileArray(folder / f"{name}.npy") for name in ("pointer", "source"))
+    sizes = [len(pointer), len(source)]
+    if sizes != stated["sizes"]:
+        raise DamagedFileError(
+            f"{folder} must hold {stated['sizes']} numbers, got {sizes}; delete it and rerun"
+        )
+    return StoredLists(pointer=pointer, source=source)
+
+
+def _decided(graph_sha256: str, setting: Setting | None, mirrored: bool) -> str:
+    codes = None if setting is None else digest(setting.codes)
+    return sha256_json([graph_sha256, codes, rule_of(setting), mirrored])
+
+
+def _make(place: Place, mirrored: bool, decided: str) -> None:
+    parts = [(part.name, part.sha256) for part in place.partitions.parts]
+    with unfinished(place.out, sha256_json([decided, parts, place.width])) as folder:
+        job = Job(
+            work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes, width=place.width,
+            setting=rule_of(place.setting),
+        )  # fmt: skip
+        if place.setting is not None:
+            job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
+        job.write_masks({"place": np.arange(place.num_nodes, dtype=np.int32)})
+        induce(job, place.partitions, place.num_nodes, mirrored=mirrored, scheduler=place.scheduler)
+        for name, kept in (("pointer", "pointer"), ("neighbours", "source")):
+            if (job.work / f"{name}.npy").exists():  # else it was moved before a kill
+                os.replace(job.work / f"{name}.npy", job.out / f"{kept}.npy")
+        sizes = [len(FileArray(job.out / f"{name}.npy")) for name in ("pointer", "source")]
+        write_json(job.out / MANIFEST, {"of": decided, "sizes": sizes})
+        if place.out.exists():
+            shutil.rmtree(place.out)
+        os.replace(job.out, place.out)

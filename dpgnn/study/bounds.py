@@ -1,0 +1,151 @@
+"""A stated bound on the memory of a stage: what fits is read at once, what does not stays on disk.
+
+A stage that cannot keep the bound is refused before it does anything long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dpgnn.core.checks import fail, require
+from dpgnn.data.files.stored_graph import StoredGraph, open_graph
+from dpgnn.data.splits import Split
+from dpgnn.data.stored import StoredLists
+from dpgnn.methods import on_disk
+from dpgnn.methods.base import Entry
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+# libraries, compiled loops, pages of files that are being read, and the chunks of a step
+OTHER = 1_500 * 10**6
+# copies of features (float32) and edges (two int64) that a stage holds at its peak
+COPIES = 3
+# bytes for each node: its label, its part in the split and what is made of them
+OF_A_NODE = 24
+# bytes for each row of a tree: the sample as it is read, checked and laid out
+OF_A_ROW = 96
+REMEDY = "raise --memory"
+
+
+def parse_memory(text: str) -> int:
+    """Bytes of a size such as 4GB, 512MB or 4GiB.
+
+    Raises:
+        ValueError: no such size, or none above 0.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]i?)?B?)\s*", text, re.IGNORECASE)
+    if found is None:
+        fail("--memory", "be a size such as 4GB, 512MB or 4GiB", text)
+    number, unit = float(found[1]), (found[2] or "")
+    unit = unit[:1].upper() + unit[1:].lower()
+    size = int(number * {**UNITS, **BINARY}[unit])
+    require(size > 0, "--memory", "be > 0", text)
+    return size
+
+
+def in_memory(meta: Mapping[str, Any]) -> int:
+    """Bytes that a stage takes at its peak when it holds the whole graph, from the sizes of graph.json."""
+    cells = 4 * meta["num_nodes"] * meta["num_features"]
+    return int(OTHER + COPIES * (cells + 16 * meta["num_edges"]))
+
+
+def with_features_on_disk(meta: Mapping[str, Any], num_rows: int) -> int:
+    """Bytes that training takes at its peak when features and arcs stay on disk.
+
+    Args:
+        meta: graph.json.
+        num_rows: rows of all trees.
+    """
+    return int(OTHER + OF_A_NODE * meta["num_nodes"] + OF_A_ROW * num_rows)
+
+
+def stays_on_disk(
+    entry: Entry, meta: Mapping[str, Any], split: Split, memory: int, sample: Path | None
+) -> bool:
+    """Whether a run reads features and arcs from disk to stay within `memory`.
+
+    Args:
+        entry: of the run.
+        meta: graph.json.
+        split: of the run.
+        memory: bytes.
+        sample: the prepared sample's file; None without one.
+
+    Raises:
+        ValueError: the bound cannot be kept; names what needs more.
+    """
+    wanted, name = in_memory(meta), meta["name"]
+    if wanted <= memory:
+        return False
+    asked = f"{memory / 1e9:.2f} GB"
+    rule = f"be >= {wanted / 1e9:.2f} GB for {entry.name} on {name}"
+    reason = on_disk.why_not(entry)
+    if not reason and split.max_degree:
+        reason = "cutting edges to max_degree needs all of them at once"
+    if reason:
+        fail("--memory", f"{rule}: {reason}", asked, REMEDY)
+    least = with_features_on_disk(meta, _rows_of(sample, split))
+    if least > memory:
+        rule = f"be >= {least / 1e9:.2f} GB for {entry.name} on {name}, its features on disk"
+        fail("--memory", rule, asked, REMEDY)
+    return True
+
+
+def _rows_of(sample: Path | None, split: Split) -> int:
+    """Rows of all trees: those of a sample's lists of nodes, or one for each root."""
+    import pyarrow.parquet as pq
+
+    if sample is None or not sample.exists():  # whoever reads it says so
+        return len(split.train_idx)
+    with pq.ParquetFile(sample) as file:
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+        return sum(c.num_values for c in columns if c.path_in_schema.split(".")[0] == "nodes")
+
+
+def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path) -> StoredGraph:
+    """The graph with features and arcs on disk, below WORK/stored.
+
+    Args:
+        folder: the graph's.
+        meta: its graph.json.
+        split: decides which arcs are left.
+        work: where the copies lie; as sensitive as the graph.
+
+    Raises:
+        ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
+    """
+    place = work / "stored" / str(meta["content_sha256"])[:16]
+
+    @cache
+    def lists(mirrored: bool) -> StoredLists:
+        return _lists(folder, meta, split, place, mirrored)
+
+    return open_graph(folder, place / "features", lists)
+
+
+def _lists(
+    folder: Path, meta: Mapping[str, Any], split: Split, place: Path, mirrored: bool
+) -> StoredLists:
+    """Lists of the split's setting; those of all arcs are shared by all splits."""
+    from dpgnn.methods.partitioned import setting_of
+    from dpgnn.samplers.partitioned.arcs import partitions_for
+    from dpgnn.samplers.partitioned.neighbours import kept_lists, lists_for
+    from dpgnn.samplers.partitioned.sample import Place, Setting, digest
+    from dpgnn.samplers.partitioned.scheduler import InTurn
+
+    codes = setting_of(split, meta["num_nodes"])
+    setting = None if codes is None else Setting(codes=codes[0], inductive=codes[1])
+    kind = "mirrored" if mirrored else "stated"
+    own = "" if setting is None else f"-{digest(setting.codes)[:16]}-{int(setting.inductive)}"
+    out, sha = place / f"lists-{kind}{own}", str(meta["content_sha256"])
+    found = kept_lists(out, sha, setting, mirrored=mirrored)
+    if found is not None:
+        return found
+    partitions = partitions_for(folder, meta, 1, scheduler=InTurn(), kept=place / "partitions")
+    made = Place(partitions=partitions, out=out, scheduler=InTurn(), setting=setting)
+    return lists_for(made, mirrored=mirrored)
