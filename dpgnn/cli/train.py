@@ -15,6 +15,7 @@ from dpgnn.core.paths import FINISHED, RELEASES
 if TYPE_CHECKING:
     from dpgnn.core.paths import Paths
     from dpgnn.records.schema import Record
+    from dpgnn.study.bounds import Bound
     from dpgnn.study.study import RunKey, Study
 
 
@@ -64,16 +65,15 @@ def _make(args: argparse.Namespace) -> int:
     from dpgnn.core.locks import exclusive
     from dpgnn.core.paths import Paths
     from dpgnn.study import progress
-    from dpgnn.study.bounds import parse_memory
     from dpgnn.study.study import load_study
 
     study, paths = load_study(args.study), Paths(results=args.results)
     keys = _keys(study, args.run)
     check_device(args.device)
-    memory = None if args.memory is None else parse_memory(args.memory)
+    bound = _bound(args)
     number = _rank(args, study)
     if number:
-        return _serve(study, keys[0], paths, number, memory, args.work)
+        return _serve(study, keys[0], paths, number, bound)
     # Snakemake removes all results of a process that makes many runs before it starts it again
     finished = args.work / FINISHED / study.name
     if len(keys) == 1:  # asked for by itself, a run is made
@@ -85,7 +85,7 @@ def _make(args: argparse.Namespace) -> int:
             with exclusive(lock, f"{key.folder} is being made already"):
                 record = train(
                     study, key, paths, work=args.work, device=args.device,
-                    finished=finished / key.folder, releases=args.releases, memory=memory,
+                    finished=finished / key.folder, releases=args.releases, bound=bound,
                 )  # fmt: skip
         except Exception as error:  # whatever it is, the other runs of the process are made
             if len(keys) == 1:
@@ -100,6 +100,15 @@ def _make(args: argparse.Namespace) -> int:
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(keys)} runs failed, the first: {failed[0]}")
     return 0
+
+
+def _bound(args: argparse.Namespace) -> Bound | None:
+    """The bound of --memory; None without one."""
+    from dpgnn.study.bounds import Bound, parse_memory
+
+    if args.memory is None:
+        return None
+    return Bound(memory=parse_memory(args.memory), work=args.work)
 
 
 def _rank(args: argparse.Namespace, study: Study) -> int | None:
@@ -118,9 +127,7 @@ def _rank(args: argparse.Namespace, study: Study) -> int | None:
     return int(os.environ["RANK"])
 
 
-def _serve(
-    study: Study, key: RunKey, paths: Paths, number: int, memory: int | None, work: Path
-) -> int:
+def _serve(study: Study, key: RunKey, paths: Paths, number: int, bound: Bound | None) -> int:
     """Ranks 1, 2, ... of torchrun: read what the run reads, answer rank 0, write nothing.
 
     Raises:
@@ -134,7 +141,7 @@ def _serve(
     from dpgnn.study.inputs import inputs_of
     from dpgnn.training.ranks import Served
 
-    inputs = inputs_of(study, key, paths, memory=memory, work=work)
+    inputs = inputs_of(study, key, paths, bound=bound)
     with tempfile.TemporaryDirectory(prefix="dpgnn-rank-") as folder:
         try:
             run_one(inputs, Path(folder), work=None)
@@ -194,13 +201,13 @@ def train(
     device: str = "cpu",
     finished: Path | None = None,
     releases: Path | None = None,
-    memory: int | None = None,
+    bound: Bound | None = None,
 ) -> Record:
     """Load what one run reads, make it, and return its record."""
     from dpgnn.run.execute import run_one
     from dpgnn.study.inputs import inputs_of
 
-    inputs = inputs_of(study, key, paths, device=device, memory=memory, work=work)
+    inputs = inputs_of(study, key, paths, device=device, bound=bound)
     out = paths.run(study.name, key.folder)
     return run_one(
         inputs,

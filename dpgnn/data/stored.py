@@ -7,7 +7,6 @@ room for.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import weakref
 from collections.abc import Callable
@@ -17,32 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.rows import RowNorm, normalize_rows
 
-_pread = ctypes.CDLL(None).pread
-_pread.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]
-_pread.restype = ctypes.c_ssize_t
-
 RowFunction = Callable[[np.ndarray], np.ndarray]
-
-
-@njit(nogil=True)
-def _read_runs(descriptor, offset, first, sizes, out):  # type: ignore[no-untyped-def]
-    """Bytes first[i]..first[i]+sizes[i]-1 behind `offset`, one run after the other; False if one is short."""
-    at, address = 0, out.ctypes.data
-    for i in range(len(first)):
-        done = 0
-        while done < sizes[i]:
-            size = sizes[i] - done
-            got = _pread(descriptor, address + at + done, size, offset + first[i] + done)
-            if got <= 0:
-                return False
-            done += got
-        at += sizes[i]
-    return True
 
 
 class FileArray:
@@ -107,10 +85,12 @@ class FileArray:
         if len(first) and (first.min() < 0 or last.max() > len(self) or (last < first).any()):
             raise IndexError(f"entries of {self.path} lie in 0..{len(self) - 1}")
         total = int((last - first).sum())
+        from dpgnn.data import _reading  # numba takes longer to import than a small run
+
         out = np.empty((total, *self.shape[1:]), dtype=self.dtype)
         flat = out.reshape(-1).view(np.uint8)
         sizes = (last - first) * self._width
-        if not _read_runs(self._descriptor, self._offset, first * self._width, sizes, flat):
+        if not _reading.read_runs(self._descriptor, self._offset, first * self._width, sizes, flat):
             raise DamagedFileError(f"{self.path} must stay as it was made; it became shorter")
         return out
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,24 @@ OF_A_NODE = 24
 # bytes for each row of a tree: the sample as it is read, checked and laid out
 OF_A_ROW = 96
 REMEDY = "raise --memory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What a run may take.
+
+    Attributes:
+        memory: bytes.
+        work: folder of copies of features and arcs, for a run that reads them from disk.
+    """
+
+    memory: int
+    work: Path = Path("work")
+
+    @property
+    def shown(self) -> str:
+        """The memory as messages say it."""
+        return f"{self.memory / 1e9:.2f} GB"
 
 
 def parse_memory(text: str) -> int:
@@ -64,34 +83,33 @@ def with_features_on_disk(meta: Mapping[str, Any], num_rows: int) -> int:
 
 
 def stays_on_disk(
-    entry: Entry, meta: Mapping[str, Any], split: Split, memory: int, sample: Path | None
+    entry: Entry, meta: Mapping[str, Any], split: Split, bound: Bound, sample: Path | None
 ) -> bool:
-    """Whether a run reads features and arcs from disk to stay within `memory`.
+    """Whether a run reads features and arcs from disk to keep a bound.
 
     Args:
         entry: of the run.
         meta: graph.json.
         split: of the run.
-        memory: bytes.
+        bound: on memory.
         sample: the prepared sample's file; None without one.
 
     Raises:
         ValueError: the bound cannot be kept; names what needs more.
     """
     wanted, name = in_memory(meta), meta["name"]
-    if wanted <= memory:
+    if wanted <= bound.memory:
         return False
-    asked = f"{memory / 1e9:.2f} GB"
     rule = f"be >= {wanted / 1e9:.2f} GB for {entry.name} on {name}"
     reason = on_disk.why_not(entry)
     if not reason and split.max_degree:
         reason = "cutting edges to max_degree needs all of them at once"
     if reason:
-        fail("--memory", f"{rule}: {reason}", asked, REMEDY)
+        fail("--memory", f"{rule}: {reason}", bound.shown, REMEDY)
     least = with_features_on_disk(meta, _rows_of(sample, split))
-    if least > memory:
+    if least > bound.memory:
         rule = f"be >= {least / 1e9:.2f} GB for {entry.name} on {name}, its features on disk"
-        fail("--memory", rule, asked, REMEDY)
+        fail("--memory", rule, bound.shown, REMEDY)
     return True
 
 

@@ -19,7 +19,7 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, edges_in_setting, read_split
 from dpgnn.methods.base import Entry, Prepared
 from dpgnn.run.specification import RunInputs
-from dpgnn.study import bounds
+from dpgnn.study.bounds import REMEDY, Bound, stays_on_disk, stored_graph
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.wanted import Wanted
 
@@ -31,8 +31,7 @@ def inputs_of(
     *,
     device: str = "cpu",
     draw: Callable[[Entry, Graph, Split], Prepared | None] | None = None,
-    memory: int | None = None,
-    work: Path = Path("work"),
+    bound: Bound | None = None,
 ) -> RunInputs:
     """Load what one run reads, with the hashes that its record will state.
 
@@ -40,19 +39,17 @@ def inputs_of(
         study, key, paths: which run, and where its files lie.
         device: where it trains.
         draw: makes the prepared sample where its file is missing; with None that is an error.
-        memory: bytes that the run may take; features and arcs stay on disk where they do not fit. None reads
-            the whole graph.
-        work: where copies of features and arcs lie then.
+        bound: on memory; None reads the whole graph.
 
     Raises:
-        ValueError, DamagedFileError: a file is missing or damaged, or the run cannot stay within `memory`.
+        ValueError, DamagedFileError: a file is missing or damaged, or the bound cannot be kept.
     """
     stated = Wanted(study).inputs(key, device)
     meta = read_meta(paths.graph(key.dataset))
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=meta["num_nodes"])
     _check_split(study, key, split_path, meta["content_sha256"])
-    graph, structure = _graph(stated, key, paths, meta, split, memory, work)
+    graph, structure = _graph(stated, key, paths, meta, split, bound)
     made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
     prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
     provenance = meta["provenance"]
@@ -74,8 +71,7 @@ def _graph(
     paths: Paths,
     meta: Mapping[str, Any],
     split: Split,
-    memory: int | None,
-    work: Path,
+    bound: Bound | None,
 ) -> tuple[Graph, str]:
     """The graph in its setting, and the hash of its whole structure for a release ("" in a study)."""
     folder, release = paths.graph(key.dataset), stated.randomness == "release"
@@ -83,10 +79,10 @@ def _graph(
     sample = None
     if spec is not None:
         sample = paths.prepared(key.dataset, key.setting, key.repeat, spec.label)
-    if memory is not None and bounds.stays_on_disk(stated.entry, meta, split, memory, sample):
-        rule, remedy = "be enough for the whole graph in a release", "raise --memory"
-        require(not release, "--memory", rule, f"{memory / 1e9:.2f} GB", remedy)
-        return bounds.stored_graph(folder, meta, split, work), ""
+    if bound is not None and stays_on_disk(stated.entry, meta, split, bound, sample):
+        rule = "be enough for the whole graph in a release"
+        require(not release, "--memory", rule, bound.shown, REMEDY)
+        return stored_graph(folder, meta, split, bound.work), ""
     graph = graph_in(folder, meta["content_sha256"])
     # a release enters the ledger of the whole graph, whatever edges its setting leaves
     structure = structure_hash(graph) if release else ""

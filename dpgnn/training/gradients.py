@@ -115,8 +115,7 @@ class RootGradients:
         self._sum_in(dtype)
         self._resident: ResidentSteps | None = None
         plain = self.path == "torch" and dropout is None and trees.num_roots > 0
-        plain = plain and not isinstance(x, StoredRows)
-        if self.device.type == "cuda" and plain:
+        if self.device.type == "cuda" and plain and not isinstance(x, StoredRows):
             self._resident = ResidentSteps(
                 network, x if isinstance(x, np.ndarray) else _sorted(x), trees, dtype, self.device
             )
