@@ -1,10 +1,11 @@
-"""A synthetic graph from raw pieces to a sample over partitions: rates, memory and disk of each stage.
+"""A synthetic graph from raw pieces to predictions: rates, memory and disk of each stage.
 
 Each stage is a process of its own, so that its peak memory is its own; processor time is given beside elapsed
-time, since other work on the machine disturbs only the latter.
+time, since other work on the machine disturbs only the latter. A stage that is finished is noted in
+FOLDER/stages; after a kill the same command goes on, inside the stage that was cut short too.
 
-python -m benchmarks.scale --arcs 20000000 --folder /tmp/scale-run            a minute or two
-python -m benchmarks.scale --arcs 100000000 --folder /tmp/scale-run --out FILE.json
+python -m benchmarks.scale --arcs 20000000 --folder /tmp/scale-run            a few minutes
+python -m benchmarks.scale --arcs 1000000000 --folder /tmp/scale-run --memory 8GB --out FILE.json
 """
 
 from __future__ import annotations
@@ -16,39 +17,59 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpgnn.core.storage import write_json
+from benchmarks._scale_graph import (
+    DEGREE,
+    ENTRY,
+    NAME,
+    NUM_FEATURES,
+    RUN,
+    SETTING,
+    pieces,
+    write_split,
+    write_study,
+)
+from dpgnn.core.storage import read_json, write_json
 
-PIECE = 1 << 20
-NUM_FEATURES, DEGREE = 16, 10
 WIDE = 128  # features of the stage that writes them alone, for one node in 8 of the graph's
-STAGES = ("graph", "features", "read", "partition", "sample")
+ASKED = 1 << 16  # nodes of a file of predictions
+DEFAULT = ("graph", "read", "partition", "sample", "store", "train", "predict")
+GRAPH = Path("results/graphs") / NAME
+SPLIT = Path("results/splits") / f"{NAME}.{SETTING}.0.parquet"
+# what a stage leaves in the folder, for the table
+LEAVES = {
+    "graph": "results/graphs", "features": "features", "partition": "work/stored/*/partitions",
+    "sample": "results/prepared", "store": "work/stored/*/[fl]*", "train": "results/studies",
+    "predict": "predictions",
+}  # fmt: skip
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run every stage and print a table."""
+    """Run every stage that is not finished, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arcs", type=int, default=20_000_000)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--partitions", type=int, default=0, help="0: one for each 2^23 arcs")
+    parser.add_argument("--memory", default="4GB", help="of preparing, training and predicting")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--batch-size", type=int, default=10_000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--stages", nargs="+", choices=STAGE, default=DEFAULT)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--stage", choices=STAGES, help="this one alone, in this process")
+    parser.add_argument("--stage", choices=STAGE, help="this one alone, in this process")
     args = parser.parse_args(words)
-    args.partitions = args.partitions or max(1, -(-args.arcs // (1 << 23)))
     if args.stage:
+        os.chdir(args.folder)
         STAGE[args.stage](args)
         return
     args.folder.mkdir(parents=True, exist_ok=True)
-    rows = [measured(args, stage) for stage in STAGES]
+    rows = [measured(args, stage) for stage in args.stages]
     found = {
         "arcs": args.arcs, "nodes": args.arcs // DEGREE, "features": NUM_FEATURES,
-        "partitions": args.partitions, "threads": args.threads, "stages": rows,
+        "memory": args.memory, "threads": args.threads, "steps": args.steps, "stages": rows,
     }  # fmt: skip
     if args.out:
         write_json(args.out, found)
@@ -56,77 +77,52 @@ def main(words: list[str] | None = None) -> None:
 
 
 def measured(args: argparse.Namespace, stage: str) -> dict[str, Any]:
-    """One stage: seconds, processor seconds, arcs a second of either, peak resident bytes, bytes on disk."""
+    """One stage: seconds, processor seconds, arcs a second of either, peak resident bytes, bytes on disk.
+
+    Of a stage that was killed and gone on with, the last process counts.
+    """
+    note = args.folder / "stages" / f"{stage}.json"
+    if note.exists():
+        held: dict[str, Any] = read_json(note)
+        return held
     words = [sys.executable, "-m", "benchmarks.scale", "--stage", stage]
-    for name in ("arcs", "folder", "partitions", "threads"):
-        words += [f"--{name}", str(getattr(args, name))]
+    for name in ("arcs", "folder", "memory", "steps", "batch_size", "threads"):
+        words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    print(f"stage {stage}", file=sys.stderr, flush=True)
     load, start = os.getloadavg()[0], time.monotonic()
     process = subprocess.Popen(words)
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        sys.exit(f"{stage} failed")
+        sys.exit(f"{stage} failed; the same command goes on")
     seconds, cpu = time.monotonic() - start, used.ru_utime + used.ru_stime
-    return {
+    found = {
         "stage": stage, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1),
         "arcs_per_second": round(args.arcs / seconds), "arcs_per_cpu_second": round(args.arcs / cpu),
         "peak_bytes": used.ru_maxrss * 1024, "load_average": round(load, 1),
         "disk_bytes": sum(path.stat().st_size for path in _files(args.folder, stage)),
     }  # fmt: skip
+    write_json(note, found)
+    return found
 
 
 def _files(folder: Path, stage: str) -> list[Path]:
-    below = {
-        "graph": "graph",
-        "features": "features",
-        "partition": "cut",
-        "sample": "sample.parts",
-    }.get(stage)
-    return [path for path in (folder / below).rglob("*") if path.is_file()] if below else []
-
-
-def pieces(num_arcs: int, num_nodes: int, num_features: int = NUM_FEATURES) -> Any:
-    """A directed graph: heavy-tailed sources (rank^-0.6), uniform targets."""
-    from dpgnn.data.files.pieces import Pieces
-    from dpgnn.data.files.streaming import Header
-
-    def nodes() -> Iterator[Any]:
-        for first in range(0, num_nodes, 1 << 16):
-            size = min(1 << 16, num_nodes - first)
-            rng = np.random.default_rng([1, first])
-            x = rng.standard_normal((size, num_features), dtype=np.float32)
-            y = rng.integers(0, 4, size)
-            x[np.arange(size), y] += 1  # so that there is something to learn
-            yield x, y, {}
-
-    def edges() -> Iterator[Any]:
-        for first in range(0, num_arcs, PIECE):
-            size = min(PIECE, num_arcs - first)
-            rng = np.random.default_rng([2, first])
-            rank = (rng.random(size) ** 2.5 * num_nodes).astype(np.int64)
-            yield (rank * 2_654_435_761) % num_nodes, rng.integers(0, num_nodes, size)
-
-    header = Header(
-        name="scale", num_nodes=num_nodes, num_features=num_features, num_classes=4,
-        expected_edges=num_arcs, directed=True,
-    )  # fmt: skip
-    return Pieces(header=header, nodes=nodes, edges=edges)
+    if stage not in LEAVES:
+        return []
+    return [
+        path for left in folder.glob(LEAVES[stage]) for path in left.rglob("*") if path.is_file()
+    ]
 
 
 def make_graph(args: argparse.Namespace) -> None:
     """Raw pieces -> graph folder, in 512 MB for sorting; and a split of one percent training nodes."""
     from dpgnn.data.files.pieces import write
-    from dpgnn.data.splits import Split, write_split
 
     described = pieces(args.arcs, args.arcs // DEGREE)
-    write(described, args.folder / "graph", memory_bytes=1 << 29, scratch=args.folder / "scratch")
-    num_nodes = described.header.num_nodes
-    order = np.random.default_rng(3).permutation(num_nodes)
-    few = max(num_nodes // 100, 10)
-    split = Split(
-        train_idx=np.sort(order[:few]), val_idx=np.sort(order[few : 2 * few]),
-        test_idx=np.sort(order[2 * few : 3 * few]), inductive=False,
+    write(
+        described, GRAPH, memory_bytes=1 << 29, scratch=Path("work/scratch"),
+        resume=f"{args.arcs} arcs",
     )  # fmt: skip
-    write_split(args.folder / "split.parquet", split, num_nodes=num_nodes)
+    write_split(SPLIT, described.header.num_nodes)
 
 
 def write_features(args: argparse.Namespace) -> None:
@@ -134,48 +130,114 @@ def write_features(args: argparse.Namespace) -> None:
     from dpgnn.data.files.pieces import write
 
     described = pieces(1000, args.arcs // DEGREE // 8, WIDE)
-    write(described, args.folder / "features", scratch=args.folder / "scratch")
+    write(described, Path("features"), scratch=Path("work/scratch"))
 
 
 def read_arcs(args: argparse.Namespace) -> None:
     """The floor: every row group of edges.parquet once."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(args.folder / "graph" / "edges.parquet") as file:
+    with pq.ParquetFile(GRAPH / "edges.parquet") as file:
         for number in range(file.num_row_groups):
             file.read_row_group(number)
 
 
 def partition(args: argparse.Namespace) -> None:
-    """`dpgnn data partition`."""
-    from dpgnn.__main__ import main as dpgnn
+    """`dpgnn data partition`, where training looks for partitions."""
+    folder, number = _partitions()
+    _dpgnn("data", "partition", GRAPH, "--partitions", number, "--out", folder,
+           "--threads", args.threads)  # fmt: skip
 
-    words = ["data", "partition", args.folder / "graph", "--partitions", args.partitions]
-    code = dpgnn(
-        [str(w) for w in (*words, "--out", args.folder / "cut", "--threads", args.threads)]
-    )
-    sys.exit(code)
+
+def _partitions() -> tuple[Path, int]:
+    from dpgnn.samplers.partitioned.arcs import LARGEST
+
+    meta = read_json(GRAPH / "graph.json")
+    number, sha = max(1, -(-meta["num_edges"] // LARGEST)), meta["content_sha256"][:16]
+    return Path("work/stored") / sha / "partitions" / f"{sha}-{number}", number
+
+
+def _entry(args: argparse.Namespace) -> Any:
+    from dpgnn.study.study import load_study
+
+    write_study(Path(), args.steps, min(args.batch_size, args.arcs // DEGREE // 200))
+    return load_study(Path("config.yaml")).entries[ENTRY].for_dataset(NAME)
 
 
 def sample(args: argparse.Namespace) -> None:
     """`dpgnn prepare --dask threads`: own lists with K = 7, one hop."""
+    from dpgnn import methods
+    from dpgnn.core.paths import Paths
+
+    spec = methods.get("dp_gnn").sampler(_entry(args))
+    assert spec is not None
+    _dpgnn(
+        "prepare", "--graph", GRAPH, "--split", SPLIT, "--dataset", NAME, "--setting", SETTING,
+        "--repeat", 0, "--root-seed", 0, "--method", "dp_gnn", "--sampler", spec.name,
+        "--params-json", json.dumps(dict(spec.params)), "--dask", "threads",
+        "--threads", args.threads, "--partitions", _partitions()[0],
+        "--out", Paths().prepared(NAME, SETTING, "0", spec.label),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _stored() -> Any:
+    """The graph as a run on disk reads it, and its split."""
+    from dpgnn.data.splits import read_split
+    from dpgnn.study.bounds import stored_graph
+
+    meta = read_json(GRAPH / "graph.json")
+    split = read_split(SPLIT, num_nodes=meta["num_nodes"])
+    return stored_graph(GRAPH, meta, split, Path("work")), split
+
+
+def store(args: argparse.Namespace) -> None:
+    """Features and lists of neighbours as files, as the first run of `dpgnn train --memory` makes them."""
+    graph, _ = _stored()
+    print(f"{graph.lists(False).num_arcs} arcs in lists")
+
+
+def train(args: argparse.Namespace) -> None:
+    """`dpgnn train --memory`: DP-GNN, evaluated on validation and test nodes."""
+    _entry(args)
+    _dpgnn("train", "--study", "config.yaml", "--run", RUN, "--memory", args.memory)
+
+
+def predict(args: argparse.Namespace) -> None:
+    """Logits of all test nodes, a file for each 65,536; files that are there are not made again."""
+    import pyarrow as pa
+    from safetensors.torch import load_file
+
+    from dpgnn import methods
+    from dpgnn.core.storage import column_of, write_parquet
+    from dpgnn.methods.base import Fitted
+
+    graph, split = _stored()
+    entry, method = _entry(args), methods.get("dp_gnn")
+    state = load_file(Path("results/studies") / NAME / "runs" / RUN / "model.safetensors")
+    nodes, start = split.test_idx, time.monotonic()
+    for first in range(0, len(nodes), ASKED):
+        path = Path("predictions") / f"part-{first // ASKED:05}.parquet"
+        asked = np.array(nodes[first : first + ASKED])
+        if not path.exists():
+            answer = method.predict(entry, Fitted(state=state), graph, asked)
+            logits = answer.logits.numpy()
+            columns = {f"logit_{i}": column_of(logits[:, i]) for i in range(logits.shape[1])}
+            write_parquet(path, pa.table({"node": column_of(asked), **columns}))
+        done, seconds = first + len(asked), time.monotonic() - start
+        print(f"predictions: {done:,} of {len(nodes):,}, {seconds:.0f} s", file=sys.stderr)
+
+
+def _dpgnn(*words: object) -> None:
     from dpgnn.__main__ import main as dpgnn
 
-    options = {"max_degree": 7, "num_hops": 1, "degree_bound": None, "max_list_size": None}
-    words = [
-        "prepare", "--graph", args.folder / "graph", "--split", args.folder / "split.parquet",
-        "--dataset", "scale", "--setting", "s", "--repeat", 0, "--root-seed", 0,
-        "--method", "dp_gnn", "--sampler", "own_list",
-        "--params-json", json.dumps(options | {"symmetrize": False}),
-        "--dask", "threads", "--threads", args.threads, "--partitions", args.folder / "cut",
-        "--parts", args.folder / "sample.parts", "--out", args.folder / "sample.parquet",
-    ]  # fmt: skip
-    sys.exit(dpgnn([str(word) for word in words]))
+    code = dpgnn([str(word) for word in words])
+    if code:
+        sys.exit(code)
 
 
 STAGE = {
-    "graph": make_graph, "features": write_features, "read": read_arcs,
-    "partition": partition, "sample": sample,
+    "graph": make_graph, "features": write_features, "read": read_arcs, "partition": partition,
+    "sample": sample, "store": store, "train": train, "predict": predict,
 }  # fmt: skip
 
 if __name__ == "__main__":

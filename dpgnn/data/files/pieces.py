@@ -73,6 +73,7 @@ def write(
     provenance: Mapping[str, Any] | None = None,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     scratch: Path = Path("work/streaming"),
+    resume: str | None = None,
 ) -> dict[str, Any]:
     """Stream the graph to a folder in bounded memory.
 
@@ -80,6 +81,7 @@ def write(
         provenance: as `save_graph`.
         memory_bytes: budget of one range of edges, in bytes.
         scratch: where edges are spilled; removed afterwards.
+        resume: as for `GraphWriter`; pieces of edges must come in the same order again.
 
     Returns:
         what graph.json holds.
@@ -88,7 +90,9 @@ def write(
         ValueError: rows or edges disagree with the header.
         OSError: the folder cannot be written, or the disk is full.
     """
-    with GraphWriter(folder, pieces.header, memory_bytes=memory_bytes, scratch=scratch) as writer:
+    with GraphWriter(
+        folder, pieces.header, memory_bytes=memory_bytes, scratch=scratch, resume=resume
+    ) as writer:
         for source, target in pieces.edges():
             writer.add_edges(source, target)
         for x, y, parts in pieces.nodes():

@@ -14,18 +14,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpgnn.core import locks
 from dpgnn.core.checks import at_least, fail, require
-from dpgnn.core.storage import atomic_write, explain_os_errors, write_json
+from dpgnn.core.storage import atomic_write, write_json
 from dpgnn.data.files import graph_files
 from dpgnn.data.files.content import ContentHash, hashed_head
-from dpgnn.data.graph import Task, distinct_keys
+from dpgnn.data.files.spills import Spills, scratch_folder
+from dpgnn.data.graph import Task
 
 ROW_GROUP = 1 << 16
 EDGE_ROW_GROUP = 1 << 20
@@ -77,6 +77,8 @@ class GraphWriter:
         memory_bytes: budget for sorting edges.
         scratch: where spilled edges wait; needs 8 bytes for each edge that arrives, twice that when
             reverse edges are added.
+        resume: names what is written; edges that were spilled under this name before a kill are not
+            spilled again. None keeps nothing.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class GraphWriter:
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         scratch: Path = Path("work/streaming"),
         quiet: bool = False,
+        resume: str | None = None,
     ) -> None:
         self.folder, self.header = Path(folder), header
         self._hash = ContentHash()
@@ -94,17 +97,17 @@ class GraphWriter:
         # sorting needs the keys, their copy and the two columns made of them
         per_bucket = max(1, memory_bytes // (6 * 8))
         self._num_buckets = max(1, -(-header.expected_edges // per_bucket))
-        self._width = -(-header.num_nodes // self._num_buckets)
-        self._scratch_root = scratch
+        self._scratch_root, self._resume = scratch, resume
         self._progress = _Progress(header, quiet)
 
     def __enter__(self) -> GraphWriter:
         with ExitStack() as stack:
-            held = locks.held_folder(self._scratch_root, self.header.name)
-            self._scratch = stack.enter_context(held)
+            held = scratch_folder(self._scratch_root, self.header.name, self._resume)
+            scratch, kept = stack.enter_context(held), self._resume is not None
+            spills = Spills(scratch, self.header.num_nodes, self._num_buckets, kept=kept)
+            self._spills = stack.enter_context(spills)
             self._new = stack.enter_context(graph_files.unfinished(self.folder))
             self._stack = stack.pop_all()
-        self._spills: dict[int, IO[bytes]] = {}
         self._files = ExitStack()  # the two Parquet files
         self._nodes: pq.ParquetWriter | None = None
         return self
@@ -115,10 +118,8 @@ class GraphWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for file in self._spills.values():
-            file.close()
         self._files.__exit__(kind, error, trace)
-        self._stack.close()
+        self._stack.__exit__(kind, error, trace)
 
     def add_nodes(
         self, x: Any, y: np.ndarray, parts: Mapping[str, np.ndarray] | None = None
@@ -153,6 +154,9 @@ class GraphWriter:
             ValueError: an id outside 0..num_nodes-1.
         """
         header = self.header
+        if not self._spills.begin():
+            self._progress.edges(len(source))
+            return
         for end, ids in (("source", source), ("target", target)):
             bad = (ids < 0) | (ids >= header.num_nodes)
             if bad.any():
@@ -160,9 +164,10 @@ class GraphWriter:
                 fail(f"graph {header.name}: edge {end}", rule, int(ids[np.argmax(bad)]))
         keep = source != target
         source, target = source[keep].astype(np.int64), target[keep].astype(np.int64)
-        self._spill(source, target)
+        self._spills.add(source, target)
         if not header.directed:
-            self._spill(target, source)
+            self._spills.add(target, source)
+        self._spills.end()
         self._progress.edges(len(source))
 
     def finish(self, provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -203,31 +208,13 @@ class GraphWriter:
         self._files.callback(writer.close)
         return writer
 
-    def _spill(self, source: np.ndarray, target: np.ndarray) -> None:
-        keys = source * self.header.num_nodes + target
-        bucket = source // self._width
-        order = np.argsort(bucket, kind="stable")
-        starts = np.searchsorted(bucket[order], np.arange(self._num_buckets + 1))
-        for number in range(self._num_buckets):
-            piece = keys[order[starts[number] : starts[number + 1]]]
-            if len(piece):
-                if number not in self._spills:
-                    path = self._scratch / f"{number}.keys"
-                    self._spills[number] = open(path, "wb")  # noqa: SIM115  closed by __exit__
-                with explain_os_errors(self._scratch):
-                    self._spills[number].write(piece.tobytes())
-
     def _write_edges(self) -> int:
         schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
         writer = self._open("edges.parquet", schema)
         none = np.zeros(0, dtype=np.int64)
         self._hash.add_edges(none, none)
         num_edges = 0
-        for number in sorted(self._spills):
-            self._spills[number].close()
-            path = self._scratch / f"{number}.keys"
-            keys = distinct_keys(np.fromfile(path, dtype=np.int64))
-            path.unlink()
+        for number, keys in self._spills.ranges():
             source, target = np.divmod(keys, self.header.num_nodes)
             writer.write_table(
                 pa.table({"source": source, "target": target}), row_group_size=EDGE_ROW_GROUP
