@@ -42,8 +42,8 @@ GRAPH = Path("results/graphs") / NAME
 SPLIT = Path("results/splits") / f"{NAME}.{SETTING}.0.parquet"
 # what a stage leaves in the folder, for the table
 LEAVES = {
-    "graph": "results/graphs", "features": "features", "partition": "work/stored/*/partitions",
-    "sample": "results/prepared", "store": "work/stored/*/[fl]*", "train": "results/studies",
+    "graph": "results/graphs", "features": "features", "partition": "work/partitions",
+    "sample": "results/prepared", "store": "work/stored", "train": "results/studies",
     "predict": "predictions",
 }  # fmt: skip
 
@@ -150,11 +150,11 @@ def partition(args: argparse.Namespace) -> None:
 
 
 def _partitions() -> tuple[Path, int]:
-    from dpgnn.samplers.partitioned.arcs import LARGEST
+    from dpgnn.samplers.partitioned.arcs import KEPT, LARGEST
 
     meta = read_json(GRAPH / "graph.json")
     number, sha = max(1, -(-meta["num_edges"] // LARGEST)), meta["content_sha256"][:16]
-    return Path("work/stored") / sha / "partitions" / f"{sha}-{number}", number
+    return KEPT / f"{sha}-{number}", number
 
 
 def _entry(args: argparse.Namespace) -> Any:

@@ -20,6 +20,8 @@ def add_parser(subparsers: Any) -> None:
         "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
     )
     prepare.add_argument("--root-seed", type=int, default=0, help="for synthetic data sets only")
+    bounded = "such as 4GB; refused where reading the data set takes more"
+    prepare.add_argument("--memory", metavar="SIZE", help=bounded)
     prepare.set_defaults(func=main)
 
     listing = actions.add_parser("list", help="what is here, what would be fetched, licences")
@@ -97,12 +99,34 @@ def _prepare(args: argparse.Namespace) -> int:
     from dpgnn.data import datasets
 
     out = args.out or Paths().graph(args.name)
-    meta = datasets.prepare(args.name, out, folder=args.raw, root_seed=args.root_seed)
+    meta = datasets.prepare(
+        args.name, out, folder=args.raw, root_seed=args.root_seed, memory_bytes=_sorting(args)
+    )
     print(
         f"{out}: {meta['num_nodes']} nodes, {meta['num_edges']} directed edges, "
         f"{meta['num_features']} features, {meta['num_classes']} classes"
     )
     return 0
+
+
+def _sorting(args: argparse.Namespace) -> int:
+    """Bytes for sorting edges: the usual ones, or what keeps --memory.
+
+    Raises:
+        ValueError: the data set is read at once and takes more.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES
+    from dpgnn.study.bounds import REMEDY, Bound, parse_memory, sorting_bytes
+    from dpgnn.study.memory import read_at_once
+
+    if args.memory is None:
+        return DEFAULT_MEMORY_BYTES
+    bound = Bound(memory=parse_memory(args.memory))
+    wanted = read_at_once(args.name)
+    rule = f"be >= {wanted / 1e9:.2f} GB to read {args.name} at once"
+    require(wanted <= bound.memory, "--memory", rule, bound.shown, REMEDY)
+    return sorting_bytes(bound)
 
 
 def _list(args: argparse.Namespace) -> int:

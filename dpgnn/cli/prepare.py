@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import numpy as np
 
     from dpgnn.methods.base import Method, Prepared, SamplerSpec
+    from dpgnn.samplers.partitioned.scheduler import Scheduler
 
 
 def add_parser(subparsers: Any) -> None:
@@ -32,6 +35,8 @@ def add_parser(subparsers: Any) -> None:
     kept = "with --dask: keep the sample as a data set of Parquet files here too"
     parser.add_argument("--parts", type=Path, metavar="FOLDER", help=kept)
     parser.add_argument("--threads", type=int, default=1, help="with --dask threads")
+    bounded = "such as 4GB: draw over partitions, in turn, where the whole graph takes more"
+    parser.add_argument("--memory", metavar="SIZE", help=bounded)
     parser.set_defaults(func=main)
 
 
@@ -58,7 +63,8 @@ def main(args: argparse.Namespace) -> int:
         args.root_seed, "sampler", dataset=args.dataset, setting=args.setting, repeat=args.repeat,
         sampler=spec.label,
     )  # fmt: skip
-    prepared = (_over_partitions if args.dask else _on_one_machine)(args, method, spec, rng)
+    apart = bool(args.dask) or _stays_apart(args, spec)
+    prepared = (_over_partitions if apart else _on_one_machine)(args, method, spec, rng)
     facts = {"kind": prepared.kind, "sampler": spec, "facts": dict(prepared.facts)}
     files = [args.out.with_suffix(suffix) for suffix in (".diagnostics.json", ".json")]
     write_json(files[0], dict(prepared.diagnostics))
@@ -67,6 +73,30 @@ def main(args: argparse.Namespace) -> int:
     write_checksums(args.out.with_suffix(".sha256"), [*files, args.out])
     print(f"{args.out}: {prepared.kind}, {prepared.table.num_rows} rows")
     return 0
+
+
+def _stays_apart(args: argparse.Namespace, spec: SamplerSpec) -> bool:
+    """Whether --memory asks for a sample over partitions."""
+    from dpgnn.data.files.graph_files import read_meta
+    from dpgnn.data.splits import read_split
+    from dpgnn.study.bounds import Bound, over_partitions, parse_memory
+
+    if args.memory is None:
+        return False
+    bound, meta = Bound(memory=parse_memory(args.memory)), read_meta(args.graph)
+    split = read_split(args.split, num_nodes=meta["num_nodes"])
+    return over_partitions(meta, split, bound, spec.name)
+
+
+def _scheduler(args: argparse.Namespace) -> AbstractContextManager[Scheduler]:
+    """The scheduler of --dask; without it, tasks run one after the other, and Dask is not needed."""
+    from contextlib import nullcontext
+
+    from dpgnn.samplers.partitioned.scheduler import InTurn, connected
+
+    if args.dask:
+        return connected(args.dask, args.out.parent, num_workers=args.threads)
+    return nullcontext(InTurn())
 
 
 def _on_one_machine(
@@ -80,7 +110,8 @@ def _on_one_machine(
 
     for name in ("partitions", "parts"):
         given = getattr(args, name)
-        require(given is None, f"--{name}", "come with --dask", str(given), "add --dask threads")
+        rule = "come with --dask, or with a --memory that the whole graph exceeds"
+        require(given is None, f"--{name}", rule, str(given), "add --dask threads")
     graph = read_graph(args.graph)
     split = read_split(args.split, num_nodes=graph.num_nodes)
     graph = dataclasses.replace(graph, edge_index=edges_in_setting(graph, split))
@@ -100,7 +131,6 @@ def _over_partitions(
     from dpgnn.methods import partitioned
     from dpgnn.samplers.partitioned import arcs
     from dpgnn.samplers.partitioned.sample import Place, Setting
-    from dpgnn.samplers.partitioned.scheduler import connected
 
     meta = read_meta(args.graph)
     sha = meta["content_sha256"]
@@ -111,7 +141,7 @@ def _over_partitions(
     require(new, "--parts", "be a new folder", str(args.parts), remedy)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     out = args.parts or args.out.with_suffix(".parts")
-    with connected(args.dask, args.out.parent, num_workers=args.threads) as scheduler:
+    with _scheduler(args) as scheduler:
         place = Place(
             partitions=(
                 arcs.read_partitions(args.partitions, sha)

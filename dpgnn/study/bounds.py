@@ -29,6 +29,10 @@ COPIES = 3
 OF_A_NODE = 24
 # bytes for each row of a tree: the sample as it is read, checked and laid out
 OF_A_ROW = 96
+# a task over one partition or one range of nodes; masks, candidates and the trees of each node
+OF_A_TASK, OF_A_SAMPLED_NODE = 900 * 10**6, 24
+# a process that streams rows and edges, besides the edges that it sorts
+OF_STREAMING = 250 * 10**6
 REMEDY = "raise --memory"
 
 
@@ -113,6 +117,48 @@ def stays_on_disk(
     return True
 
 
+def over_partitions(meta: Mapping[str, Any], split: Split, bound: Bound, sampler: str) -> bool:
+    """Whether a sample is drawn over partitions of the graph to keep a bound.
+
+    Args:
+        meta: graph.json.
+        split: of the sample.
+        bound: on memory.
+        sampler: its name.
+
+    Raises:
+        ValueError: the bound cannot be kept; names what needs more.
+    """
+    from dpgnn.methods.partitioned import FORMS
+
+    wanted, what = in_memory(meta), f"the sample {sampler} of {meta['name']}"
+    if wanted <= bound.memory:
+        return False
+    rule = f"be >= {wanted / 1e9:.2f} GB for {what}"
+    if sampler not in FORMS:
+        fail("--memory", f"{rule}: it has no form over partitions", bound.shown, REMEDY)
+    if split.max_degree:
+        reason = "cutting edges to max_degree needs all of them at once"
+        fail("--memory", f"{rule}: {reason}", bound.shown, REMEDY)
+    least = OF_A_TASK + OF_A_SAMPLED_NODE * meta["num_nodes"]
+    if least > bound.memory:
+        rule = f"be >= {least / 1e9:.2f} GB for {what}, over partitions"
+        fail("--memory", rule, bound.shown, REMEDY)
+    return True
+
+
+def sorting_bytes(bound: Bound) -> int:
+    """What sorting the edges of a streamed graph may take: the bound less what else the process holds.
+
+    Raises:
+        ValueError: too little is left.
+    """
+    left = bound.memory - OF_STREAMING
+    rule = f"be >= {2 * OF_STREAMING / 1e9:.2f} GB to make a graph"
+    require(left >= OF_STREAMING, "--memory", rule, bound.shown, REMEDY)
+    return left
+
+
 def _rows_of(sample: Path | None, split: Split) -> int:
     """Rows of all trees: those of a sample's lists of nodes, or one for each root."""
     import pyarrow.parquet as pq
@@ -141,13 +187,13 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
 
     @cache
     def lists(mirrored: bool) -> StoredLists:
-        return _lists(folder, meta, split, place, mirrored)
+        return _lists(folder, meta, split, work, mirrored)
 
     return open_graph(folder, place / "features", lists)
 
 
 def _lists(
-    folder: Path, meta: Mapping[str, Any], split: Split, place: Path, mirrored: bool
+    folder: Path, meta: Mapping[str, Any], split: Split, work: Path, mirrored: bool
 ) -> StoredLists:
     """Lists of the split's setting; those of all arcs are shared by all splits."""
     from dpgnn.methods.partitioned import setting_of
@@ -160,10 +206,11 @@ def _lists(
     setting = None if codes is None else Setting(codes=codes[0], inductive=codes[1])
     kind = "mirrored" if mirrored else "stated"
     own = "" if setting is None else f"-{digest(setting.codes)[:16]}-{int(setting.inductive)}"
-    out, sha = place / f"lists-{kind}{own}", str(meta["content_sha256"])
+    sha = str(meta["content_sha256"])
+    out = work / "stored" / sha[:16] / f"lists-{kind}{own}"
     found = kept_lists(out, sha, setting, mirrored=mirrored)
     if found is not None:
         return found
-    partitions = partitions_for(folder, meta, 1, scheduler=InTurn(), kept=place / "partitions")
-    made = Place(partitions=partitions, out=out, scheduler=InTurn(), setting=setting)
+    cut = partitions_for(folder, meta, 1, scheduler=InTurn(), kept=work / "partitions")
+    made = Place(partitions=cut, out=out, scheduler=InTurn(), setting=setting)
     return lists_for(made, mirrored=mirrored)

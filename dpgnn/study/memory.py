@@ -6,9 +6,10 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+from dpgnn.core.storage import DamagedFileError, read_json
 from dpgnn.data.custom import stream
 from dpgnn.data.custom.options import FORMATS
-from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of
+from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of, is_streamed
 from dpgnn.data.raw.sources import read_sources, source_of
 
 LEAST = 4000  # megabytes
@@ -23,25 +24,41 @@ def to_prepare(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
     """Megabytes for reading raw files; what is streamed takes the least."""
     if entry_of(dataset, own_folder=own_folder) is not OWN:
         return LEAST
-    folder = own_folder / dataset
+    return max(LEAST, _of_own(own_folder / dataset))
+
+
+def read_at_once(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
+    """Bytes for reading raw files; 0 for a data set that is streamed, whatever its size."""
+    if entry_of(dataset, own_folder=own_folder) is OWN:
+        return 10**6 * _of_own(own_folder / dataset)
+    return 0 if is_streamed(dataset) else 10**6 * _of_published(dataset)
+
+
+def _of_own(folder: Path) -> int:
+    """Megabytes for reading a user's own files; 0 where they are streamed."""
     if stream.is_large(folder):
-        return LEAST
+        return 0
     if (folder / "nodes.parquet").exists():
-        return max(LEAST, -(-(stream.peak_bytes(folder) or 0) // 10**6))
+        return -(-(stream.peak_bytes(folder) or 0) // 10**6)
     names = (*FORMATS, "edges.csv")
     size = sum(_unpacked(folder / name) for name in names if (folder / name).is_file())
-    return max(LEAST, OTHER + TIMES_FILE * size // 10**6)
+    return OTHER + TIMES_FILE * size // 10**6
 
 
 @cache
-def to_read(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
-    """Megabytes for a stage that holds the whole graph: split, sample, training, attack."""
+def to_read(
+    dataset: str, own_folder: Path = OWN_FOLDER, graphs: Path = Path("results/graphs")
+) -> int:
+    """Megabytes for a stage that holds the whole graph: split, sample, training, attack.
+
+    Once the graph is made, its counted sizes decide; before that, published ones or those of the raw files.
+    """
+    counted = _counted(graphs / dataset / "graph.json")
+    if counted is not None:
+        return counted
     if entry_of(dataset, own_folder=own_folder) is OWN:
         return max(to_prepare(dataset, own_folder), _of_tables(own_folder / dataset))
-    if dataset not in read_sources():
-        return LEAST
-    stated = source_of(dataset).counts()
-    return _megabytes(*(stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges")))
+    return max(LEAST, _of_published(dataset))
 
 
 def is_small(dataset: str) -> bool:
@@ -62,6 +79,24 @@ def _unpacked(path: Path) -> int:
         return path.stat().st_size
 
 
+def _of_published(dataset: str) -> int:
+    """Megabytes by the published counts of a data set of the table; 0 where none are stated."""
+    if dataset not in read_sources():
+        return 0
+    stated = source_of(dataset).counts()
+    return _megabytes(*(stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges")))
+
+
+def _counted(path: Path) -> int | None:
+    """Megabytes by the counts of a graph.json; None where there is none, or not a whole one."""
+    try:
+        meta = read_json(path)
+        sizes = (int(meta[f"num_{name}"]) for name in ("nodes", "features", "edges"))
+        return max(LEAST, _megabytes(*sizes))
+    except (DamagedFileError, KeyError, TypeError, ValueError):  # the stage that reads it says so
+        return None
+
+
 def _of_tables(folder: Path) -> int:
     import pyarrow.parquet as pq
 
@@ -72,4 +107,4 @@ def _of_tables(folder: Path) -> int:
 
 
 def _megabytes(num_nodes: int, num_features: int, num_edges: int) -> int:
-    return max(LEAST, OTHER + COPIES * (4 * num_nodes * num_features + 16 * num_edges) // 10**6)
+    return OTHER + COPIES * (4 * num_nodes * num_features + 16 * num_edges) // 10**6

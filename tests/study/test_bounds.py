@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,14 @@ from dpgnn.core.storage import read_json
 from dpgnn.data.files.graph_files import read_graph, read_meta
 from dpgnn.data.splits import edges_in_setting, read_split
 from dpgnn.study import bounds
-from dpgnn.study.bounds import in_memory, parse_memory, stored_graph
+from dpgnn.study.bounds import (
+    Bound,
+    in_memory,
+    over_partitions,
+    parse_memory,
+    sorting_bytes,
+    stored_graph,
+)
 
 TRAINING = {"num_steps": 12, "expected_batch_size": 40}
 GNN = {"method": "dp_gnn", "mode": "sound", "privacy_unit": "node-record", "relation": "add-remove"}
@@ -52,27 +61,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["data", "prepare", "digits", "--out", str(graph), "--root-seed", "1"]) == 0
     for setting, recipe in STUDY["settings"].items():
         split = here / "results" / "splits" / f"digits.{setting}.0.parquet"
-        axes = ["--dataset", "digits", "--setting", setting, "--repeat", "0", "--root-seed", "1"]
-        words = ["--graph", str(graph), *axes, "--setting-json", json.dumps(recipe)]
-        assert main(["split", *words, "--out", str(split)]) == 0
+        words = ["--graph", str(graph), "--setting", setting, "--setting-json", json.dumps(recipe)]
+        assert main(["split", *AXES, *words, "--out", str(split)]) == 0
         for name in ("gcn", "two"):
-            prepare(here, axes, name, setting)
+            prepare(here, name, setting)
     return here
 
 
-def prepare(here: Path, axes: list[str], name: str, setting: str) -> None:
+AXES = ["--dataset", "digits", "--repeat", "0", "--root-seed", "1"]
+
+
+def spec_of(here: Path, name: str) -> Any:
     from dpgnn import methods
     from dpgnn.study.study import load_study
 
     entry = load_study(here / "config.yaml").entries[name].for_dataset("digits")
     spec = methods.get("dp_gnn").sampler(entry)
     assert spec is not None
-    results = here / "results"
-    words = ["--graph", results / "graphs" / "digits", "--split",
-             results / "splits" / f"digits.{setting}.0.parquet", "--method", "dp_gnn",
-             "--sampler", spec.name, "--params-json", json.dumps(dict(spec.params)),
-             "--out", results / "prepared" / f"digits.{setting}.0" / f"{spec.label}.parquet"]  # fmt: skip
-    assert main(["prepare", *axes, *map(str, words)]) == 0
+    return spec
+
+
+def prepare(here: Path, name: str, setting: str, *more: str, out: Path | None = None) -> Path:
+    """The sample of an entry; its file."""
+    spec, results = spec_of(here, name), here / "results"
+    out = out or results / "prepared" / f"digits.{setting}.0" / f"{spec.label}.parquet"
+    split = results / "splits" / f"digits.{setting}.0.parquet"
+    words = ["--graph", results / "graphs" / "digits", "--split", split, "--setting", setting,
+             "--method", "dp_gnn", "--sampler", spec.name, "--out", out,
+             "--params-json", json.dumps(dict(spec.params))]  # fmt: skip
+    assert main(["prepare", *AXES, *map(str, words), *more]) == 0
+    return out
 
 
 def train(here: Path, run: str, *more: str) -> tuple[int, Path]:
@@ -173,3 +191,48 @@ def test_lists_of_another_split_are_not_mixed_up(folder: Path, tmp_path: Path) -
     manifest.write_text(json.dumps(stated | {"sizes": [1, 2]}))
     with pytest.raises(DamagedFileError, match=r"must hold .* numbers"):
         stored_graph(path, meta, split, tmp_path).lists(False)
+
+
+@pytest.mark.parametrize("setting", ["random", "cut"])
+def test_a_sample_over_partitions_is_that_of_the_whole_graph(
+    folder: Path, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask", None)  # it needs none
+    monkeypatch.chdir(tmp_path)
+    wanted = prepare(folder, "two", setting, "--memory", "4GB", out=tmp_path / "whole.parquet")
+    assert not (tmp_path / "work").exists()
+    found = prepare(
+        folder, "two", setting, "--memory", tight(folder), out=tmp_path / "apart.parquet"
+    )
+    assert list((tmp_path / "work" / "partitions").glob("*/partitions.json"))
+    assert found.read_bytes() == wanted.read_bytes()
+
+
+def test_a_sample_that_cannot_keep_the_bound_is_refused(folder: Path) -> None:
+    meta = read_meta(folder / "results" / "graphs" / "digits")
+    split = read_split(folder / "results" / "splits" / "digits.random.0.parquet")
+    bound = Bound(memory=int(tight(folder)))
+    with pytest.raises(
+        ValueError, match="the sample published of digits: it has no form over part"
+    ):
+        over_partitions(meta, split, bound, "published")
+    cut = dataclasses.replace(split, max_degree=3)
+    with pytest.raises(ValueError, match="cutting edges to max_degree needs all of them at once"):
+        over_partitions(meta, cut, bound, "own_list")
+    with pytest.raises(ValueError, match=r"be >= 0\.90 GB for the sample own_list .* partitions"):
+        over_partitions(meta, split, Bound(memory=10**8), "own_list")
+
+
+def test_making_a_graph_keeps_the_bound_or_is_refused(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["data", "prepare", "digits", "--out", str(tmp_path / "graph"), "--memory"]
+    assert main([*words, "300MB"]) == 1
+    tells(capsys.readouterr().err, "--memory must be >= 1.50 GB to read digits at once")
+    with pytest.raises(ValueError, match=r"be >= 0\.50 GB to make a graph"):
+        sorting_bytes(Bound(memory=10**8))
+    assert sorting_bytes(Bound(memory=10**9)) == 750 * 10**6
+    assert main([*words, "4GB"]) == 0
+    monkeypatch.setattr("dpgnn.study.memory.read_at_once", lambda name: 5 * 10**9)
+    assert main([*words, "4GB"]) == 1
+    tells(capsys.readouterr().err, "--memory must be >= 5.00 GB to read digits at once")

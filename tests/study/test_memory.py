@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,17 @@ def test_published_sizes_decide_for_data_sets_of_the_table() -> None:
     assert to_read("cora") == LEAST
     assert to_read("ogbn-products") > 7000
     assert to_read("chains-50") == LEAST
+
+
+def test_counted_sizes_decide_once_a_graph_is_made(tmp_path: Path) -> None:
+    made = tmp_path / "ogbn-products"
+    made.mkdir()
+    before = to_read("ogbn-products", graphs=tmp_path)
+    for text in ("{", "[]", "{}"):
+        (made / "graph.json").write_text(text)
+        to_read.cache_clear()
+        assert to_read("ogbn-products", graphs=tmp_path) == before
+    sizes = {"num_nodes": 10**7, "num_features": 100, "num_edges": 10**8}
+    (made / "graph.json").write_text(json.dumps(sizes))
+    to_read.cache_clear()
+    assert to_read("ogbn-products", graphs=tmp_path) == 1500 + 3 * (4000 + 1600)

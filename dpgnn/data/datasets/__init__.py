@@ -17,6 +17,7 @@ from dpgnn.core.checks import fail
 from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.data.files.graph_files import FILES, read_graph, save_graph, was_cut_short
+from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -122,6 +123,15 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
     fail("data set", f"be one of {', '.join(known)}", name, remedy)
 
 
+def is_streamed(name: str) -> bool:
+    """Whether a data set of the table is written piece by piece, never held as a whole.
+
+    Args:
+        name: of the table.
+    """
+    return hasattr(importlib.import_module(home_of(entry_of(name))), "pieces")
+
+
 def home_of(entry: Entry) -> str:
     """The module that reads a data set, by its full name.
 
@@ -213,13 +223,20 @@ def load(
 
 
 def prepare(
-    name: str, out: Path, *, folder: Path, root_seed: int, own_folder: Path = OWN_FOLDER
+    name: str,
+    out: Path,
+    *,
+    folder: Path,
+    root_seed: int,
+    own_folder: Path = OWN_FOLDER,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> dict[str, Any]:
     """Write a data set as a graph folder; large ones are streamed in bounded memory.
 
     Args:
         name, folder, root_seed, own_folder: as for `load`.
         out: the graph's folder, usually results/graphs/NAME.
+        memory_bytes: for sorting the edges of a graph that is streamed.
 
     Returns:
         what graph.json holds.
@@ -236,8 +253,9 @@ def prepare(
         own = Path(own_folder) / name
         if custom_stream.is_large(own):
             found = custom_stream.pieces(own, name, read_options(own))
-            print(found.header.estimate(), file=sys.stderr)
-            return pieces.write(found, Path(out), provenance=own_provenance(own))
+            print(found.header.estimate(memory_bytes), file=sys.stderr)
+            stated = own_provenance(own)
+            return pieces.write(found, Path(out), provenance=stated, memory_bytes=memory_bytes)
         graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
         return save_graph(graph, out, provenance=own_provenance(own))
     module, files = _open(name, Path(folder))
@@ -246,8 +264,9 @@ def prepare(
         return save_graph(graph, out, provenance=provenance(name, folder))
     with files.accepted():
         found = module.pieces(name, files, root_seed)
-        print(found.header.estimate(), file=sys.stderr)
-        return pieces.write(found, Path(out), provenance=provenance(name, folder))
+        print(found.header.estimate(memory_bytes), file=sys.stderr)
+        stated = provenance(name, folder)
+        return pieces.write(found, Path(out), provenance=stated, memory_bytes=memory_bytes)
 
 
 def _open(name: str, folder: Path) -> tuple[Any, RawFiles]:
