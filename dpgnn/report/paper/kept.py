@@ -33,7 +33,13 @@ def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
     runs = load_runs(paths.study(info.name) / "runs", info.planned)
     made, old = _of(stated.figures.values(), runs, info, paths), read_kept(folder)
     here = {run.name for run in runs}
-    kept = {name: made.get(name) if name in here else old.get(name) for name in info.planned}
+    # a run that was unpacked from the archive has a record and no history: the archive's stays
+    drawn = {name for name, found in made.items() if found.history or found.scores is not None}
+    kept = {
+        name: made[name] if name in drawn else old.get(name)
+        for name in info.planned
+        if name not in here or name in made
+    }
     present = {name: found for name, found in kept.items() if found is not None}
     write_kept(folder, present)
     return len(present)

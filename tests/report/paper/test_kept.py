@@ -12,7 +12,7 @@ from made_runs import write_runs
 
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, write_parquet
-from dpgnn.records.archive import HISTORIES, RUNS, SCORES, Kept, pack, read_kept, write_kept
+from dpgnn.records.archive import HISTORIES, RUNS, SCORES, Kept, pack, read_kept, unpack, write_kept
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
@@ -93,6 +93,23 @@ def test_what_was_kept_before_stays_until_its_run_is_made_again(
     assert np.array_equal(scores[0], shape[0])
     assert np.array_equal(scores[1], shape[1])
     assert after[second].history == {"step": [9], "epsilon": [3.0], "test_accuracy": [0.5]}
+
+
+def test_an_unpacked_run_has_no_history_and_its_archive_keeps_it(
+    folder: Path, runs: list[Run], info: StudyInfo
+) -> None:
+    info = replace(info, paper="toy")
+    out, files = folder / "kept", folder / "studies" / "toy" / "runs"
+    pack(out / RUNS, files, info.planned)
+    number = kept.keep_for_figures(info, Paths(results=folder), out)
+    before = read_kept(out)
+    assert number == len(before) > 0
+    again = Paths(results=folder / "again")
+    unpack(out / RUNS, again.study("toy") / "runs")
+    assert kept.keep_for_figures(info, again, out) == number
+    assert {name: found.history for name, found in read_kept(out).items()} == {
+        name: found.history for name, found in before.items()
+    }
 
 
 def test_a_study_without_such_figures_keeps_nothing(
