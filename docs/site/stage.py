@@ -159,8 +159,14 @@ def _link(found: re.Match[str], page: Page, places: dict[Path, Path], repository
             return found[0]
         to = os.path.relpath(places[file], page.place.parent)
         return f"[{words}]({to}{'#' + anchor if anchor else ''}{title})"
+    if not file.exists():
+        raise FileNotFoundError(
+            f"{page.source.relative_to(repository)}: the link {target} leads nowhere; give the way from the "
+            "page's own folder"
+        )
     if mark:
-        return found[0]
+        path = os.path.relpath(file.relative_to(repository / "docs"), page.place.parent)
+        return f"{mark}[{words}]({path}{title})"
     if not file.is_file() or file.suffix == ".md":
         path = os.path.relpath(file, repository)
         return words if words.strip("`") == path else f"{words} (`{path}`)"
