@@ -9,6 +9,8 @@ from pathlib import Path
 from docs.site.stage import REPOSITORY, write
 
 CELLS = REPOSITORY / "docs" / "reference" / "cells.csv"
+# a page of wide tables: no list of contents beside them
+WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 NUMBERS = ("nodes", "edges", "mean", "low", "high", "n", "majority", "degree_bound")
 
 
@@ -54,4 +56,4 @@ def with_filter(page: str) -> str:
     stated = json.dumps(nodes).replace('"', "&quot;")
     place = f'\n```{{raw}} html\n<div id="choose" data-nodes="{stated}"></div>\n```\n'
     head, _, rest = page.partition("\n\n## ")
-    return f"{head}\n{place}\n## {rest}"
+    return f"{WIDE}{head}\n{place}\n## {rest}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -125,21 +124,20 @@ class StudyInfo:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Entry name -> what tables and figures call it: the title where it is given and unique.
+        """Entry name -> what tables and figures call it: its title, which the first of several entries has.
 
-        A point of a sweep (dp_gcn~max_degree=2) is called by the title and what the sweep sets.
+        The others of them add their name, as "GCN (form-gcn)". A point of a sweep (dp_gcn~max_degree=2) is
+        called by the title and what the sweep sets; an entry without a title by its name.
         """
-        stated = [entry.title for entry in self.entries if "~" not in entry.name]
+        holders: dict[str, str] = {}
+        for entry in sorted(self.entries, key=lambda entry: "~" in entry.name):
+            holders.setdefault(entry.title, entry.name.partition("~")[0])
         labels = {}
         for entry in self.entries:
-            known = bool(entry.title) and stated.count(entry.title) <= 1
-            labels[entry.name] = (
-                ", ".join([entry.title, *entry.name.split("~")[1:]]) if known else ""
-            )
-        counts = Counter(labels.values())
-        return {
-            name: label if label and counts[label] == 1 else name for name, label in labels.items()
-        }
+            first, *points = entry.name.split("~")
+            title = entry.title if holders[entry.title] == first else f"{entry.title} ({first})"
+            labels[entry.name] = ", ".join([title, *points]) if entry.title else entry.name
+        return labels
 
 
 def write_info(path: str | Path, info: StudyInfo) -> None:

@@ -62,6 +62,27 @@ def test_every_link_of_the_site_leads_somewhere(pages: dict[Path, Html]) -> None
     assert list(_broken({path.resolve(): page for path, page in pages.items()})) == []
 
 
+def test_the_front_page_leads_to_its_doors(pages: dict[Path, Html], site: Path) -> None:
+    doors = {f"notebooks/{name}.html" for name in ("reproduce", "compare", "releasing")}
+    front = site / "index.html"
+    assert {*doors, "choose.html", "results.html", "explorer.html"} <= {*pages[front].links}
+    body = front.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+    assert {*doors, "choose.html", "results.html", "explorer.html"} <= {*Html(body).links}
+    assert ".md" not in body
+
+
+def test_a_link_of_a_page_that_leads_nowhere_ends_the_build(tmp_path: Path) -> None:
+    from docs.site.stage import stage
+
+    own = tmp_path / "docs" / "site" / "pages"
+    own.mkdir(parents=True)
+    (own / "index.md").write_text("# A page\n\n[one](choose.md)\n")
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "docs/choose.md"):
+        (tmp_path / name).write_text("# A page\n")
+    with pytest.raises(FileNotFoundError, match=r"index\.md: the link choose\.md leads nowhere"):
+        stage(tmp_path / "out", tmp_path)
+
+
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path.resolve() / "a.html"
     page.write_text(

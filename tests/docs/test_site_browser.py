@@ -145,6 +145,15 @@ def test_pages_and_their_tables_fit_are_readable_and_have_no_errors(
     assert wrong == []
 
 
+def test_the_page_that_answers_takes_two_screens_of_a_desk_and_cuts_no_table(
+    visit: Callable[..., Any],
+) -> None:
+    page = visit("choose.html", 1300)
+    end = "return document.querySelector('article').getBoundingClientRect().bottom + scrollY"
+    assert page.execute_script(end) <= 2 * 900
+    assert page.execute_script(CUT) == []
+
+
 def test_a_row_of_a_wide_table_is_a_card_that_names_its_columns(visit: Callable[..., Any]) -> None:
     cell = "document.querySelectorAll('table.cards')[1].tBodies[0].rows[0].cells[2]"
     label = f"return getComputedStyle({cell}, '::before').content"
@@ -291,6 +300,7 @@ def test_equations_are_set(visit: Callable[..., Any]) -> None:
 
 def test_the_explorer_filters_sorts_and_hands_out_what_it_shows(visit: Callable[..., Any]) -> None:
     page = visit("explorer.html")
+    assert [line for line in page.get_log("browser") if "WARN" in line["message"]] == []
     rows = (
         "return [...document.querySelectorAll('#explorer-table tbody tr')]"
         ".map((r) => [...r.cells].map((c) => c.textContent))"

@@ -108,12 +108,14 @@ def test_a_label_is_marked_where_answers_are_not_covered(runs: list[Run], info: 
     assert (mlp.answers, mlp.marked_label) == ("none", "MLP")
 
 
-def test_titles_name_entries_only_where_they_are_unique(runs: list[Run], info: StudyInfo) -> None:
+def test_the_first_entry_of_a_title_has_it_and_others_add_their_name(
+    runs: list[Run], info: StudyInfo
+) -> None:
     twins = [
         replace(entry, title="Twin") if i < 2 else entry for i, entry in enumerate(info.entries)
     ]
     labels = replace(info, entries=tuple(twins)).labels
-    assert (labels["mlp"], labels["gcn"], labels["dp_mlp"]) == ("mlp", "gcn", "DP-MLP")
+    assert (labels["mlp"], labels["gcn"], labels["dp_mlp"]) == ("Twin", "Twin (gcn)", "DP-MLP")
     assert info.labels["dp_gcn-paper"] == "dp_gcn-paper"
 
 

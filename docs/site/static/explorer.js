@@ -123,19 +123,19 @@
     const spec = {
       $schema: "https://vega.github.io/schema/vega-lite/v6.json",
       data: { values },
-      facet: { field: "dataset", type: "nominal", title: null, sort: graphs, header: { labelFontWeight: "bold", labelColor: text } },
       columns: across,
-      spec: {
+      concat: graphs.map((graph) => ({
+        title: { text: graph, fontWeight: "bold", color: text },
+        transform: [{ filter: { field: "dataset", equal: graph } }],
         width: Math.max(90, width / across - (wide ? 185 : 150)), height: { step: 18 },
         layer: [
           { mark: { type: "rule", opacity: 0.6, strokeWidth: 2 }, encoding: { x: { field: "low", type: "quantitative", scale: { zero: false }, title: "score (%)" }, x2: { field: "high" }, y, color: hue } },
           { mark: { type: "point", filled: true, size: 45, opacity: 1 }, encoding: { x, y, color: hue, tooltip: [{ field: "label", title: "method" }, { field: "dataset", title: "graph" }, { field: "e", title: "ε" }, { field: "mean", title: "mean %", format: ".1f" }, { field: "n", title: "n" }] } },
         ],
-      },
-      resolve: { scale: { x: "independent", y: "independent" } },
+      })),
       config: { background: "transparent", font: "system-ui, sans-serif", axis: { labelColor: text, titleColor: text, gridColor: rule, domainColor: rule, tickColor: rule, titleFontWeight: "normal" }, legend: { labelColor: text, titleColor: text }, view: { stroke: null } },
     };
-    await window.vegaEmbed(place, spec, { actions: false, ast: true, renderer: "svg", logLevel: 1 });
+    await window.vegaEmbed(place, spec, { actions: false, ast: true, renderer: "svg" });
     place.dataset.drawn = String(Number(place.dataset.drawn ?? 0) + 1);
   }
 

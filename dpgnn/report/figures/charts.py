@@ -109,7 +109,7 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
         | _percent(s.points[0].mean, s.points[0].low, s.points[0].high)
         for s in panel.levels
     ]
-    y = vega.y_axis("mean", f"test {panel.metric.replace('_', ' ')} (%)")
+    y = vega.y_axis("mean", panel.score)
     numbers = (("mean", "mean %"), ("interval", "95 %"), ("n", "n"))
     level_layers = [
         vega.layer({"type": "rect", "opacity": 0.08}, y=vega.y_axis("low"), y2={"field": "high"}),

@@ -45,6 +45,7 @@ RC: dict[str, Any] = {
     "lines.linewidth": 1.3,
     "lines.markersize": 4,
     "legend.frameon": False,
+    "legend.handlelength": 3.4,  # long dashes are seen to be dashes
     "figure.facecolor": "white",
 }
 
@@ -109,6 +110,7 @@ NARROW = 6  # entries of a legend below a column
 TITLE_LINE, LEGEND_LINE = 0.22, 0.19  # inches
 LONG_LEGEND = 16  # lines; a longer legend of one column is folded into two
 TITLE_LETTER, PANEL_LETTER, LEGEND_LETTER = 0.085, 0.068, 0.06  # inches, of a letter at most
+HANDLE = 0.7  # inches, of what stands beside a legend's label
 
 
 def pages(items: Sequence[T], *, step: int = 1) -> list[list[T]]:
@@ -164,11 +166,26 @@ def grid(
     lines = _wrapped(title, width / TITLE_LETTER) or [""]
     height = (height or PANEL_HEIGHT[min(columns, 3)]) * rows + TITLE_LINE * len(lines)
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel().tolist()
-    for axis in axes[num_panels:]:
-        axis.set_visible(False)
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
-    return figure, axes[:num_panels]
+    return figure, _panels(figure, num_panels, columns, sharey=sharey)
+
+
+def _panels(figure: Figure, num_panels: int, columns: int, *, sharey: bool) -> list[Axes]:
+    """Panels in rows; those of a last row that is not full are wider, so that no place is empty."""
+    last = num_panels % columns or columns
+    whole, parts = num_panels - last, math.lcm(columns, last)
+    spec = figure.add_gridspec(math.ceil(num_panels / columns), parts)
+    axes: list[Axes] = []
+    for number in range(num_panels):
+        row, wide = number // columns, parts // (columns if number < whole else last)
+        start = wide * (number - columns * row)
+        shared = axes[0] if sharey and axes else None
+        axes.append(figure.add_subplot(spec[row, start : start + wide], sharey=shared))
+    if sharey:
+        for axis in axes:
+            spot = axis.get_subplotspec()
+            axis.tick_params(labelleft=spot is not None and spot.is_first_col())
+    return axes
 
 
 def panel_title(axis: Axes, text: str) -> None:
@@ -176,12 +193,13 @@ def panel_title(axis: Axes, text: str) -> None:
     figure, spec = axis.get_figure(root=True), axis.get_subplotspec()
     assert figure is not None
     assert spec is not None
-    width = figure.get_figwidth() / spec.get_gridspec().ncols - 0.35
+    width = figure.get_figwidth() * len(spec.colspan) / spec.get_gridspec().ncols - 0.35
     axis.set_title("\n".join(_wrapped(text, width / PANEL_LETTER)), loc="left")
 
 
 def _wrapped(text: str, letters: float) -> list[str]:
-    """Lines of at most that many letters."""
+    """Lines of at most that many letters; "2 of 3" stays together."""
+    text = re.sub(r"(\d) of (\d)", "\\1\u00a0of\u00a0\\2", text)
     return textwrap.wrap(text, max(1, int(letters)), break_on_hyphens=False)
 
 
@@ -202,8 +220,11 @@ def not_available(axis: Axes, x: float, y: float, **where: Any) -> None:
     axis.text(x, y, "n/a", color="#666666", fontsize=7, va="center", **where)
 
 
-def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, each entry once; the figure grows by its height."""
+def legend(figure: Figure, axes: Sequence[Axes], *, marker: float = 1.0) -> None:
+    """One legend below all panels, each entry once, its markers so many times as large as in the panels.
+
+    The figure grows by its height.
+    """
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels()):
@@ -214,15 +235,17 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
         if lines > LONG_LEGEND and columns == 1:
             labels, columns, lines = _folded(list(handles), width, 2)
         figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
-        figure.legend(handles.values(), labels, loc="outside lower center", ncols=columns)
+        figure.legend(
+            handles.values(), labels, loc="outside lower center", ncols=columns, markerscale=marker
+        )
 
 
 def _folded(texts: Sequence[str], width: float, columns: int) -> tuple[list[str], int, int]:
     """Labels that fit into that many columns or more of a legend, its columns and its lines."""
-    room = (width / columns - 0.6) / LEGEND_LETTER
+    room = (width / columns - HANDLE - 0.1) / LEGEND_LETTER
     labels = ["\n".join(_wrapped(text.replace("<=", "≤"), room)) for text in texts]
     longest = max(len(line) for label in labels for line in label.split("\n"))
-    columns = max(1, min(len(labels), int(width / (0.5 + LEGEND_LETTER * longest))))
+    columns = max(1, min(len(labels), int(width / (HANDLE + LEGEND_LETTER * longest))))
     return labels, columns, math.ceil(sum(label.count("\n") + 1 for label in labels) / columns)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -52,6 +53,16 @@ class AccuracyPanel:
     def budgets(self) -> tuple[float, ...]:
         """The epsilons of its points, in order."""
         return tuple(sorted({point.epsilon for series in self.series for point in series.points}))
+
+    @property
+    def is_dotted(self) -> bool:
+        """Whether nothing in it is a line."""
+        return all(len(series.points) <= FEW for series in self.series)
+
+    @property
+    def score(self) -> str:
+        """What its axis says."""
+        return f"test {self.metric.replace('micro_f1', 'micro-F1').replace('_', ' ')} (%)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +129,8 @@ def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
 def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list[AccuracyFigure]:
     """Figures of each guarantee with who may see answers; without private cells, the levels alone.
 
-    A figure has at most six panels; stand-ins, and panels of so few budgets that nothing is a line, stand in
-    figures of their own.
+    A figure has at most six panels; stand-ins, and panels where nothing is a line, stand in figures of their
+    own. Entries that were tuned each for its own epsilon are one series, see `_joined`.
     """
     by_guarantee: dict[str, dict[tuple[str, str], dict[str, dict[float, Cell]]]] = {}
     shown = {cell.entry for cell in cells}
@@ -146,7 +157,9 @@ def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list
             AccuracyFigure(
                 name=name + part.suffix, guarantee=guarantee, panels=part.panels, part=part.words
             )
-            for part in parts(panels, lambda p: p.title, apart=lambda p: len(p.budgets) > FEW)
+            for part in parts(
+                panels, lambda p: p.title, apart=lambda p: (p.is_dotted, len(p.budgets) > FEW)
+            )
         ]
     return figures
 
@@ -173,10 +186,32 @@ def _accuracy_panel(
     return AccuracyPanel(
         title=place_title(*place, cells),
         metric=here[0].metric,
-        series=tuple(series),
+        series=tuple(_joined(series)),
         levels=tuple(levels),
         majority=majority_of(here),
     )
+
+
+def _joined(series: Sequence[Series]) -> list[Series]:
+    """Series that were tuned each for its own epsilon as one.
+
+    "A, tuned for ε = 1" with its point at 1 and "A, tuned for ε = 2" with its at 2 are "A, tuned for each ε".
+    """
+    found: dict[str, Series] = {}
+    for one in series:
+        (point, *more) = one.points
+        label = (
+            re.sub(rf"ε = {point.epsilon:g}(?![\d.])", "each ε", one.label)
+            if not more
+            else one.label
+        )
+        if label in found and label != one.label:
+            before = found[label]
+            points = sorted((*before.points, point), key=lambda p: p.epsilon)
+            found[label] = replace(before, label=label, points=tuple(points))
+        else:
+            found[label] = one
+    return list(found.values())
 
 
 def majority_of(cells: Sequence[Cell]) -> float | None:

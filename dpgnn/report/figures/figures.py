@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE = "Entries stand side by side here whatever their guarantee; this is no ranking."
 MANY = 12  # entries of a figure of dots
+LEVELS = 3  # lines across a figure of dots that can be told apart
+FREE = "#666666"  # of dots without privacy
 COLUMN_NAMES = {
     "train_loss": "training loss",
     "val_accuracy": "validation accuracy (%)",
@@ -38,8 +40,9 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
     """Accuracy against epsilon with 95 % bands, dots where there are few epsilons; a panel a data set."""
     look = looks(info)
     shown = figure if figure.budgets else _levels_as_points(figure)
-    few = len(shown.budgets) <= FEW
-    title = f"Guarantee: {figure.guarantee}"
+    few = all(panel.is_dotted for panel in shown.panels)
+    guarantee = figure.guarantee.replace("as-published", "as published")
+    title = f"Guarantee: {guarantee}"
     part = f" ({figure.part})" if figure.part else ""
     with drawing.style():
         canvas = (_dots if few else _lines)(shown, look, title + part)
@@ -52,11 +55,11 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
     drawn = " Graphs are stand-ins, drawn in the shape of real ones." if STAND_INS in part else ""
     return Picture(
         name=figure.name,
-        title=f"Accuracy against ε ({figure.guarantee}){part}",
+        title=f"Accuracy against ε ({guarantee}){part}",
         caption=(
-            f"{how}; dashed: the level of an entry without privacy, which gives no guarantee at all; dotted: "
+            f"{how}; dashed or hollow: an entry without privacy, which gives no guarantee at all; dotted: "
             "the majority class. Only "
-            f"entries whose claims allow one ranking stand in one figure: {figure.guarantee}.{drawn}"
+            f"entries whose claims allow one ranking stand in one figure: {guarantee}.{drawn}"
         ),
         alt=f"Test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
         figure=canvas,
@@ -140,13 +143,16 @@ def _lines(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figu
         # a row shares its first label; a panel of another metric has its own
         first = position - position % drawing.columns_of(len(figure.panels))
         if position == first or panel.metric != figure.panels[first].metric:
-            axis.set_ylabel(_score(panel))
+            axis.set_ylabel(panel.score)
     drawing.legend(canvas, axes)
     return canvas
 
 
 def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figure:
-    """A row for each entry, a dot for each epsilon, dashed lines for what has no privacy."""
+    """A row for each entry, a dot for each epsilon; dashed lines, or rows, for what has no privacy."""
+    names = {series.label for panel in figure.panels for series in panel.levels}
+    figure = _levels_as_rows(figure) if len(names) > LEVELS else figure
+    most = max(len(series.points) for panel in figure.panels for series in panel.series)
     labels = {s.entry: s.label.replace("<=", "≤") for panel in figure.panels for s in panel.series}
     levels = list(dict.fromkeys(s.label for panel in figure.panels for s in panel.levels))
     room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
@@ -159,8 +165,10 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     canvas, axes = drawing.grid(
         len(figure.panels), title=title, width=width, sharey=True,
         columns=min(fitting, usual),
-        height=0.17 * (len(labels) * len(figure.budgets) ** 0.5 + 1) + 0.65,
+        height=0.17 * (len(labels) * most**0.5 + 1) + 0.65,
     )  # fmt: skip
+    for budget in figure.budgets:  # the legend's order
+        _dot(axes[0], [], [], budget, figure.budgets)
     for panel, axis in zip(figure.panels, axes):
         shown = {series.entry: series for series in panel.series}
         for row, entry in enumerate(labels):
@@ -176,7 +184,7 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
                 label=drawing.free_label(series.label),
             )  # fmt: skip
         drawing.majority_line(axis, _percent(panel.majority), upright=True)
-        axis.set_xlabel(_score(panel))
+        axis.set_xlabel(panel.score)
         drawing.panel_title(axis, panel.title)
         axis.tick_params(axis="y", length=0)
     axes[0].set_yticks(range(len(labels)), list(labels.values()))
@@ -186,16 +194,25 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
 
 
 def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float]) -> None:
-    """A dot and an interval for each epsilon, one below the other."""
-    step = 0.5 / max(1, len(budgets) - 1)
+    """A dot and an interval for each epsilon, one below the other; hollow without privacy."""
+    apart = 1 < sum(budget < math.inf for budget in budgets) <= FEW
     for point in series.points:
         turn = budgets.index(point.epsilon)
-        at = row + (step * turn - 0.25 if len(budgets) > 1 else 0)
-        color = PALETTE[turn]
-        name = f"ε = {point.epsilon:g}" if point.epsilon < math.inf else "no privacy"
-        axis.plot(100 * point.mean, at, "o", color=color, label=name)
+        at = row + (0.5 * turn - 0.25 if apart and point.epsilon < math.inf else 0)
+        color = _dot(axis, [100 * point.mean], [at], point.epsilon, budgets)
         if point.low is not None and point.high is not None:
             axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
+
+
+def _dot(
+    axis: Axes, x: Sequence[float], y: Sequence[float], epsilon: float, budgets: Sequence[float]
+) -> str:
+    """Dots of one epsilon, and their colour."""
+    free = epsilon == math.inf
+    color = FREE if free else PALETTE[budgets.index(epsilon) % len(PALETTE)]
+    name = "no privacy" if free else f"ε = {epsilon:g}"
+    axis.plot(x, y, "o", color=color, markerfacecolor="white" if free else color, label=name)
+    return color
 
 
 def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:
@@ -204,12 +221,16 @@ def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:
     return replace(figure, panels=tuple(panels))
 
 
+def _levels_as_rows(figure: AccuracyFigure) -> AccuracyFigure:
+    """A figure whose levels are rows below the others."""
+    panels = [
+        replace(panel, series=(*panel.series, *panel.levels), levels=()) for panel in figure.panels
+    ]
+    return replace(figure, panels=tuple(panels))
+
+
 def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
-
-
-def _score(panel: AccuracyPanel) -> str:
-    return f"test {panel.metric.replace('_', ' ')} (%)"
 
 
 def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -> None:

@@ -10,7 +10,7 @@ from dpgnn.data.datasets import is_stand_in
 from dpgnn.report.figures.drawing import pages
 
 T = TypeVar("T")
-STAND_INS = "stand-ins (synthetic)"
+STAND_INS = "synthetic stand-ins"
 
 
 @dataclass(frozen=True, kw_only=True)

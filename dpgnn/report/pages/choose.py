@@ -36,7 +36,7 @@ KINDS = {
     "friends": ("facebook",),
     "pictures of digits, by likeness": ("digits",),
 }
-PANELS = 6
+PANELS = 4  # of the chart, in one row
 
 
 def choose_page(
@@ -179,20 +179,15 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
     with drawing.style():
         from matplotlib.figure import Figure
 
-        columns = min(3, len(shown))
-        rows = -(-len(shown) // columns)
-        figure = Figure(figsize=(drawing.FULL, 2.1 * rows + 0.5), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        figure = Figure(figsize=(drawing.FULL, 2.3), layout="constrained")
+        axes = figure.subplots(1, len(shown), squeeze=False).ravel()
         for axis, graph in zip(axes, shown):
             _panel(axis, graph, chosen, cells)
-        for axis in axes[len(shown) :]:
-            axis.set_axis_off()
         lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
         figure.legend(
             list(lines.values()), list(lines), loc="outside lower center", ncols=min(6, len(lines)),
-            fontsize=8,
         )  # fmt: skip
-        figure.supylabel("test accuracy (%)", fontsize=9)
+        axes[0].set_ylabel("test accuracy (%)")
     return Picture(
         name="choose",
         title="The best method of each unit at each budget",

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import Picture
+from dpgnn.report.figures.parts import STAND_INS
 from dpgnn.report.pages.findings import Finding
 from dpgnn.report.pages.page_form import LARGEST
 from dpgnn.report.pages.rerun import rerun_of_row, rerun_of_table
@@ -23,8 +24,10 @@ from dpgnn.report.tables.table import Table, format_value, markdown_text
 MAX_ROWS = 20  # a longer table stands in its file only
 LONGEST = 24  # lines of a paper's table in its own layout; a longer one is summed up
 SAID = 4  # sentences of a summary's topic
+FOR_PRINT = (
+    "For print, as SVG and PDF with their fonts: [two commands](../reference/README.md#for-print)."
+)
 FEW = 3  # figures whose captions begin alike, from which on that is said once
-STAND_INS = "stand-ins (synthetic)"
 PART = re.compile(r"(?: \(|, )\d+ of \d+\)$")  # of a figure that is one of several
 
 
@@ -128,7 +131,7 @@ def figure_lines(
     info: StudyInfo, pictures: Sequence[Picture], paper_figures: Sequence[FigureRow]
 ) -> list[str]:
     """Figures by kind, parts of one below one heading; those on stand-ins are linked in one list."""
-    lines = ['<a id="figures"></a>', "", "## Figures", ""]
+    lines = ['<a id="figures"></a>', "", "## Figures", "", FOR_PRINT, ""]
     groups: dict[str, list[Picture]] = {}
     for picture in pictures:
         if not picture.name.startswith(LARGEST):

@@ -68,7 +68,7 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
                 axis.set_ylabel(panel.row_title if figure.kind == "heat" else panel.y_title)
                 axis.set_xlabel(panel.x_title)
         if figure.kind not in ("heat", "bars"):
-            drawing.legend(canvas, axes)
+            drawing.legend(canvas, axes, marker=2.5 if figure.kind == "embedding" else 1.0)
     return Picture(
         name=name,
         title=title,
@@ -193,7 +193,8 @@ def _bars(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
             drawing.not_available(axis, 0.02 * largest, tick)
     axis.set_yticks([tick for tick, _ in panel.ticks], [name for _, name in panel.ticks])
     axis.set_xlim(0, 1.18 * largest)
-    axis.invert_yaxis()
+    places = [tick for tick, _ in panel.ticks]
+    axis.set_ylim(max(places) + 0.6, min(places) - 0.6)
     axis.grid(axis="y", visible=False)
 
 

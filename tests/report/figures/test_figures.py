@@ -98,9 +98,9 @@ def test_stand_ins_have_figures_of_their_own_that_say_so(runs: list[Run], info: 
     names = ["cora, whole", "synthetic-arxiv, whole", "photo, whole"]
     real, drawn = parts(names, str)
     assert (real.suffix, real.words, real.panels) == ("", "", ("cora, whole", "photo, whole"))
-    assert (drawn.suffix, drawn.words) == ("-stand-in", "stand-ins (synthetic)")
+    assert (drawn.suffix, drawn.words) == ("-stand-in", "synthetic stand-ins")
     picture = draw_accuracy(replace(figure, part=drawn.words), info)
-    assert "stand-ins (synthetic)" in picture.title
+    assert "synthetic stand-ins" in picture.title
     assert "stand-ins" in picture.svg.decode()
     for path in (ROOT / "docs" / "figures").rglob("*.png"):
         assert "synthetic" not in path.name
@@ -122,6 +122,50 @@ def test_what_was_not_run_says_so(runs: list[Run], info: StudyInfo) -> None:
     fewer = replace(figure, panels=(replace(first, series=first.series[:-1]), *rest))
     assert ">n/a<" not in draw_accuracy(figure, info).svg.decode()
     assert draw_accuracy(fewer, info).svg.decode().count(">n/a<") == 1
+
+
+def test_entries_tuned_each_for_its_own_budget_are_one_series() -> None:
+    def tuned(entry: str, label: str, *budgets: float) -> figure_data.Series:
+        points = [figure_data.Point(epsilon=e, mean=0.5, low=None, high=None, n=1) for e in budgets]
+        return figure_data.Series(entry=entry, label=label, points=tuple(points))
+
+    given = [
+        tuned("a1", "A, tuned for ε = 1", 1.0),
+        tuned("b", "B", 1.0, 16.0),
+        tuned("a16", "A, tuned for ε = 16", 16.0),
+        tuned("c", "C, tuned for ε = 8", 8.0),
+    ]
+    made = figure_data._joined(given)
+    assert [(s.entry, s.label, [p.epsilon for p in s.points]) for s in made] == [
+        ("a1", "A, tuned for each ε", [1.0, 16.0]),
+        ("b", "B", [1.0, 16.0]),
+        ("c", "C, tuned for ε = 8", [8.0]),
+    ]
+
+
+def test_many_entries_without_privacy_are_rows_of_hollow_dots(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
+    (level, *_) = figure.panels[0].levels
+    for count, rows in ((2, 0), (5, 5)):
+        many = [replace(level, entry=f"free-{i}", label=f"Free {i}") for i in range(count)]
+        panels = [replace(panel, levels=tuple(many)) for panel in figure.panels]
+        canvas = draw_accuracy(replace(figure, panels=tuple(panels)), info).figure
+        names = [label.get_text() for label in canvas.axes[0].get_yticklabels()]
+        assert sum(name.startswith("Free") for name in names) == rows
+        told = [text.get_text() for text in canvas.legends[0].get_texts()]
+        assert ("no privacy" in told) == bool(rows)
+        assert told[0].startswith("ε = ")
+
+
+def test_no_place_of_a_grid_is_empty() -> None:
+    with drawing.style():
+        figure, axes = drawing.grid(5, title="Five", sharey=True)
+    assert len(axes) == len(figure.axes) == 5
+    assert [axis.get_subplotspec().colspan.stop for axis in axes] == [2, 4, 6, 3, 6]
+    assert [axis.get_subplotspec().colspan.start for axis in axes] == [0, 2, 4, 0, 3]
 
 
 def test_no_line_joins_classes(runs: list[Run], info: StudyInfo) -> None:
@@ -258,7 +302,7 @@ def test_a_panel_of_another_metric_has_its_own_label(runs: list[Run], info: Stud
         figure = figure_data.accuracy_figures(cells, rankings(cells))[0]
         picture = draw_accuracy(with_budgets(figure, 1.0, 2.0, 4.0), info)
         found = re.findall(r">(test [^<]* \(%\))<", picture.svg.decode())
-        assert found == ["test accuracy (%)", "test micro f1 (%)"][:labels]
+        assert found == ["test accuracy (%)", "test micro-F1 (%)"][:labels]
 
 
 def test_both_files_of_a_picture_are_written(

@@ -117,14 +117,14 @@ def test_parts_share_a_heading_captions_their_words_and_stand_ins_are_linked(
         picture("b", "F2: Budget", f"{means} Varied: ε."),
         picture("c", "F3: Batch", f"{means} Varied: m. 0.5 is chance."),
         picture("d", "F4: Map", "Scores. Varied: c."),
-        picture("s", "F2 (stand-ins (synthetic), 1 of 2)", means),
+        picture("s", "F2 (synthetic stand-ins, 1 of 2)", means),
         picture("training-curves-1", "Curves", means),
     ]
     lines = figure_lines(info, pictures, [])
     text = "\n".join(lines)
     assert Counter(line for line in lines if line.startswith("### ")) == Counter(
         ["### F1: Hops", "### F2: Budget", "### F3: Batch", "### F4: Map",
-         "### On stand-ins (synthetic)"]
+         "### On synthetic stand-ins"]
     )  # fmt: skip
     assert f"- F1, F2, F3: {means}" in text
     assert text.count("Means over repeats.") == text.count("Varied: hops.") == 1
@@ -132,8 +132,8 @@ def test_parts_share_a_heading_captions_their_words_and_stand_ins_are_linked(
     assert "\nScores. Varied: c.\n" in text
     for name in ("a", "a-2", "b", "c", "d", "s"):
         assert text.count(f'<a id="{name}"></a>') == 1
-    assert "![F2 (stand-ins" not in text
-    assert "[F2 (stand-ins (synthetic), 1 of 2)](" in text
+    assert "![F2 (synthetic" not in text
+    assert "[F2 (synthetic stand-ins, 1 of 2)](" in text
     assert "training-curves" not in text
 
 

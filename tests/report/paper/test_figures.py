@@ -295,6 +295,9 @@ def test_few_values_and_classes_are_dots_and_what_is_missing_says_so(
     assert b">n/a<" not in draw("name", "title", bars, [panel]).svg
     fewer = replace(panel, lines=panel.lines[1:])
     assert draw("name", "title", bars, [fewer]).svg.count(b">n/a<") == 1
+    last = replace(panel, lines=panel.lines[:-1])
+    low, high = sorted(draw("name", "title", bars, [last]).figure.axes[0].get_ylim())
+    assert all(low < tick < high for tick, _ in panel.ticks)
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars", "classes"])
