@@ -204,6 +204,8 @@ def _planned_of(info: StudyInfo, name: str) -> list[str]:
 def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: Path) -> list[str]:
     """A line for each cell: ours with its spread, the paper's value, the committed mean.
 
+    Cells that stand beside a paper's value come last, where a terminal shows them.
+
     Args:
         info: the study.
         runs: names of runs; their cells are shown with all repeats that have a record.
@@ -215,7 +217,7 @@ def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: P
     cells = build_cells(load_runs(results / "runs", planned), info)
     papers = _paper_rows(info, cells) if info.paper else []
     kept = _committed(reference / info.name, planned)
-    lines = []
+    lines: dict[bool, list[str]] = {False: [], True: []}
     for cell in cells:
         name = _name(cell)
         parts = [f"ours {_text(cell.interval)}"]
@@ -226,8 +228,8 @@ def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: P
             parts.append(
                 f"committed {_text(mean_interval([score[cell.metric] for score in scores]))}"
             )
-        lines.append(f"{name}: {', '.join(parts)}")
-    return lines
+        lines[bool(values)].append(f"{name}: {', '.join(parts)}")
+    return lines[False] + lines[True]
 
 
 def _paper_rows(info: StudyInfo, cells: Sequence[Cell], name: str = "") -> list[PaperRow]:

@@ -79,6 +79,19 @@ def test_a_papers_value_and_an_archive_stand_beside_ours(
     assert ours.removeprefix("ours ") == committed.removeprefix("committed ")
 
 
+def test_cells_beside_a_papers_value_come_last(
+    caribou: StudyInfo, repository: Path, tmp_path: Path
+) -> None:
+    texts = read_archive(repository / "docs" / "reference" / "caribou" / "runs.parquet")
+    kept = {run: found for run, found in texts.items() if run.startswith("chains-s.")}
+    write_archive(tmp_path / "runs.parquet", kept)
+    unpack(tmp_path / "runs.parquet", tmp_path / "study" / "runs")
+    lines = cell_lines(caribou, list(kept), tmp_path / "study", tmp_path / "none")
+    beside = [", paper " in line for line in lines]
+    assert beside == sorted(beside)
+    assert {*beside} == {False, True}
+
+
 def test_the_cells_of_a_table(caribou: StudyInfo) -> None:
     cells = cells_of_table(caribou, "TXIII-chains", "chains-s")
     assert CAREFUL in cells
