@@ -170,27 +170,37 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     for budget in figure.budgets:  # the legend's order
         _dot(axes[0], [], [], budget, figure.budgets)
     for panel, axis in zip(figure.panels, axes):
-        shown = {series.entry: series for series in panel.series}
-        for row, entry in enumerate(labels):
-            if entry not in shown:
-                drawing.not_available(axis, 0.02, row, transform=axis.get_yaxis_transform())
-                continue
-            _row_of_dots(axis, row, shown[entry], figure.budgets)
-        for series in panel.levels:
-            dash = FREE_DASHES[levels.index(series.label) % len(FREE_DASHES)]
-            short = tuple(0.6 * length for length in dash)
-            axis.axvline(
-                100 * series.points[0].mean, color="#777777", lw=1, linestyle=(0, short),
-                label=drawing.free_label(series.label),
-            )  # fmt: skip
-        drawing.majority_line(axis, _percent(panel.majority), upright=True)
-        axis.set_xlabel(panel.score)
-        drawing.panel_title(axis, panel.title)
-        axis.tick_params(axis="y", length=0)
+        _dotted_axis(axis, panel, list(labels), levels, figure.budgets)
     axes[0].set_yticks(range(len(labels)), list(labels.values()))
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     drawing.legend(canvas, axes)
     return canvas
+
+
+def _dotted_axis(
+    axis: Axes,
+    panel: AccuracyPanel,
+    entries: Sequence[str],
+    levels: Sequence[str],
+    budgets: Sequence[float],
+) -> None:
+    shown = {series.entry: series for series in panel.series}
+    for row, entry in enumerate(entries):
+        if entry in shown:
+            _row_of_dots(axis, row, shown[entry], budgets)
+        else:
+            drawing.not_available(axis, 0.02, row, transform=axis.get_yaxis_transform())
+    for series in panel.levels:
+        dash = FREE_DASHES[levels.index(series.label) % len(FREE_DASHES)]
+        short = tuple(0.6 * length for length in dash)
+        axis.axvline(
+            100 * series.points[0].mean, color="#777777", lw=1, linestyle=(0, short),
+            label=drawing.free_label(series.label),
+        )  # fmt: skip
+    drawing.majority_line(axis, _percent(panel.majority), upright=True)
+    axis.set_xlabel(panel.score)
+    drawing.panel_title(axis, panel.title)
+    axis.tick_params(axis="y", length=0)
 
 
 def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float]) -> None:
