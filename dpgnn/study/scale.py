@@ -16,6 +16,7 @@ from dpgnn.core.yaml_text import read_yaml
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.methods.base import Facts
 from dpgnn.run.account import Answer, Question, answer
+from dpgnn.study.bounds import with_features_on_disk
 
 GB, HOUR = 1e9, 3600.0
 NODES = 8
@@ -205,12 +206,15 @@ def _sizes(graph: Mapping[str, Any], rates: Mapping[str, Any], rows: float) -> l
     ]  # fmt: skip
     gathered = trees * graph["num_features"] * 4 / GB
     held = (nodes * graph["num_features"] * 4 + arcs * 16 + trees * 24) / GB
+    bound = with_features_on_disk(graph, math.ceil(trees)) / GB
     return [
         *found,
         Line(what="features that trees read", unit="GB", one=gathered, eight=gathered / NODES,
-             how="at most, if each root's rows were distinct; training does not gather them yet"),
-        Line(what="memory of training today", unit="GB", one=held, eight=held,
+             how="at most, if each root's rows were distinct; a batch reads its own"),
+        Line(what="memory of training", unit="GB", one=held, eight=held,
              how="each process holds all features (float32), arcs and trees"),
+        Line(what="the same with --memory", unit="GB", one=bound, eight=bound,
+             how="features and arcs on disk; each process holds labels and trees"),
     ]  # fmt: skip
 
 

@@ -385,3 +385,27 @@ def test_cpu_and_gpu_agree(make_problem, cuda):
         )  # fmt: skip
         gpu = gradients(problem.parameters.float().cuda(), problem.roots).cpu().double()
         assert float((cpu - gpu).norm()) <= 1e-4 * float(cpu.norm())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("path", ["compiled", "autograd", "torch"])
+@pytest.mark.parametrize("conv", ["gcn", "sage"])
+def test_rows_in_a_file_give_the_same_bits(make_problem, tmp_path, conv, path, dtype):
+    from dpgnn.data.stored import FileArray, StoredRows, normalized
+
+    problem = make_problem(5, conv=conv, num_hops=2)
+    np.save(tmp_path / "x.npy", problem.x)
+    rows = StoredRows(FileArray(tmp_path / "x.npy"))
+    clipping = global_clipping(0.3)
+    for kind in ("none", "l2"):
+        whole, stored = (normalized(x, kind) for x in (problem.x, rows))
+        assert torch.equal(
+            run(problem, clipping, path, dtype, x=whole),
+            run(problem, clipping, path, dtype, x=stored),
+        )
+    gradients = RootGradients(problem.network, rows, problem.trees, clipping=clipping)
+    gradients.sum_for_release()
+    dense = RootGradients(problem.network, problem.x, problem.trees, clipping=clipping)
+    dense.sum_for_release()
+    parameters = problem.parameters.float()
+    assert torch.equal(gradients(parameters, problem.roots), dense(parameters, problem.roots))

@@ -110,13 +110,13 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | more
 
 
-def start(here: Path, number: int) -> subprocess.Popen[str]:
+def start(here: Path, number: int, *more: str) -> subprocess.Popen[str]:
     """`torchrun` of one machine, by the documented command."""
     words = [
         "ip", "netns", "exec", NAMES[number], sys.executable, "-m", "torch.distributed.run",
         "--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(number),
         "--master-addr", "10.77.0.1", "--master-port", "29577", "-m", "--", "dpgnn", "train",
-        "--study", "study.yaml", "--run", RUN,
+        "--study", "study.yaml", "--run", RUN, *more,
     ]  # fmt: skip
     env = environment(GLOO_SOCKET_IFNAME=f"cable-{'ab'[number]}")
     return subprocess.Popen(
@@ -161,6 +161,20 @@ def test_two_machines_give_the_bytes_of_two_processes(folder: Path) -> None:
     parameters = 4 * (64 * 16 + 16 + 16 * 10 + 10)
     assert crossed[1] >= 6 * parameters
     assert max(crossed) < 1797 * 64 * 4
+    shutil.rmtree(made)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_two_machines_that_read_features_from_disk_give_the_same_bytes(folder: Path) -> None:
+    """The graph takes 1.5026 GB in memory by the rule of --memory, 1.5002 GB with its features on disk."""
+    write_study(folder, num_steps=6)
+    both = [start(folder, number, "--memory", "1501MB") for number in (0, 1)]
+    said = finish(both)
+    assert [process.returncode for process in both] == [0, 0], said
+    assert list((folder / "work" / "stored").rglob("x.npy"))
+    made = run_folder(folder)
+    for name in FILES:
+        assert (made / name).read_bytes() == (folder / "today" / name).read_bytes(), name
     shutil.rmtree(made)
 
 

@@ -48,6 +48,23 @@ def test_a_process_that_dies_is_named_and_nothing_hangs(problem: Any) -> None:
     assert not torch.distributed.is_initialized()
 
 
+def test_processes_that_read_features_from_a_file_give_the_same_bits(
+    problem: Any, tmp_path: Any
+) -> None:
+    from dpgnn.data.stored import FileArray, StoredRows
+
+    np.save(tmp_path / "x.npy", problem.x)
+    roots, parameters = np.arange(41), problem.parameters.float()
+    found = []
+    for x in (problem.x, StoredRows(FileArray(tmp_path / "x.npy"))):
+        with root_gradients(
+            problem.network, x, problem.trees, clipping=global_clipping(NORM),
+            execution=Execution(), num_processes=2,
+        ) as gradients:  # fmt: skip
+            found.append(gradients(parameters, roots).clone())
+    assert torch.equal(*found)
+
+
 def test_a_study_says_how_many_processes_a_run_has(small_graph: Any, tmp_path: Any) -> None:
     from helpers import TOY
 
