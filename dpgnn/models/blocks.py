@@ -20,8 +20,8 @@ from dpgnn.data.stored import StoredLists
 from dpgnn.models.forward import _csr, evaluate
 from dpgnn.models.network import CONVS, Conv, Network
 
-# entries of the lists of a block and rows that it reads, if one asked node does not read more
-MOST_ENTRIES, MOST_ASKED = 1 << 20, 1 << 16
+# entries of a block's lists and nodes that it answers about, if one asked node does not read more
+MOST_ENTRIES, MOST_ASKED = 1 << 18, 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
