@@ -6,13 +6,17 @@ A stage that cannot keep the bound is refused before it does anything long.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpgnn.core import locks
 from dpgnn.core.checks import fail, require
+from dpgnn.core.storage import explain_os_errors
 from dpgnn.data.files.stored_graph import StoredGraph, open_graph
 from dpgnn.data.splits import Split
 from dpgnn.data.stored import StoredLists
@@ -187,9 +191,23 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
 
     @cache
     def lists(mirrored: bool) -> StoredLists:
-        return _lists(folder, meta, split, work, mirrored)
+        with _one_at_a_time(place):
+            return _lists(folder, meta, split, work, mirrored)
 
-    return open_graph(folder, place / "features", lists)
+    with _one_at_a_time(place):
+        return open_graph(folder, place / "features", lists)
+
+
+@contextmanager
+def _one_at_a_time(place: Path) -> Iterator[None]:
+    """Runs and ranks that begin together: one makes the copies, the others wait and find them."""
+    with explain_os_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+    lock = place / "making.lock"
+    if locks.is_held(lock):
+        print(f"{place}: waits for the process that makes it", file=sys.stderr)
+    with locks.waiting(lock):
+        yield
 
 
 def _lists(

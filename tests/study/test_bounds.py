@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import TOY, tells, write_study
+from helpers import ROOT, TOY, tells, write_study
 
 from dpgnn.__main__ import main
+from dpgnn.core import locks
 from dpgnn.core.storage import read_json
 from dpgnn.data.files.graph_files import read_graph, read_meta
 from dpgnn.data.splits import edges_in_setting, read_split
@@ -236,3 +239,32 @@ def test_making_a_graph_keeps_the_bound_or_is_refused(
     monkeypatch.setattr("dpgnn.study.memory.read_at_once", lambda name: 5 * 10**9)
     assert main([*words, "4GB"]) == 1
     tells(capsys.readouterr().err, "--memory must be >= 5.00 GB to read digits at once")
+
+
+def test_runs_that_begin_together_make_one_copy(folder: Path, tmp_path: Path) -> None:
+    """Two processes; the second waits for the first."""
+    run, waiting = "digits.random/gcn/eps=8/0", []
+    place = (
+        tmp_path
+        / "work"
+        / "stored"
+        / read_meta(folder / "results" / "graphs" / "digits")["content_sha256"][:16]
+    )
+    place.mkdir(parents=True)
+    words = [sys.executable, "-m", "dpgnn", "train", "--study", str(folder / "config.yaml"), "--run", run,
+             "--results", str(folder / "results"), "--memory", tight(folder)]  # fmt: skip
+    with locks.waiting(place / "making.lock"):
+        process = subprocess.Popen(
+            [*words, "--work", str(tmp_path / "work")], stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            waiting.append(line)
+            if "waits for the process that makes it" in line:
+                break
+        assert process.poll() is None, waiting
+        assert not (place / "features").exists()
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert (place / "features" / "features.json").exists()
