@@ -34,6 +34,7 @@ class Cell:
         runs: those runs, by repeat.
         planned: how many repeats the study plans.
         seconds, max_rss_mb: of those runs, where known.
+        published_split: the split is the graph's own, the same at every repeat and for every root seed.
     """
 
     dataset: str
@@ -49,6 +50,7 @@ class Cell:
     planned: int
     seconds: tuple[float, ...]
     max_rss_mb: tuple[float, ...]
+    published_split: bool
 
     @property
     def place(self) -> tuple[str, str]:
@@ -133,10 +135,15 @@ class Cell:
         return sum(shares) / len(shares) if shares else None
 
     def split_of(self, repeat: int) -> Any:
-        """The split's sha256 at a repeat; None where it is not recorded."""
+        """What tells the split at a repeat from others: its sha256, or the graph's where the split is published.
+
+        The file of a published split names the root seed of the study that wrote it, so its bytes may differ where
+        its nodes are the same. None where it is not recorded.
+        """
+        name = "graph_sha256" if self.published_split else "split_sha256"
         for run in self.runs:
             if run.record.key["repeat"] == repeat:
-                return run.record.inputs.get("split_sha256")
+                return run.record.inputs.get(name)
         return None
 
 
@@ -190,6 +197,7 @@ def _cell(
         planned=planned,
         seconds=tuple(row["seconds"] for row in rows if row["seconds"] is not None),
         max_rss_mb=tuple(row["max_rss_mb"] for row in rows if row["max_rss_mb"] is not None),
+        published_split=info.settings.get(key[1], {}).get("kind") == "public",
     )
 
 

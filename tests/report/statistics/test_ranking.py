@@ -213,6 +213,23 @@ def test_repeats_on_different_splits_are_not_paired(runs: list[Run], info: Study
     assert test.n == 2
 
 
+@pytest.mark.parametrize(("name", "paired"), [("split_sha256", 3), ("graph_sha256", 2)])
+def test_a_published_split_is_the_graphs_whatever_seed_its_file_names(
+    runs: list[Run], info: StudyInfo, name: str, paired: int
+) -> None:
+    changed = []
+    for run in runs:
+        record = run.record
+        if record.key["entry"] == "gcn" and record.key["repeat"] == 2:
+            record = replace(record, inputs={**record.inputs, name: "another"})
+        changed.append(replace(run, record=record))
+    cells = build_cells(changed, info)
+    (mlp,), (gcn,) = (at(cells, "inf", entry, dataset="beta") for entry in ("mlp", "gcn"))
+    test = compare(gcn, mlp)
+    assert test is not None
+    assert test.n == paired
+
+
 def test_cells_of_different_places_are_never_compared(runs: list[Run], info: StudyInfo) -> None:
     cells = build_cells(runs, info)
     (here,), (there,) = at(cells, "inf", "mlp"), at(cells, "inf", "mlp", dataset="beta")
