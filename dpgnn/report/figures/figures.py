@@ -152,7 +152,7 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     """A row for each entry, a dot for each epsilon; dashed lines, or rows, for what has no privacy."""
     names = {series.label for panel in figure.panels for series in panel.levels}
     figure = _levels_as_rows(figure) if len(names) > LEVELS else figure
-    most = max(len(series.points) for panel in figure.panels for series in panel.series)
+    most = 1 + _is_apart(figure.budgets)
     labels = {s.entry: s.label.replace("<=", "≤") for panel in figure.panels for s in panel.series}
     levels = list(dict.fromkeys(s.label for panel in figure.panels for s in panel.levels))
     room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
@@ -205,13 +205,18 @@ def _dotted_axis(
 
 def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float]) -> None:
     """A dot and an interval for each epsilon, one below the other; hollow without privacy."""
-    apart = 1 < sum(budget < math.inf for budget in budgets) <= FEW
+    apart = _is_apart(budgets)
     for point in series.points:
         turn = budgets.index(point.epsilon)
         at = row + (0.5 * turn - 0.25 if apart and point.epsilon < math.inf else 0)
         color = _dot(axis, [100 * point.mean], [at], point.epsilon, budgets)
         if point.low is not None and point.high is not None:
             axis.hlines(at, 100 * point.low, 100 * point.high, color=color, alpha=0.5)
+
+
+def _is_apart(budgets: Sequence[float]) -> bool:
+    """Whether dots of an entry stand one below the other: of two budgets."""
+    return 1 < sum(budget < math.inf for budget in budgets) <= FEW
 
 
 def _dot(
