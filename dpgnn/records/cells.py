@@ -137,8 +137,8 @@ class Cell:
     def split_of(self, repeat: int) -> Any:
         """What tells the split at a repeat from others: its sha256, or the graph's where the split is published.
 
-        The file of a published split names the root seed of the study that wrote it, so its bytes may differ where
-        its nodes are the same. None where it is not recorded.
+        The file of a published split names the root seed of the study that wrote it, so its bytes may differ
+        where its nodes are the same. None where it is not recorded.
         """
         name = "graph_sha256" if self.published_split else "split_sha256"
         for run in self.runs:
