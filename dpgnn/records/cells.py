@@ -135,7 +135,7 @@ class Cell:
         return sum(shares) / len(shares) if shares else None
 
     def split_of(self, repeat: int) -> Any:
-        """What tells the split at a repeat from others: its sha256, or the graph's where the split is published.
+        """What tells the split at a repeat from others: its sha256; the graph's where it is published.
 
         The file of a published split names the root seed of the study that wrote it, so its bytes may differ
         where its nodes are the same. None where it is not recorded.
