@@ -77,6 +77,12 @@ def standardized(h: Tensor) -> Tensor:
     return F.layer_norm(h, (h.shape[-1],))
 
 
+def root_of(variance: Tensor) -> Tensor:
+    """The square root, >= 0; at 0, where its own slope is infinite, a constant."""
+    flat = variance == 0
+    return variance.masked_fill(flat, 1.0).sqrt().masked_fill(flat, 0.0)
+
+
 def filled(x: Tensor, *, width: int) -> Tensor:
     """Rows filled with zeros."""
     return F.pad(x, (0, width - x.shape[-1]))
@@ -121,7 +127,7 @@ def padded_logits(
         times = torch.ones_like(rows[:, 0]).index_copy(0, last, missing.to(rows.dtype))
         size = total(times) * config.width
         middle = total(times * h.sum(1)) / size
-        deviation = (total(times * (h - middle[owner, None]).square().sum(1)) / size).sqrt()
+        deviation = root_of(total(times * (h - middle[owner, None]).square().sum(1)) / size)
     else:
         middle, deviation = roots.mean(1), roots.std(1, unbiased=False)
     return linear(decoder, (roots - middle[:, None]) / (deviation[:, None] + 1e-5))

@@ -157,6 +157,28 @@ def test_published_sums_are_those_of_one_padded_example_at_a_time(width, padding
     assert torch.allclose(made(flat, roots), 7.0 * total / len(roots), atol=2e-5)
 
 
+@pytest.mark.parametrize("padding", [True, False])
+def test_a_root_without_features_and_neighbours_has_a_finite_gradient(padding):
+    """All its hidden units are equal before the first step, so that their deviation is 0."""
+    config = dataclasses.replace(
+        entry_of("heterpoisson", "published", NODE).options, padding=padding, clamped=False
+    )
+    empty = int(SPLIT.train_idx[0])
+    x = GRAPH.x.copy()
+    x[empty] = 0.0
+    lonely = arcs()[:, (arcs() != empty).all(0)]
+    network = network_of(config, GRAPH)
+    made = sums.PublishedSums(
+        config, network, GRAPH, x, SPLIT.train_idx, lonely, global_clipping(0.5), context(),
+        noise_stddev=1e-9, divisor=1.0,
+    )  # fmt: skip
+    flat = network.initial(rng=np.random.default_rng(0))
+    position = int(np.flatnonzero(made.roots == empty)[0])
+    found = made(flat, np.array([position]))
+    assert torch.isfinite(found).all()
+    assert float(found.abs().max()) > 0
+
+
 def test_the_last_rung_of_the_ladder_reads_the_lists_of_the_sound_mode():
     entry = entry_of("heterpoisson", "published", NODE)
     assert METHOD.sampler(entry) is None
