@@ -182,15 +182,19 @@ def partitions_for(
     Raises:
         DamagedFileError, BusyError, OSError: as `write_partitions`.
     """
-    number = max(num_workers, 1, -(-int(meta["num_edges"]) // LARGEST))
-    sha = str(meta["content_sha256"])
-    folder = kept / f"{sha[:16]}-{number}"
+    folder, number = place_of(meta, num_workers, kept)
     if (folder / MANIFEST).exists():
         try:
-            return read_partitions(folder, sha)
+            return read_partitions(folder, str(meta["content_sha256"]))
         except DamagedFileError as error:
             print(f"{error}: made again", file=sys.stderr)
     return write_partitions(graph, folder, number, scheduler=scheduler)
+
+
+def place_of(meta: Mapping[str, Any], num_workers: int = 1, kept: Path = KEPT) -> tuple[Path, int]:
+    """The folder of a graph's partitions and their number; arguments as for `partitions_for`."""
+    number = max(num_workers, 1, -(-int(meta["num_edges"]) // LARGEST))
+    return kept / f"{str(meta['content_sha256'])[:16]}-{number}", number
 
 
 def read_part(path: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
