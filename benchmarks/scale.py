@@ -150,11 +150,9 @@ def partition(args: argparse.Namespace) -> None:
 
 
 def _partitions() -> tuple[Path, int]:
-    from dpgnn.samplers.partitioned.arcs import KEPT, LARGEST
+    from dpgnn.samplers.partitioned.arcs import place_of
 
-    meta = read_json(GRAPH / "graph.json")
-    number, sha = max(1, -(-meta["num_edges"] // LARGEST)), meta["content_sha256"][:16]
-    return KEPT / f"{sha}-{number}", number
+    return place_of(read_json(GRAPH / "graph.json"))
 
 
 def _entry(args: argparse.Namespace) -> Any:
@@ -183,7 +181,7 @@ def sample(args: argparse.Namespace) -> None:
 def _stored() -> Any:
     """The graph as a run on disk reads it, and its split."""
     from dpgnn.data.splits import read_split
-    from dpgnn.study.bounds import stored_graph
+    from dpgnn.study.on_disk import stored_graph
 
     meta = read_json(GRAPH / "graph.json")
     split = read_split(SPLIT, num_nodes=meta["num_nodes"])

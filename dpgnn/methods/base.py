@@ -225,6 +225,8 @@ class Method:
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
         uses_edges: False for a method that never reads an edge.
+        why_not_on_disk: entry -> why it needs the whole graph in memory; "" where batches and answers read
+            what they need of features and arcs that stay on disk.
         list_owner: whose record holds an arc under `node-record`, "source" or "target", for a method that has
             no sampler (a sampler's promise states it); audits change the arcs of that end alone.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
@@ -260,6 +262,9 @@ class Method:
     example: Mapping[str, Any] = field(default_factory=dict)
     restartable: bool = False
     uses_edges: bool = True
+    why_not_on_disk: Callable[[Entry], str] = lambda entry: (
+        f"{entry.method} reads all features and edges at once"
+    )
     list_owner: Owner | None = None
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()

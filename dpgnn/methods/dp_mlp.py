@@ -206,5 +206,6 @@ METHOD = Method(
     queries=Queries(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,
+    why_not_on_disk=lambda entry: "",
     citation="abadi2016deep",
 )

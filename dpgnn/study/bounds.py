@@ -6,28 +6,21 @@ A stage that cannot keep the bound is refused before it does anything long.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpgnn.core import locks
+from dpgnn import methods
 from dpgnn.core.checks import fail, require
-from dpgnn.core.storage import explain_os_errors
-from dpgnn.data.files.stored_graph import StoredGraph, open_graph
 from dpgnn.data.splits import Split
-from dpgnn.data.stored import StoredLists
-from dpgnn.methods import on_disk
 from dpgnn.methods.base import Entry
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 # libraries, compiled loops, pages of files that are being read, and the chunks of a step
 OTHER = 1_500 * 10**6
-# copies of features (float32) and edges (two int64) that a stage holds at its peak
+# copies of the features (float32) and of the edges (two int64) that a stage holds at its peak
 COPIES = 3
 # bytes for each node: its label, its part in the split and what is made of them
 OF_A_NODE = 24
@@ -76,8 +69,12 @@ def parse_memory(text: str) -> int:
 
 def in_memory(meta: Mapping[str, Any]) -> int:
     """Bytes that a stage takes at its peak when it holds the whole graph, from the sizes of graph.json."""
-    cells = 4 * meta["num_nodes"] * meta["num_features"]
-    return int(OTHER + COPIES * (cells + 16 * meta["num_edges"]))
+    return whole_graph(*(int(meta[f"num_{name}"]) for name in ("nodes", "features", "edges")))
+
+
+def whole_graph(num_nodes: int, num_features: int, num_edges: int) -> int:
+    """Bytes that a stage takes at its peak when it holds the whole graph."""
+    return OTHER + COPIES * (4 * num_nodes * num_features + 16 * num_edges)
 
 
 def with_features_on_disk(meta: Mapping[str, Any], num_rows: int) -> int:
@@ -105,20 +102,11 @@ def stays_on_disk(
     Raises:
         ValueError: the bound cannot be kept; names what needs more.
     """
-    wanted, name = in_memory(meta), meta["name"]
-    if wanted <= bound.memory:
-        return False
-    rule = f"be >= {wanted / 1e9:.2f} GB for {entry.name} on {name}"
-    reason = on_disk.why_not(entry)
-    if not reason and split.max_degree:
-        reason = "cutting edges to max_degree needs all of them at once"
-    if reason:
-        fail("--memory", f"{rule}: {reason}", bound.shown, REMEDY)
-    least = with_features_on_disk(meta, _rows_of(sample, split))
-    if least > bound.memory:
-        rule = f"be >= {least / 1e9:.2f} GB for {entry.name} on {name}, its features on disk"
-        fail("--memory", rule, bound.shown, REMEDY)
-    return True
+    return _stays_apart(
+        f"{entry.name} on {meta['name']}", "its features on disk", bound, split,
+        whole=in_memory(meta), least=lambda: with_features_on_disk(meta, _rows_of(sample, split)),
+        reason=methods.get(entry.method).why_not_on_disk(entry),
+    )  # fmt: skip
 
 
 def over_partitions(meta: Mapping[str, Any], split: Split, bound: Bound, sampler: str) -> bool:
@@ -135,19 +123,28 @@ def over_partitions(meta: Mapping[str, Any], split: Split, bound: Bound, sampler
     """
     from dpgnn.methods.partitioned import FORMS
 
-    wanted, what = in_memory(meta), f"the sample {sampler} of {meta['name']}"
-    if wanted <= bound.memory:
+    return _stays_apart(
+        f"the sample {sampler} of {meta['name']}", "over partitions", bound, split,
+        whole=in_memory(meta), least=lambda: OF_A_TASK + OF_A_SAMPLED_NODE * meta["num_nodes"],
+        reason="" if sampler in FORMS else "it has no form over partitions",
+    )  # fmt: skip
+
+
+def _stays_apart(
+    what: str, how: str, bound: Bound, split: Split, *,
+    whole: int, least: Callable[[], int], reason: str,
+) -> bool:  # fmt: skip
+    """Whether a stage works on parts of the graph; refused for a reason, or where parts take too much."""
+    if whole <= bound.memory:
         return False
-    rule = f"be >= {wanted / 1e9:.2f} GB for {what}"
-    if sampler not in FORMS:
-        fail("--memory", f"{rule}: it has no form over partitions", bound.shown, REMEDY)
-    if split.max_degree:
+    if not reason and split.max_degree:
         reason = "cutting edges to max_degree needs all of them at once"
-        fail("--memory", f"{rule}: {reason}", bound.shown, REMEDY)
-    least = OF_A_TASK + OF_A_SAMPLED_NODE * meta["num_nodes"]
-    if least > bound.memory:
-        rule = f"be >= {least / 1e9:.2f} GB for {what}, over partitions"
+    if reason:
+        rule = f"be >= {whole / 1e9:.2f} GB for {what}: {reason}"
         fail("--memory", rule, bound.shown, REMEDY)
+    wanted = least()
+    rule = f"be >= {wanted / 1e9:.2f} GB for {what}, {how}"
+    require(wanted <= bound.memory, "--memory", rule, bound.shown, REMEDY)
     return True
 
 
@@ -173,62 +170,3 @@ def _rows_of(sample: Path | None, split: Split) -> int:
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         columns = [group.column(i) for group in groups for i in range(group.num_columns)]
         return sum(c.num_values for c in columns if c.path_in_schema.split(".")[0] == "nodes")
-
-
-def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path) -> StoredGraph:
-    """The graph with features and arcs on disk, below WORK/stored.
-
-    Args:
-        folder: the graph's.
-        meta: its graph.json.
-        split: decides which arcs are left.
-        work: where the copies lie; as sensitive as the graph.
-
-    Raises:
-        ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
-    """
-    place = work / "stored" / str(meta["content_sha256"])[:16]
-
-    @cache
-    def lists(mirrored: bool) -> StoredLists:
-        with _one_at_a_time(place):
-            return _lists(folder, meta, split, work, mirrored)
-
-    with _one_at_a_time(place):
-        return open_graph(folder, place / "features", lists)
-
-
-@contextmanager
-def _one_at_a_time(place: Path) -> Iterator[None]:
-    """Runs and ranks that begin together: one makes the copies, the others wait and find them."""
-    with explain_os_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
-    lock = place / "making.lock"
-    if locks.is_held(lock):
-        print(f"{place}: waits for the process that makes it", file=sys.stderr)
-    with locks.waiting(lock):
-        yield
-
-
-def _lists(
-    folder: Path, meta: Mapping[str, Any], split: Split, work: Path, mirrored: bool
-) -> StoredLists:
-    """Lists of the split's setting; those of all arcs are shared by all splits."""
-    from dpgnn.methods.partitioned import setting_of
-    from dpgnn.samplers.partitioned.arcs import partitions_for
-    from dpgnn.samplers.partitioned.neighbours import kept_lists, lists_for
-    from dpgnn.samplers.partitioned.sample import Place, Setting, digest
-    from dpgnn.samplers.partitioned.scheduler import InTurn
-
-    codes = setting_of(split, meta["num_nodes"])
-    setting = None if codes is None else Setting(codes=codes[0], inductive=codes[1])
-    kind = "mirrored" if mirrored else "stated"
-    own = "" if setting is None else f"-{digest(setting.codes)[:16]}-{int(setting.inductive)}"
-    sha = str(meta["content_sha256"])
-    out = work / "stored" / sha[:16] / f"lists-{kind}{own}"
-    found = kept_lists(out, sha, setting, mirrored=mirrored)
-    if found is not None:
-        return found
-    cut = partitions_for(folder, meta, 1, scheduler=InTurn(), kept=work / "partitions")
-    made = Place(partitions=cut, out=out, scheduler=InTurn(), setting=setting)
-    return lists_for(made, mirrored=mirrored)

@@ -19,7 +19,8 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, edges_in_setting, read_split
 from dpgnn.methods.base import Entry, Prepared
 from dpgnn.run.specification import RunInputs
-from dpgnn.study.bounds import REMEDY, Bound, stays_on_disk, stored_graph
+from dpgnn.study.bounds import REMEDY, Bound, stays_on_disk
+from dpgnn.study.on_disk import stored_graph
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.wanted import Wanted
 

@@ -11,12 +11,11 @@ from dpgnn.data.custom import stream
 from dpgnn.data.custom.options import FORMATS
 from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of, is_streamed
 from dpgnn.data.raw.sources import read_sources, source_of
+from dpgnn.study.bounds import OTHER, whole_graph
 
 LEAST = 4000  # megabytes
 # texts of numbers grow when they are read, and so do packed arrays
 TIMES_FILE = 12
-# copies of the features (float32) and of the edges (two int64) that a stage holds at its peak
-COPIES, OTHER = 3, 1500
 
 
 @cache
@@ -42,7 +41,7 @@ def _of_own(folder: Path) -> int:
         return -(-(stream.peak_bytes(folder) or 0) // 10**6)
     names = (*FORMATS, "edges.csv")
     size = sum(_unpacked(folder / name) for name in names if (folder / name).is_file())
-    return OTHER + TIMES_FILE * size // 10**6
+    return (OTHER + TIMES_FILE * size) // 10**6
 
 
 @cache
@@ -84,7 +83,8 @@ def _of_published(dataset: str) -> int:
     if dataset not in read_sources():
         return 0
     stated = source_of(dataset).counts()
-    return _megabytes(*(stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges")))
+    sizes = (stated.get(f"num_{name}", 0) for name in ("nodes", "features", "edges"))
+    return whole_graph(*sizes) // 10**6
 
 
 def _counted(path: Path) -> int | None:
@@ -92,7 +92,7 @@ def _counted(path: Path) -> int | None:
     try:
         meta = read_json(path)
         sizes = (int(meta[f"num_{name}"]) for name in ("nodes", "features", "edges"))
-        return max(LEAST, _megabytes(*sizes))
+        return max(LEAST, whole_graph(*sizes) // 10**6)
     except (DamagedFileError, KeyError, TypeError, ValueError):  # the stage that reads it says so
         return None
 
@@ -103,8 +103,4 @@ def _of_tables(folder: Path) -> int:
     if not stream.is_large(folder):
         return LEAST
     nodes, edges = (pq.read_metadata(folder / f"{name}.parquet") for name in ("nodes", "edges"))
-    return _megabytes(nodes.num_rows, nodes.num_columns, 2 * edges.num_rows)
-
-
-def _megabytes(num_nodes: int, num_features: int, num_edges: int) -> int:
-    return OTHER + COPIES * (4 * num_nodes * num_features + 16 * num_edges) // 10**6
+    return whole_graph(nodes.num_rows, nodes.num_columns, 2 * edges.num_rows) // 10**6

@@ -20,15 +20,14 @@ from dpgnn.core import locks
 from dpgnn.core.storage import read_json
 from dpgnn.data.files.graph_files import read_graph, read_meta
 from dpgnn.data.splits import edges_in_setting, read_split
-from dpgnn.study import bounds
 from dpgnn.study.bounds import (
     Bound,
     in_memory,
     over_partitions,
     parse_memory,
     sorting_bytes,
-    stored_graph,
 )
+from dpgnn.study.on_disk import stored_graph
 
 TRAINING = {"num_steps": 12, "expected_batch_size": 40}
 GNN = {"method": "dp_gnn", "mode": "sound", "privacy_unit": "node-record", "relation": "add-remove"}
@@ -123,7 +122,7 @@ def test_a_run_on_disk_is_that_in_memory(folder: Path, entry: str, setting: str)
 
 
 def test_a_graph_that_fits_is_read_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "stored_graph", lambda *words: pytest.fail("it fits"))
+    monkeypatch.setattr("dpgnn.study.inputs.stored_graph", lambda *w: pytest.fail("it fits"))
     assert train(folder, "digits.random/dp_mlp/eps=8/0", "--memory", "4GB")[0] == 0
 
 

@@ -15,7 +15,8 @@ import pytest
 from dpgnn.data.custom import stream
 from dpgnn.data.files.graph_files import save_graph
 from dpgnn.data.graph import Graph, clean_edges
-from dpgnn.study.memory import COPIES, LEAST, to_prepare, to_read
+from dpgnn.study.bounds import COPIES
+from dpgnn.study.memory import LEAST, to_prepare, to_read
 
 
 @pytest.fixture(autouse=True)

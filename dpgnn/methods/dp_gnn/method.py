@@ -249,6 +249,19 @@ def _public_thresholds(entry: Entry) -> Entry:
     return replace(entry, options=replace(entry.options, thresholds="public"))
 
 
+def _why_not_on_disk(entry: Entry) -> str:
+    config: DPGNNConfig = entry.options
+    if entry.privacy_unit == "node-bounded":
+        return "the degree of every node is checked against the declared bound"
+    if config.module:
+        return "a user's module answers about the whole graph at once"
+    if config.aggregate_once or config.projection is not None:
+        return "features are averaged or projected all at once"
+    if entry.mode != "sound" and config.num_hops > 1:
+        return "its evaluation joins sampled lists and complete ones"
+    return ""
+
+
 METHOD = Method(
     name="dp_gnn",
     title="DP-GNN",
@@ -276,6 +289,7 @@ METHOD = Method(
         published={"reference_code": True},
     ),
     predict=predict,
+    why_not_on_disk=_why_not_on_disk,
     queries=Queries(layers=_layers, why_not_layers=_why_not_layers, disjoint=True),
     leaks=Leaks(without_other_leaks=_public_thresholds, why_not_sampler=_why_not_hub),
     releases=releases,
