@@ -19,14 +19,6 @@ AHEAD = np.uint64(12)  # arcs between asking for a node's slots and reading them
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _priority(key, g, i, order):  # type: ignore[no-untyped-def]
-    """Priority of an arc: of (group, item), or of (item, group)."""
-    if order == 0:
-        return pair_hash(key, g, i)
-    return pair_hash(key, i, g)
-
-
-@njit(cache=True, nogil=True, inline="always")
 def _valid(group, item, group_ok, item_ok, low, high, start, stop, places):  # type: ignore[no-untyped-def]
     """Write the places of usable arcs among start..stop-1; no branch to mispredict, so loads overlap."""
     count = uint64(0)
@@ -38,62 +30,6 @@ def _valid(group, item, group_ok, item_ok, low, high, start, stop, places):  # t
         usable = (g >= low) & (g < high) & (g != i) & (group_ok[g] != 0) & (item_ok[i] != 0)
         count += uint64(usable)
     return count
-
-
-@njit(cache=True, nogil=True)
-def offer_top_k(  # type: ignore[no-untyped-def]
-    group, item, group_ok, item_ok, key, order, low, high, slots, counts, worst
-):
-    """Offer arcs to the K smallest priorities of each group in low..high-1.
-
-    slots (int32, (num_nodes, K)), counts (int32) and worst (uint64, largest priority of a full group)
-    are updated. Priorities are recomputed instead of stored. An arc seen twice counts once.
-    """
-    bound = slots.shape[1]
-    flat = slots.ravel()
-    places = np.empty(BLOCK + ONE, np.uint64)
-    for start in range(ZERO, uint64(len(group)), BLOCK):
-        stop = min(start + BLOCK, uint64(len(group)))
-        number = _valid(group, item, group_ok, item_ok, low, high, start, stop, places)
-        for place in range(number):
-            if place + AHEAD < number:
-                later = np.int64(group[places[place + AHEAD]])
-                prefetch(counts, later)
-                prefetch(worst, later)
-                prefetch(flat, later * bound)
-            g = uint32(group[places[place]])
-            i = item[places[place]]
-            count = counts[g]
-            if count == bound:
-                priority = _priority(key, g, i, order)
-                if priority < worst[g]:
-                    _replace(g, i, priority, key, order, slots, worst)
-                continue
-            known = False
-            for other in range(count):
-                known |= slots[g, other] == i
-            if not known:
-                slots[g, count] = i
-                counts[g] = count + 1
-                if count + 1 == bound:
-                    for other in range(bound):
-                        worst[g] = max(worst[g], _priority(key, g, slots[g, other], order))
-
-
-@njit(cache=True, nogil=True)
-def _replace(g, i, priority, key, order, slots, worst):  # type: ignore[no-untyped-def]
-    """The largest priority of a full group leaves; an item that is there already changes nothing."""
-    leaving, largest, second = 0, uint64(0), uint64(0)
-    for place in range(slots.shape[1]):
-        if slots[g, place] == i:
-            return
-        value = _priority(key, g, slots[g, place], order)
-        if value >= largest:
-            leaving, largest, second = place, value, largest
-        else:
-            second = max(second, value)
-    slots[g, leaving] = i
-    worst[g] = max(second, priority)
 
 
 @njit(cache=True, nogil=True)
@@ -169,25 +105,49 @@ def thin_lists(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def pull_lists(slots, counts):  # type: ignore[no-untyped-def]
-    """Turn 'u sends to slots[u]' into 'v reads sources[pointer[v]:pointer[v+1]]', sources ascending."""
-    num_nodes = len(counts)
-    pointer = np.zeros(num_nodes + 1, np.int64)
-    for u in range(num_nodes):
-        for place in range(counts[u]):
-            pointer[slots[u, place] + 1] += 1
-    for v in range(num_nodes):
-        pointer[v + 1] += pointer[v]
-    sources = np.empty(pointer[num_nodes], np.int32)
-    for u in range(num_nodes):
-        for place in range(counts[u]):
-            v = slots[u, place]
-            sources[pointer[v]] = u
-            pointer[v] += 1
-    for v in range(num_nodes, 0, -1):
-        pointer[v] = pointer[v - 1]
-    pointer[0] = 0
-    return pointer, sources
+def pack_rows(rows, bound, counts, pointer):  # type: ignore[no-untyped-def]
+    """Move the ids of all rows to the front of `rows`, without gaps; find where each reader's list starts.
+
+    pointer (int64, num_nodes + 1 zeros) receives the start of reader v's list at v + 1.
+
+    Returns:
+        how many ids there are.
+    """
+    end = ZERO
+    for u in range(uint64(len(counts))):
+        first = u * uint64(bound)
+        for place in range(first, first + uint64(counts[u])):
+            v = rows[place]
+            rows[end] = v
+            pointer[uint32(v) + ONE] += 1
+            end += ONE
+    start = np.int64(0)
+    for v in range(len(counts)):
+        start, pointer[v + 1] = start + pointer[v + 1], start
+    return start
+
+
+@njit(cache=True, nogil=True)
+def pull_range(packed, counts, pointer, low, found):  # type: ignore[no-untyped-def]
+    """Take the ids >= low out of the packed ones; write who holds them, by reader.
+
+    The list of reader v goes to `found` from pointer[v + 1] - pointer[low + 1] on, ascending, and pointer[v + 1]
+    moves to its end.
+    Ids below `low` move to the front, and counts[u] goes down to what u has there.
+    """
+    start, kept, base = ZERO, ZERO, pointer[low + 1]
+    for u in range(uint64(len(counts))):
+        stop, before = start + uint64(counts[u]), kept
+        for place in range(start, stop):
+            v = packed[place]
+            if v < low:
+                packed[kept] = v
+                kept += ONE
+            else:
+                reader = uint32(v) + ONE
+                found[uint64(pointer[reader] - base)] = u
+                pointer[reader] += 1
+        start, counts[u] = stop, kept - before
 
 
 @njit(cache=True, nogil=True)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from dpgnn.core.checks import at_least, require
-from dpgnn.samplers import _kernels, _ragged
+from dpgnn.samplers import _kernels, _ragged, _top_k
 from dpgnn.samplers.subgraphs import Subgraphs
 
+PULLED = 4  # ranges of readers, one after the other, whose lists are made
 # arcs as an array of shape (2, num_arcs), or a function that starts a new pass over such chunks
 Arcs = np.ndarray | Callable[[], Iterator[np.ndarray]]
 
@@ -109,7 +110,7 @@ def top_k_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each node the `max_degree` arcs of smallest keyed priority, in one pass.
 
-    Memory: 4 * max_degree + 12 bytes a node, whatever the number of arcs.
+    Memory: 4 * max_degree + 4 bytes a node, whatever the number of arcs.
 
     Guarantee: the list of a group is a function of its own arcs, the masks and the key; no list is longer
     than `max_degree`.
@@ -128,19 +129,21 @@ def top_k_slots(
     Raises:
         ValueError: `arcs` has another shape or an id outside 0..num_nodes-1.
     """
-    slots = np.empty((num_nodes, max_degree), np.int32)
-    counts = np.zeros(num_nodes, np.int32)
-    worst = np.zeros(num_nodes, np.uint64)
-    code = ("group", "item").index(order)
+    by_item = ("group", "item").index(order) == 1
+    if max_degree == 0:
+        max_degree, group_ok = 1, np.zeros_like(group_ok)  # arcs are checked, none is kept
+    rows = np.full(num_nodes * max_degree + int(_top_k.EIGHT), -1, np.int32)
+    limits = np.full(num_nodes, _top_k.OPEN, np.uint32)
+    masks = [np.packbits(mask, bitorder="little") for mask in (group_ok, item_ok)]
 
     def work(chunk: np.ndarray, low: int, high: int) -> None:
         group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])
-        _kernels.offer_top_k(
-            group, item, group_ok, item_ok, key, code, low, high, slots, counts, worst
-        )
+        _top_k.offer(group, item, *masks, key, by_item, low, high, rows, max_degree, limits)
 
     _each_chunk(arcs, num_nodes, num_workers, work)
-    return slots, counts
+    counts = limits.view(np.int32)
+    _top_k.count_rows(rows, max_degree, limits, counts)
+    return rows[: num_nodes * max_degree].reshape(num_nodes, max_degree), counts
 
 
 def thinned_slots(
@@ -200,8 +203,25 @@ def _lengths(
 
 
 def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
-    """The lists of readers: slots[u] holds the nodes that read u."""
-    pointer, sources = _kernels.pull_lists(slots, counts)
+    """The lists of readers: slots[u] holds the nodes that read u.
+
+    Memory: 8 bytes a node and a quarter of `slots` more; slots and counts are used up.
+
+    Args:
+        slots: int32, shape (num_nodes, K), C-contiguous; becomes the memory of the result.
+        counts: int32, shape (num_nodes,): ids in each row.
+    """
+    packed, pointer = slots.reshape(-1), np.zeros(len(counts) + 1, np.int64)
+    total = int(_kernels.pack_rows(packed, slots.shape[1], counts, pointer))
+    begins = pointer[1:]  # of the lists; their ends once they are made
+    lows = np.unique(np.searchsorted(begins, np.arange(PULLED) * total // PULLED, "right") - 1)
+    starts = begins[lows].tolist()
+    for low, start, stop in reversed(list(zip(lows.tolist(), starts, [*starts[1:], total]))):
+        found = np.empty(stop - start, np.int32)
+        _kernels.pull_range(packed, counts, pointer, low, found)
+        packed[start:stop] = found
+    # a view keeps all of the slots in memory
+    sources = packed[:total] if 2 * total > len(packed) else packed[:total].copy()
     return Lists(pointer=pointer, sources=sources)
 
 

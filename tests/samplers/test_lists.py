@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dpgnn.samplers.hashing import draw_key, pair_hashes
 from dpgnn.samplers.lists import Lists, node_mask, shorten, trees
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.published import Published
@@ -151,3 +152,27 @@ def test_bad_arcs_and_ids_are_errors():
         node_mask(4, np.array([1, 1]), "train_idx")
     with pytest.raises(ValueError, match="max_degree must be >= 0"):
         OwnList(max_degree=-1)
+
+
+@pytest.mark.parametrize("max_degree", [1, 2, 7, 8, 9, 20])
+def test_own_lists_are_the_smallest_hashes_of_all_arcs(max_degree):
+    rng, size = np.random.default_rng(7), 400
+    arcs = rng.integers(0, size, (2, 40_000)).astype(np.int32)  # of several blocks, many arcs twice
+    arcs[0, ::9] = 5
+    train, present = np.arange(0, size, 3), rng.random(size) < 0.8
+    key = draw_key(np.random.default_rng(5))
+    reads = np.unique(arcs[:, arcs[0] != arcs[1]], axis=1)
+    reads = reads[:, present[reads[0]] & (reads[1] % 3 == 0)]
+    order = np.lexsort((pair_hashes(key, *reads), reads[0]))
+    source, target = reads[:, order]
+    place = np.arange(len(source)) - np.searchsorted(source, source)
+    kept = np.stack([source, target])[:, place < max_degree]
+    kept = kept[:, np.lexsort((kept[0], kept[1]))]
+    for num_workers in (1, 3):
+        lists = OwnList(max_degree=max_degree).lists(
+            arcs, num_nodes=size, train_idx=train, rng=np.random.default_rng(5), present=present,
+            num_workers=num_workers,
+        )  # fmt: skip
+        np.testing.assert_array_equal(lists.edge_index(), kept)
+        assert lists.sources.dtype == np.int32
+        assert lists.pointer[0] == 0 and len(lists.pointer) == size + 1
