@@ -131,9 +131,8 @@ def pack_rows(rows, bound, counts, pointer):  # type: ignore[no-untyped-def]
 def pull_range(packed, counts, pointer, low, found):  # type: ignore[no-untyped-def]
     """Take the ids >= low out of the packed ones; write who holds them, by reader.
 
-    The list of reader v goes to `found` from pointer[v + 1] - pointer[low + 1] on, ascending, and pointer[v + 1]
-    moves to its end.
-    Ids below `low` move to the front, and counts[u] goes down to what u has there.
+    The list of reader v goes to `found` from pointer[v + 1] - pointer[low + 1] on, ascending; pointer[v + 1]
+    moves to its end. Ids below `low` move to the front, and counts[u] goes down to what u has there.
     """
     start, kept, base = ZERO, ZERO, pointer[low + 1]
     for u in range(uint64(len(counts))):

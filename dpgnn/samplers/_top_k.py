@@ -3,10 +3,10 @@
 A worker takes a range of groups and reads all arcs; what it writes depends only on its own groups, so
 any number of workers gives the same bytes, and memory does not grow with the number of arcs.
 
-Row g of `rows` (flat, EIGHT entries longer than all rows) holds the ids of group g. While it holds fewer than
-K, its last entry is ~count. When it is full, its last entry is the id of largest priority, and limits[g] is the
-upper half of that priority; until then limits[g] is OPEN. Priorities are recomputed instead of stored. An arc
-seen twice counts once: for one key priorities are injective in the pair.
+Row g of `rows` (flat, EIGHT entries longer than all rows) holds the ids of group g. While it holds fewer
+than K, its last entry is ~count. When it is full, its last entry is the id of largest priority, and limits[g]
+is the upper half of that priority; until then limits[g] is OPEN. Priorities are recomputed instead of stored.
+An arc seen twice counts once: for one key priorities are injective in the pair.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _fill(g, i, key, by_item, rows, bound, limits, own):  # type: ignore[no-unty
     at, largest = ZERO, ZERO
     for place in range(bound):
         larger = own[place] >= largest
-        at = place if larger else at
+        at = place if larger else at  # type: ignore[assignment]
         largest = own[place] if larger else largest
     rows[first + last] = rows[first + at]
     rows[first + at] = np.int32(i)

@@ -134,11 +134,13 @@ def top_k_slots(
         max_degree, group_ok = 1, np.zeros_like(group_ok)  # arcs are checked, none is kept
     rows = np.full(num_nodes * max_degree + int(_top_k.EIGHT), -1, np.int32)
     limits = np.full(num_nodes, _top_k.OPEN, np.uint32)
-    masks = [np.packbits(mask, bitorder="little") for mask in (group_ok, item_ok)]
+    groups_in, items_in = (np.packbits(mask, bitorder="little") for mask in (group_ok, item_ok))
 
     def work(chunk: np.ndarray, low: int, high: int) -> None:
         group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])
-        _top_k.offer(group, item, *masks, key, by_item, low, high, rows, max_degree, limits)
+        _top_k.offer(
+            group, item, groups_in, items_in, key, by_item, low, high, rows, max_degree, limits
+        )
 
     _each_chunk(arcs, num_nodes, num_workers, work)
     counts = limits.view(np.int32)
@@ -263,7 +265,8 @@ def trees(
 
     A message-passing network of `num_hops` layers gives the root the same output on this subgraph, on
     the tree with repeated nodes, and on the whole sampled graph: all arcs into nodes of depth below
-    num_hops are present. Memory: the result plus 16 bytes a node of the graph for each worker.
+    num_hops are present. Memory: the result, and but for one hop 16 bytes a node of the graph for each
+    worker.
 
     Guarantee: none of its own: unit and relation are those of the promise of the sampler that made the
     lists.
@@ -284,10 +287,10 @@ def trees(
     Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 2 and 3.
     """
     roots = np.ascontiguousarray(roots, dtype=np.int64)
+    size = 0 if num_hops == 1 else lists.num_nodes  # trees of one hop mark no nodes
     bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
     parts = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:]) if high > low]
-    size = lists.num_nodes
-    node_ptr, edge_ptr = _tree_pointers(lists, roots, num_hops, parts)
+    node_ptr, edge_ptr = _tree_pointers(lists, roots, num_hops, parts, size)
     nodes, depth = np.empty(node_ptr[-1], np.int64), np.empty(node_ptr[-1], np.int8)
     heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
 
@@ -333,14 +336,14 @@ def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) 
 
 
 def _tree_pointers(
-    lists: Lists, roots: np.ndarray, num_hops: int, parts: list[slice]
+    lists: Lists, roots: np.ndarray, num_hops: int, parts: list[slice], size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where each root's nodes and edges start, int64 of shape (num_roots + 1,); a thread for each part."""
     node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
     node_count, edge_count = node_ptr[1:], edge_ptr[1:]
 
     def measure(part: slice) -> None:
-        mark = np.full(lists.num_nodes, -1, np.int64)
+        mark = np.full(size, -1, np.int64)
         _ragged.measure_trees(
             lists.pointer, lists.sources, roots[part], num_hops, mark, np.empty_like(mark),
             node_count[part], edge_count[part],

@@ -175,4 +175,5 @@ def test_own_lists_are_the_smallest_hashes_of_all_arcs(max_degree):
         )  # fmt: skip
         np.testing.assert_array_equal(lists.edge_index(), kept)
         assert lists.sources.dtype == np.int32
-        assert lists.pointer[0] == 0 and len(lists.pointer) == size + 1
+        assert lists.pointer[0] == 0
+        assert len(lists.pointer) == size + 1

@@ -3,9 +3,41 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import njit, uint32, uint64
 
 from dpgnn.samplers.hashing import pair_hash
+
+BYTE, BIT = np.uint32(3), np.uint32(7)
+
+
+@njit(cache=True, nogil=True)
+def offered(group, item, group_bits, item_bits, codes, rule, groups, items):  # type: ignore[no-untyped-def]
+    """Write the arcs that may be offered to a list, in their order; loops are left out.
+
+    Args:
+        group, item: int32, ends of the arcs.
+        group_bits, item_bits: masks, eight nodes a byte: arcs with an end outside are not offered.
+        codes: int8 by node, what `rule` asks about.
+        rule: 0 keeps all, 1 arcs inside a part, 2 those whose ends are not taken out (-2).
+        groups, items: int32, at least as long; receive the arcs.
+
+    Returns:
+        arcs that the rule leaves, and how many of them may be offered.
+    """
+    allowed, count = uint64(0), uint64(0)
+    for arc in range(uint64(len(group))):
+        g, i = uint32(group[arc]), uint32(item[arc])
+        fits = g != i
+        if rule == 1:
+            fits &= (codes[g] == codes[i]) & (codes[g] >= 0)
+        elif rule == 2:
+            fits &= (codes[g] > -2) & (codes[i] > -2)
+        allowed += uint64(fits)
+        groups[count], items[count] = g, i
+        fits &= ((item_bits[i >> BYTE] >> (i & BIT)) & 1) != 0
+        fits &= ((group_bits[g >> BYTE] >> (g & BIT)) & 1) != 0
+        count += uint64(fits)
+    return allowed, count
 
 
 @njit(cache=True, nogil=True)
@@ -43,6 +75,8 @@ def smallest(pointer, items, first, bound, key, by_item):  # type: ignore[no-unt
     end = 0
     for g in range(len(pointer) - 1 if bound > 0 else 0):
         count = 0
+        if pointer[g] == pointer[g + 1]:
+            continue
         for place in range(pointer[g], pointer[g + 1]):
             item = items[place]
             if by_item:

@@ -28,19 +28,30 @@ def write_split(path: Path, group: np.ndarray, item: np.ndarray, width: int, ran
         width: nodes of a range.
         ranges: number of ranges.
     """
-    number = (group // width).astype(np.uint16 if ranges <= 1 << 16 else np.int32)
-    order = np.argsort(number, kind="stable")
+    group, item, starts = by_range(group, item, width, ranges)
+    save(path.with_suffix(".starts.npy"), starts)
+    save(path, np.stack([group, item]))
+
+
+def by_range(
+    group: np.ndarray, item: np.ndarray, width: int, ranges: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Arcs ordered by the range of `group`, inside a range as they were; where each range starts."""
+    number: np.ndarray = (group // width).astype(np.uint16 if ranges <= 1 << 16 else np.int32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=ranges))])
-    save(path.with_suffix(".starts.npy"), starts.astype(np.int64))
-    save(path, np.stack([group[order], item[order]]))
+    if np.any(number[1:] < number[:-1]):
+        order = np.argsort(number, kind="stable")
+        group, item = group[order], item[order]
+    return group, item, starts.astype(np.int64)
 
 
 def read_range(paths: list[Path], number: int) -> tuple[np.ndarray, np.ndarray]:
     """All arcs of one range, those of the first file first: groups and items, int32."""
     pieces = [np.zeros((2, 0), np.int32)]
     for path in paths:
-        starts = np.load(path.with_suffix(".starts.npy"))
-        pieces.append(np.load(path, mmap_mode="r")[:, starts[number] : starts[number + 1]])
+        start, stop = np.load(path.with_suffix(".starts.npy"))[number : number + 2]
+        if start < stop:
+            pieces.append(np.load(path, mmap_mode="r")[:, start:stop])
     both = np.concatenate(pieces, axis=1)
     return both[0], both[1]
 

@@ -20,7 +20,8 @@ class Job:
     """One sample.
 
     Attributes:
-        work: folder of files on their way; it holds masks/NAME.npy, one entry for each node.
+        work: folder of files on their way; it holds masks/NAME.npy, one entry for each node, and
+            masks/NAME.bits.npy, eight nodes a byte.
         out: folder of the data set's parts.
         num_nodes: size of the id universe.
         width: nodes of a range, and so of a part.
@@ -54,6 +55,15 @@ class Job:
     def mask(self, name: str) -> np.ndarray:
         """A mask, mapped into memory."""
         return load(self.work / "masks" / f"{name}.npy")
+
+    def bits(self, name: str) -> np.ndarray:
+        """A mask of eight nodes a byte, mapped into memory: small enough for a cache."""
+        return load(self.work / "masks" / f"{name}.bits.npy")
+
+    def write_bits(self, masks: Mapping[str, np.ndarray]) -> None:
+        """Put masks where tasks find them, eight nodes a byte."""
+        for name, mask in masks.items():
+            save(self.work / "masks" / f"{name}.bits.npy", np.packbits(mask, bitorder="little"))
 
     def write_masks(self, masks: Mapping[str, np.ndarray]) -> None:
         """Put masks where tasks find them."""

@@ -7,6 +7,7 @@ and tasks of ranges of nodes merge them, for any number of partitions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,9 @@ import numpy as np
 from dpgnn.samplers.lists import Lists, trees
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.partitioned import _kernels
-from dpgnn.samplers.partitioned.arcs import Part, Partitions
+from dpgnn.samplers.partitioned.arcs import Part, Partitions, read_pieces
 from dpgnn.samplers.partitioned.exchange import (
+    by_range,
     join,
     join_pointer,
     load,
@@ -26,7 +28,7 @@ from dpgnn.samplers.partitioned.exchange import (
     save,
     write_split,
 )
-from dpgnn.samplers.partitioned.job import Job, arcs_in_setting
+from dpgnn.samplers.partitioned.job import Job
 from dpgnn.samplers.partitioned.parts import PartFacts, write_part
 from dpgnn.samplers.partitioned.scheduler import Scheduler
 from dpgnn.samplers.stable import Stable
@@ -41,7 +43,7 @@ class Choice:
 
     Attributes:
         by: "source" groups arcs by their source, "target" by their target.
-        group_ok, item_ok: names of masks in the folder `masks`; arcs with an end outside are not offered.
+        group_ok, item_ok: names of `Job.bits`; arcs with an end outside are not offered.
         by_item: the priority is that of (item, group).
     """
 
@@ -74,7 +76,7 @@ def sample_lists(
     """Draw the lists; with `out` they become parts of the data set.
 
     Args:
-        job: with the masks `present`, `train`, `readers` (both) and `everyone`.
+        job: with the bits of `present`, `train`, `readers` (both) and `everyone`.
         sampler: whose lists; `job.key` is its key.
         partitions: of the graph.
         scheduler: runs the tasks.
@@ -175,16 +177,16 @@ def _offer(sent: _Sent) -> int:
     job, choice = sent.job, sent.choice
 
     def make() -> int:
-        source, target = arcs_in_setting(job, sent.folder, sent.part)
-        group, item = _masked(job, choice, source, target)
+        pieces = read_pieces(sent.folder / sent.part.name, sent.part)
+        num_arcs, group, item = _offered(job, choice, pieces, job.setting)
+        group, item, starts = by_range(group, item, job.width, job.ranges)
         ways = [np.zeros((2, 0), np.int32)]
-        number = group // job.width
-        for r in np.unique(number):
-            own = number == r
+        for r in np.flatnonzero(np.diff(starts)):
+            own = slice(starts[r], starts[r + 1])
             ways.append(np.stack(_smallest(job, choice, int(r), group[own], item[own])))
         kept, items = np.concatenate(ways, axis=1)
         write_split(_file(job, 0, sent.number), kept, items, job.width, job.ranges)
-        return len(source)
+        return num_arcs
 
     found: int = job.once(f"offer-{sent.number:05}", make)
     return found
@@ -198,18 +200,36 @@ def _choose(merged: _Merged) -> None:
         paths = [_file(job, merged.step, number) for number in range(merged.before)]
         group, item = _smallest(job, choice, merged.number, *read_range(paths, merged.number))
         source, target = (group, item) if choice.by == "source" else (item, group)
-        group, item = _masked(job, more[0], source, target) if more else (target, source)
+        group, item = target, source
+        if more:
+            _, group, item = _offered(job, more[0], [(source, target)])
         write_split(_file(job, merged.step + 1, merged.number), group, item, job.width, job.ranges)
 
     job.once(f"step{merged.step}-{merged.number:05}", make)
 
 
-def _masked(
-    job: Job, choice: Choice, source: np.ndarray, target: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    group, item = (source, target) if choice.by == "source" else (target, source)
-    keep = (job.mask(choice.group_ok)[group] & job.mask(choice.item_ok)[item]) != 0
-    return group[keep], item[keep]
+RULES = {None: 0, "inductive": 1, "dropped": 2}
+
+
+def _offered(
+    job: Job,
+    choice: Choice,
+    arcs: Iterable[tuple[np.ndarray, np.ndarray]],
+    setting: str | None = None,
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many arcs the setting leaves, and groups and items of those that may be offered."""
+    codes = np.zeros(0, np.int8) if setting is None else job.mask("setting")
+    masks = job.bits(choice.group_ok), job.bits(choice.item_ok)
+    allowed, kept, out = 0, [np.zeros((2, 0), np.int32)], np.zeros((2, 0), np.int32)
+    for ends in arcs:
+        group, item = ends if choice.by == "source" else ends[::-1]
+        if len(group) > out.shape[1]:
+            out = np.empty((2, len(group)), np.int32)
+        found = _kernels.offered(group, item, *masks, codes, RULES[setting], out[0], out[1])
+        allowed += int(found[0])
+        kept.append(out[:, : found[1]].copy())
+    groups, items = np.concatenate(kept, axis=1)
+    return allowed, groups, items
 
 
 def _smallest(
@@ -263,7 +283,9 @@ def _grow(grown: _Grown) -> dict[str, Any]:
 
     def make() -> dict[str, Any]:
         first, size = job.bounds(grown.number)
-        roots = first + np.flatnonzero(job.mask("readers")[first : first + size])
+        inside = slice(first // 8, -(-(first + size) // 8))
+        reads = np.unpackbits(job.bits("readers")[inside], bitorder="little")
+        roots = first + np.flatnonzero(reads[first % 8 : first % 8 + size])
         table = trees(
             lists_of(job), roots, num_hops=grown.num_hops, max_occurrences=grown.max_occurrences
         ).to_table()

@@ -239,7 +239,7 @@ def _listed(
     }  # fmt: skip
 
     def with_masks(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
-        job.write_masks(masks)
+        job.write_bits(masks)
         return work(job)
 
     stated = {name: digest(mask) for name, mask in masks.items()}
