@@ -119,6 +119,8 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     ):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{path} must be a mapping, got {shown(value)}")
+        if arguments == (str, Any) and all(isinstance(key, str) for key in value):
+            return dict(value)  # nothing to read, and most of a record
         return {
             read_value(arguments[0], key, f"{path} (key)"): read_value(
                 arguments[1], item, join(path, str(key))

@@ -123,6 +123,11 @@ class StudyInfo:
         return order
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """What a command may name: planned runs and their cells, DATASET.SETTING/ENTRY/eps=EPSILON."""
+        return frozenset(self.planned) | {name.rsplit("/", 1)[0] for name in self.planned}
+
+    @cached_property
     def labels(self) -> dict[str, str]:
         """Entry name -> what tables and figures call it: its title, which the first of several entries has.
 

@@ -135,8 +135,10 @@ class DPGNNConfig:
         if self.aggregate_once:
             one_of("conv with aggregate_once", self.conv, ("gcn",))
             at_least("num_hops with aggregate_once", self.num_hops, 1)
-        elif self.skip and self.num_hops and self.encoder_layers == 0:
-            fail("skip", "be false where encoder_layers is 0", True, "features and states differ")
+        elif self.skip and self.num_hops:
+            rule, why = "be false where {} is 0", "features, states and outputs differ in number"
+            for name in ("encoder_layers", "decoder_layers"):
+                require(getattr(self, name) > 0, "skip", rule.format(name), True, why)
         hidden = bool(self.max_list_size is not None) and self.sampler in ("published", "stable")
         require(not hidden, "max_list_size", "be empty for this sampler", self.max_list_size)
         self._check_module()

@@ -14,6 +14,7 @@ from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_summary
+from dpgnn.report.pages.more_repeats import repeat_lines
 from dpgnn.report.pages.paper_claims import claim_lines
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.pages.ten_findings import Headline, lines_of, published_rows
@@ -21,11 +22,13 @@ from dpgnn.report.paper.rows import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.code_states import CodeState, code_states, told
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow
 from dpgnn.report.tables.table import DASH, epsilon_text, format_value, markdown_text, signed
 
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
+STATES = "reference/code_states.csv"  # below docs
 MOST = 5  # undecided differences that are named; the tables have all
 
 
@@ -120,19 +123,29 @@ def _further(found: Sequence[StudyResults]) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+def states_of(found: Sequence[StudyResults]) -> list[CodeState]:
+    """Which code made the records of the studies."""
+    return code_states({results.info.name: results.runs for results in found})
+
+
 def _run_lines(found: Sequence[StudyResults]) -> list[str]:
+    states = states_of(found)
     lines = [
-        "| study | tier | runs with a score | of planned | page |",
-        "| --- | --- | ---: | ---: | --- |",
+        "| study | tier | runs with a score | of planned | states of a method's code | page |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
     ]
     for results in found:
         info = results.info
         scored = sum(len(cell.runs) for cell in results.cells)
         lines.append(
             f"| {markdown_text(info.title or info.name)} | {info.tier} | {scored} | {len(info.planned)} | "
-            f"[{info.name}](results/{info.name}.md) |"
+            f"{told(states, info.name)} | [{info.name}](results/{info.name}.md) |"
         )
-    return [*lines, ""]
+    return [
+        *lines, "",
+        "Where a method has more than one state, its runs in the study were made before and after a change "
+        f"of the code that decides them; [CSV]({STATES}) has each state with its runs and dates.", "",
+    ]  # fmt: skip
 
 
 def _comparisons(found: Sequence[StudyResults]) -> list[str]:
@@ -145,7 +158,7 @@ def _comparisons(found: Sequence[StudyResults]) -> list[str]:
     lines += _asked(main, about_edges)
     lines += _summed([results for results in found if results not in main], about_edges)
     lines += ['<a id="further"></a>', "", "## What else was asked", ""]
-    return lines + _summed(found, _else)
+    return [*lines, *_summed(found, _else), *repeat_lines(found)]
 
 
 def _leaders(found: Sequence[StudyResults]) -> list[str]:

@@ -18,7 +18,15 @@ from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.figures.processes import Job, run_all
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
-from dpgnn.report.pages.docs_index import MADE, below, index_page, method_line, pages_behind
+from dpgnn.report.pages.docs_index import (
+    MADE,
+    STATES,
+    below,
+    index_page,
+    method_line,
+    pages_behind,
+    states_of,
+)
 from dpgnn.report.pages.explorer import explorer_table
 from dpgnn.report.pages.folded import (
     commands_of,
@@ -35,6 +43,7 @@ from dpgnn.report.pages.page_form import LARGEST
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.pivot import pivot_csv, pivot_latex
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.code_states import code_states_table
 from dpgnn.report.tables.rows import StatusRow
 from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
 from dpgnn.report.tables.tuning import CHOSEN
@@ -79,6 +88,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     pages[docs / "reference" / "cells.csv"] = to_csv(explorer_table(found))
     pages[docs / ten_findings.PAIRS] = to_csv(ten_findings.finding_pairs(made))
     pages[docs / paper_claims.PAIRS] = to_csv(paper_claims.claim_pairs(found))
+    pages[docs / STATES] = to_csv(code_states_table(states_of(found)))
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)

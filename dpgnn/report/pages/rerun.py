@@ -20,8 +20,7 @@ def rerun_command(study: StudyInfo, key: str) -> str:
     Raises:
         ValueError: the study plans no such run.
     """
-    planned = any(key in (name, name.rsplit("/", 1)[0]) for name in study.planned)
-    require(planned, "run", f"be planned by study {study.name}, tier {study.tier}", key)
+    require(key in study.names, "run", f"be planned by study {study.name}, tier {study.tier}", key)
     return _command(study, study.tier, key)
 
 

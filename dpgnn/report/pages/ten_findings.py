@@ -140,14 +140,7 @@ def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
 
 
 def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
-    sets = {
-        words: [
-            pair
-            for pair in pairs(_one_setting(cells, entry), [entry], [against])
-            if pair.test.p is not None
-        ]
-        for words, entry, against in question.panels
-    }
+    sets = {words: panel_pairs(cells, entry, against) for words, entry, against in question.panels}
     picture = draw_differences(question.name, question.title, sets)
     if picture is None:
         return None
@@ -165,6 +158,17 @@ def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
         overturn=question.overturn,
         pairs=sets,
     )
+
+
+def panel_pairs(cells: Sequence[Cell], entry: str, against: str) -> list[Pair]:
+    """Differences of two entries in one setting a graph, those with a test.
+
+    Args:
+        cells: of the main study.
+        entry, against: names of entries.
+    """
+    found = pairs(_one_setting(cells, entry), [entry], [against])
+    return [pair for pair in found if pair.test.p is not None]
 
 
 def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from re import fullmatch
+from functools import cache
 from typing import Literal
 
 from dpgnn.records.cells import Cell
@@ -125,15 +127,18 @@ def _of_one_place(
     cells: Sequence[Cell], entry: Sequence[str], against: Sequence[str]
 ) -> Iterator[tuple[Cell, Cell]]:
     """Two cells of one place and budget that match `entry` and `against`, a * as the same text."""
+    others = defaultdict[tuple[str, str], list[tuple[Cell, tuple[str, ...]]]](list)
+    for theirs in cells:
+        other = _matches(against, theirs.entry)
+        if other is not None:
+            others[theirs.place].append((theirs, other))
     for ours in cells:
         match = _matches(entry, ours.entry)
         if match is None:
             continue
-        for theirs in cells:
-            if theirs is ours or theirs.place != ours.place or not _same_budget(ours, theirs):
-                continue
-            other = _matches(against, theirs.entry)
-            if other is not None and _same_text(match, other):
+        for theirs, other in others[ours.place]:
+            same = theirs is not ours and _same_budget(ours, theirs)
+            if same and _same_text(match, other):
                 yield ours, theirs
 
 
@@ -141,14 +146,19 @@ def _matches(patterns: Sequence[str], name: str) -> tuple[str, ...] | None:
     """What each * of the first fitting pattern stands for; plain patterns leave points of sweeps alone."""
     for pattern in patterns:
         if "~" in pattern or "~" not in name:
-            match = fullmatch("(.*)".join(map(_expression, pattern.split("*"))), name)
+            match = _expression(pattern).fullmatch(name)
             if match is not None:
                 return match.groups()
     return None
 
 
-def _expression(part: str) -> str:
-    return translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    """The pattern as an expression with a group for each *."""
+    parts = (
+        translate(part).removeprefix("(?s:").removesuffix(r")\Z") for part in pattern.split("*")
+    )
+    return re.compile("(.*)".join(parts))
 
 
 def _same_text(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:

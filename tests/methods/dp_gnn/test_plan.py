@@ -309,6 +309,8 @@ def test_what_does_not_go_together_is_refused_by_name(
         ({"num_hops": 4}, "num_hops must be at most 3"),
         ({"encoder_layers": 0}, "skip must be false"),
         ({"aggregate_once": True, "conv": "gin"}, "conv with aggregate_once"),
+        ({"encoder_layers": 0}, "skip must be false where encoder_layers is 0"),
+        ({"decoder_layers": 0}, "skip must be false where decoder_layers is 0"),
         ({"quantile": 1.0}, "quantile must be in"),
         ({"max_degree": -1}, "max_degree"),
     ],
