@@ -218,10 +218,16 @@ def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
     begins = pointer[1:]  # of the lists; their ends once they are made
     lows = np.unique(np.searchsorted(begins, np.arange(PULLED) * total // PULLED, "right") - 1)
     starts = begins[lows].tolist()
-    for low, start, stop in reversed(list(zip(lows.tolist(), starts, [*starts[1:], total]))):
-        found = np.empty(stop - start, np.int32)
+    stops = [*starts[1:], total]
+    room = np.empty(max(map(int.__sub__, stops, starts), default=0), np.int32)
+    for low, start, stop in reversed(list(zip(lows.tolist(), starts, stops))):
+        found = room[: stop - start]
         _kernels.pull_range(packed, counts, pointer, low, found)
         packed[start:stop] = found
+    if slots.flags.owndata:  # gives back what the lists do not need
+        del packed
+        slots.resize(total, refcheck=False)
+        return Lists(pointer=pointer, sources=slots)
     # a view keeps all of the slots in memory
     sources = packed[:total] if 2 * total > len(packed) else packed[:total].copy()
     return Lists(pointer=pointer, sources=sources)
