@@ -119,9 +119,8 @@ def run_snakemake(
             if workflow is not None:
                 _mend(workflow, extra, root, make)
             code = make(targets)
-        if code:
-            for line in _why(child, screen, root, started):
-                print(line, file=sys.stderr)
+        why = _why(child, screen, root, started) if code else ()
+        sys.stderr.writelines(f"{line}\n" for line in why)
         return STOPPED if code and child.interrupted else code
 
 

@@ -85,13 +85,22 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     pages[docs / "results.md"] = index_page(
         found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
     )
-    pages[docs / "reference" / "cells.csv"] = to_csv(explorer_table(found))
-    pages[docs / ten_findings.PAIRS] = to_csv(ten_findings.finding_pairs(made))
-    pages[docs / paper_claims.PAIRS] = to_csv(paper_claims.claim_pairs(found))
-    pages[docs / STATES] = to_csv(code_states_table(states_of(found)))
+    pages |= {docs / name: to_csv(table) for name, table in _csv_files(found, made).items()}
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)
+
+
+def _csv_files(
+    found: Sequence[StudyResults], made: Sequence[ten_findings.Headline]
+) -> dict[str, Table]:
+    """Path below docs -> the table of all studies that stands there."""
+    return {
+        "reference/cells.csv": explorer_table(found),
+        ten_findings.PAIRS: ten_findings.finding_pairs(made),
+        paper_claims.PAIRS: paper_claims.claim_pairs(found),
+        STATES: code_states_table(states_of(found)),
+    }
 
 
 def _figures(results: StudyResults, folder: Path) -> list[Job]:
