@@ -48,7 +48,7 @@ def write_archive(path: str | Path, texts: Texts) -> None:
     names = sorted(texts)
     columns = [names, *([texts[name][part] for name in names] for part in (0, 1))]
     table = pa.table([pa.array(column, pa.string()) for column in columns], names=RUN_COLUMNS)
-    write_parquet(path, table)
+    write_parquet(path, table, small=True)
 
 
 def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[int, int]:
@@ -191,7 +191,7 @@ def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
     for file, columns in ((HISTORIES, history | numbers), (SCORES, scores)):
         path = Path(folder) / file
         if len(columns["run"]):
-            write_parquet(path, pa.table(columns))
+            write_parquet(path, pa.table(columns), small=True)
         else:
             path.unlink(missing_ok=True)
 
@@ -269,7 +269,7 @@ def pack_attacks(folder: str | Path) -> tuple[int, int]:
     require(bool(texts), str(folder), "hold attacks", "none", remedy)
     columns = [list(texts), list(texts.values())]
     table = pa.table([pa.array(column, pa.string()) for column in columns], names=ATTACK_COLUMNS)
-    write_parquet(Path(folder) / ATTACKS, table)
+    write_parquet(Path(folder) / ATTACKS, table, small=True)
     for file in files:
         file.unlink()
     return len(texts), len(files)

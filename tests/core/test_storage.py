@@ -29,17 +29,19 @@ def test_json_is_canonical_and_holds_no_nan(tmp_path: Path) -> None:
     assert storage.sha256_json({"a": 1, "b": 2}) == storage.sha256_json({"b": 2, "a": 1})
 
 
-def test_parquet_comes_back_with_its_metadata(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_parquet_comes_back_with_its_metadata(tmp_path: Path, small: bool) -> None:
     table = pa.table({"a": [1, 2], "b": [[1.0], [2.0, 3.0]]})
-    storage.write_parquet(tmp_path / "t.parquet", table, metadata={"k": 1})
+    storage.write_parquet(tmp_path / "t.parquet", table, metadata={"k": 1}, small=small)
     assert storage.read_parquet(tmp_path / "t.parquet").to_pydict() == table.to_pydict()
     assert storage.parquet_metadata(tmp_path / "t.parquet") == {"k": 1}
 
 
-def test_a_flipped_bit_in_parquet_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_a_flipped_bit_in_parquet_is_found(tmp_path: Path, small: bool) -> None:
     path = tmp_path / "t.parquet"
     values = np.random.default_rng(0).integers(0, 1 << 40, 5000)
-    storage.write_parquet(path, pa.table({"a": values}))
+    storage.write_parquet(path, pa.table({"a": values}), small=small)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(bytes(data))
