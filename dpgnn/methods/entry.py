@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.core.checks import require
@@ -130,6 +131,21 @@ class Prepared:
     table: pa.Table
     facts: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSample(Prepared):
+    """A prepared sample whose rows stay in their file; `table` is empty.
+
+    Attributes:
+        file: Parquet, checked against its sha256.
+        sha256: of the file.
+        place: folder for what is made of it, as sensitive as the graph.
+    """
+
+    file: Path
+    sha256: str
+    place: Path
 
 
 def facts_of(

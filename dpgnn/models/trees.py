@@ -63,6 +63,10 @@ class Trees:
         """Number of roots."""
         return len(self.row_ptr) - 1
 
+    def of(self, roots: np.ndarray) -> tuple[Trees, np.ndarray]:
+        """Trees that hold those of some roots, and the positions of the roots in them."""
+        return self, roots
+
 
 def lone_roots(node: np.ndarray, y: np.ndarray) -> Trees:
     """Trees of depth 0: each root is its own only row (a plain MLP).

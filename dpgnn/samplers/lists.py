@@ -172,8 +172,7 @@ def thinned_slots(
 
     Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithm 1.
     """
-    slots = np.empty((num_nodes, max_degree), np.int32)
-    counts = np.zeros(num_nodes, np.int32)
+    slots, counts = np.empty((num_nodes, max_degree), np.int32), np.zeros(num_nodes, np.int32)
     lengths = _lengths(arcs, num_nodes, source_ok, target_ok, num_workers)
     by_position = coins != "pair"
     seen = np.zeros(num_nodes if by_position else 0, np.int32)

@@ -24,7 +24,9 @@ OTHER = 1_500 * 10**6
 COPIES = 3
 # bytes for each node: its label, its part in the split and what is made of them
 OF_A_NODE = 24
-# bytes for each row of a tree: the sample as it is read, checked and laid out
+# bytes for each root: where its tree stands in the files, its label, its batches
+OF_A_ROOT = 64
+# bytes for each row of a tree of one piece of the sample: as it is read, checked and laid out
 OF_A_ROW = 96
 # a task over one partition or one range of nodes; masks, candidates and the trees of each node
 OF_A_TASK, OF_A_SAMPLED_NODE = 900 * 10**6, 24
@@ -77,14 +79,16 @@ def whole_graph(num_nodes: int, num_features: int, num_edges: int) -> int:
     return OTHER + COPIES * (4 * num_nodes * num_features + 16 * num_edges)
 
 
-def with_features_on_disk(meta: Mapping[str, Any], num_rows: int) -> int:
-    """Bytes that training takes at its peak when features and arcs stay on disk.
+def with_features_on_disk(meta: Mapping[str, Any], num_roots: int, num_rows: int) -> int:
+    """Bytes that training takes at its peak when features, arcs and trees stay on disk.
 
     Args:
         meta: graph.json.
-        num_rows: rows of all trees.
+        num_roots: training nodes.
+        num_rows: rows of the trees of one piece of the sample.
     """
-    return int(OTHER + OF_A_NODE * meta["num_nodes"] + OF_A_ROW * num_rows)
+    nodes, roots = OF_A_NODE * meta["num_nodes"], OF_A_ROOT * num_roots
+    return int(OTHER + nodes + roots + OF_A_ROW * num_rows)
 
 
 def stays_on_disk(
@@ -104,7 +108,8 @@ def stays_on_disk(
     """
     return _stays_apart(
         f"{entry.name} on {meta['name']}", "its features on disk", bound, split,
-        whole=in_memory(meta), least=lambda: with_features_on_disk(meta, _rows_of(sample, split)),
+        whole=in_memory(meta),
+        least=lambda: with_features_on_disk(meta, len(split.train_idx), _rows_of(sample)),
         reason=methods.get(entry.method).why_not_on_disk(entry),
     )  # fmt: skip
 
@@ -160,13 +165,14 @@ def sorting_bytes(bound: Bound) -> int:
     return left
 
 
-def _rows_of(sample: Path | None, split: Split) -> int:
-    """Rows of all trees: those of a sample's lists of nodes, or one for each root."""
+def _rows_of(sample: Path | None) -> int:
+    """Rows of the trees of a sample's largest piece, a row group; 0 without lists of nodes."""
     import pyarrow.parquet as pq
 
     if sample is None or not sample.exists():  # whoever reads it says so
-        return len(split.train_idx)
+        return 0
     with pq.ParquetFile(sample) as file:
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-        return sum(c.num_values for c in columns if c.path_in_schema.split(".")[0] == "nodes")
+        found = [c.num_values for c in columns if c.path_in_schema.split(".")[0] == "nodes"]
+        return max(found, default=0)

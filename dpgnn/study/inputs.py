@@ -15,12 +15,14 @@ from dpgnn.core.paths import Paths
 from dpgnn.core.storage import parquet_metadata, read_json, read_parquet, sha256_file
 from dpgnn.data.files.content import structure_hash
 from dpgnn.data.files.graph_files import read_graph, read_meta
+from dpgnn.data.files.stored_graph import StoredGraph
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, edges_in_setting, read_split
 from dpgnn.methods.base import Entry, Prepared
+from dpgnn.methods.entry import StoredSample
 from dpgnn.run.specification import RunInputs
 from dpgnn.study.bounds import REMEDY, Bound, stays_on_disk
-from dpgnn.study.on_disk import stored_graph
+from dpgnn.study.on_disk import place_of, stored_graph
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.wanted import Wanted
 
@@ -52,7 +54,8 @@ def inputs_of(
     _check_split(study, key, split_path, meta["content_sha256"])
     graph, structure = _graph(stated, key, paths, meta, split, bound)
     made = None if draw is None else functools.partial(draw, stated.entry, graph, split)
-    prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made)
+    apart = place_of(bound.work, meta) if bound and isinstance(graph, StoredGraph) else None
+    prepared, prepared_sha256 = read_prepared(stated.entry, key, paths, draw=made, apart=apart)
     provenance = meta["provenance"]
     return dataclasses.replace(
         stated, graph=graph, split=split, prepared=prepared,
@@ -117,10 +120,12 @@ def read_prepared(
     paths: Paths,
     *,
     draw: Callable[[], Prepared | None] | None = None,
+    apart: Path | None = None,
 ) -> tuple[Prepared | None, str | None]:
     """The prepared sample an entry needs and its file's sha256; (None, None) without one.
 
-    Where the file is missing, `draw` makes the sample, if it is given; that has no sha256.
+    Where the file is missing, `draw` makes the sample, if it is given; that has no sha256. With `apart`, a
+    folder for what is made of it, its rows stay in the file.
     """
     spec = methods.get(entry.method).sampler(entry)
     if spec is None:
@@ -130,6 +135,16 @@ def read_prepared(
         return draw(), None
     for file in (path, path.with_suffix(".json")):
         check(file)
-    stated = read_json(path.with_suffix(".json"))
-    prepared = Prepared(kind=stated["kind"], table=read_parquet(path), facts=stated["facts"])
-    return prepared, sha256_file(path)
+    stated, sha256 = read_json(path.with_suffix(".json")), sha256_file(path)
+    known = {"kind": stated["kind"], "facts": stated["facts"]}
+    if apart is not None:
+        return StoredSample(
+            table=_no_rows(), file=path, sha256=sha256, place=apart, **known
+        ), sha256
+    return Prepared(table=read_parquet(path), **known), sha256
+
+
+def _no_rows() -> Any:
+    import pyarrow as pa
+
+    return pa.table({})

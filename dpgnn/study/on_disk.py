@@ -28,7 +28,7 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
     Raises:
         ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
     """
-    place = work / "stored" / str(meta["content_sha256"])[:16]
+    place = place_of(work, meta)
 
     @cache
     def lists(mirrored: bool) -> StoredLists:
@@ -37,6 +37,11 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
 
     with _one_at_a_time(place):
         return open_graph(folder, place / "features", lists)
+
+
+def place_of(work: Path, meta: Mapping[str, Any]) -> Path:
+    """The folder of all copies of a graph and of what runs on it keep on disk."""
+    return work / "stored" / str(meta["content_sha256"])[:16]
 
 
 @contextmanager
@@ -66,7 +71,7 @@ def _lists(
     kind = "mirrored" if mirrored else "stated"
     own = "" if setting is None else f"-{digest(setting.codes)[:16]}-{int(setting.inductive)}"
     sha = str(meta["content_sha256"])
-    out = work / "stored" / sha[:16] / f"lists-{kind}{own}"
+    out = place_of(work, meta) / f"lists-{kind}{own}"
     found = kept_lists(out, sha, setting, mirrored=mirrored)
     if found is not None:
         return found

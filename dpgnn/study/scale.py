@@ -20,6 +20,7 @@ from dpgnn.study.bounds import with_features_on_disk
 
 GB, HOUR = 1e9, 3600.0
 NODES = 8
+PIECE = 1 << 16  # roots of one piece of a sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +207,8 @@ def _sizes(graph: Mapping[str, Any], rates: Mapping[str, Any], rows: float) -> l
     ]  # fmt: skip
     gathered = trees * graph["num_features"] * 4 / GB
     held = (nodes * graph["num_features"] * 4 + arcs * 16 + trees * 24) / GB
-    bound = with_features_on_disk(graph, math.ceil(trees)) / GB
+    piece = math.ceil(min(graph["num_train"], PIECE) * rows)
+    bound = with_features_on_disk(graph, graph["num_train"], piece) / GB
     return [
         *found,
         Line(what="features that trees read", unit="GB", one=gathered, eight=gathered / NODES,
@@ -214,7 +216,7 @@ def _sizes(graph: Mapping[str, Any], rates: Mapping[str, Any], rows: float) -> l
         Line(what="memory of training", unit="GB", one=held, eight=held,
              how="each process holds all features (float32), arcs and trees"),
         Line(what="the same with --memory", unit="GB", one=bound, eight=bound,
-             how="features and arcs on disk; each process holds labels and trees"),
+             how="features, arcs and trees on disk; each process holds labels"),
     ]  # fmt: skip
 
 

@@ -38,6 +38,8 @@ from dpgnn.training.softmax import softmax
 
 # a class's probability as the shown loss knows it
 _LEAST = 1e-38
+# positions of a chunk's roots among the trees that are read, and the lists of these trees
+_Read = tuple[np.ndarray, tuple[np.ndarray, ...]]
 _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
 
@@ -66,7 +68,6 @@ class CompiledEngine:
         if self.sparse:
             self.csr = (x.indptr, x.indices, x.data.astype(_numpy_dtype(dtype), copy=False))
         self.y = torch.from_numpy(trees.y)
-        self.lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
         self._buffers: dict[tuple[str, int], Tensor] = {}
         number = _numpy_dtype(dtype).type
         code = _ACTIVATION_CODE[network.config.activation]
@@ -90,10 +91,12 @@ class CompiledEngine:
         """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is taken when asked for."""
         ptr = level_ptr(self.trees, roots)
         node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
-        row_nodes(roots, ptr[0], self.trees.row_ptr, self.trees.node, node)
-        values = self._forward(parameters, roots, ptr, node)
+        trees, places = self.trees.of(roots)
+        row_nodes(places, ptr[0], trees.row_ptr, trees.node, node)
+        lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
+        values = self._forward(parameters, (places, lists), ptr, node)
         gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
-        grads = self._backward(parameters, gradient, roots, ptr, values)
+        grads = self._backward(parameters, gradient, (places, lists), ptr, values)
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
         if parts is not None:
@@ -114,7 +117,7 @@ class CompiledEngine:
         return held[:rows]
 
     def _forward(
-        self, parameters: Mapping[str, Tensor], roots: np.ndarray, ptr: np.ndarray, node: np.ndarray
+        self, parameters: Mapping[str, Tensor], read: _Read, ptr: np.ndarray, node: np.ndarray
     ) -> list[Any]:
         """Every value of the tape; an activation overwrites the output it reads."""
         values: list[Any] = [None]
@@ -133,7 +136,7 @@ class CompiledEngine:
                     source = values[op.source]
                     value = self._buffer("value", index, rows, source.shape[1])
                     levels = (ptr[op.hop - 1], ptr[op.hop])
-                    kernels.aggregate(source.numpy(), value.numpy(), roots, *levels, *self.lists)
+                    kernels.aggregate(source.numpy(), value.numpy(), read[0], *levels, *read[1])
                 case Keep():
                     source = values[op.source]
                     value = self._buffer("value", index, rows, source.shape[1])
@@ -180,7 +183,7 @@ class CompiledEngine:
         self,
         parameters: Mapping[str, Tensor],
         gradient: Tensor,
-        roots: np.ndarray,
+        read: _Read,
         ptr: np.ndarray,
         values: list[Any],
     ) -> dict[int, Tensor]:
@@ -206,8 +209,8 @@ class CompiledEngine:
                         if isinstance(op, Keep):
                             kernels.keep_back(g.numpy(), out.numpy(), fresh, *levels)
                         else:
-                            lists = (*levels, *self.lists)
-                            kernels.aggregate_back(g.numpy(), out.numpy(), fresh, roots, *lists)
+                            lists = (*levels, *read[1])
+                            kernels.aggregate_back(g.numpy(), out.numpy(), fresh, read[0], *lists)
                 case Add():
                     # the left side keeps this buffer and may change it, so the right side copies first
                     out, fresh = self._gradient(grads, op.right, values)

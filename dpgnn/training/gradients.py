@@ -169,7 +169,7 @@ class RootGradients:
             return self.module.add_clipped_sum(
                 named, chunk, self.parts, self._views, self._spread_share
             )
-        layout = chunk_layout(self.trees, chunk, self.device)
+        layout = chunk_layout(*self.trees.of(chunk), self.device)
         y = self._y[torch.from_numpy(chunk).to(self.device)]
         x = self._rows(layout.node)
         return ghost.add_clipped_sum(
@@ -244,7 +244,7 @@ class RootGradients:
                 np.add.at(total, part_of, self.module.squared_norms(named, chunk))
                 found.append(np.sqrt(total))
                 continue
-            layout = chunk_layout(self.trees, chunk, self.device)
+            layout = chunk_layout(*self.trees.of(chunk), self.device)
             y = self._y[torch.from_numpy(chunk).to(self.device)]
             squared = []
             for op, a, g in ghost.layer_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from dpgnn.core.storage import read_json
 pytestmark = pytest.mark.slow
 NAMES = ("dpgnn-a", "dpgnn-b")
 RUN = "digits.random/dp_mlp/eps=4/0"
+GNN_RUN = "digits.random/gnn/eps=4/0"
 FILES = ("model.safetensors", "history.parquet")
 
 
@@ -92,13 +94,19 @@ def write_study(here: Path, *, num_steps: int, num_processes: int = 2) -> None:
         "datasets": {"digits": {"settings": ["random"]}}, "entries": {"dp_mlp": entry},
         "epsilons": ["4"], "attacks": [], "audits": [], "num_processes": num_processes,
     }  # fmt: skip
+    stated["entries"]["gnn"] = {
+        "method": "dp_gnn", "mode": "sound", "privacy_unit": "node-record", "relation": "add-remove",
+        "options": {
+            "width": 8, "max_degree": 3, "num_hops": 1, "training": dict(entry["options"]["training"]),
+        },
+    }  # fmt: skip
     for name in ("baseline", "comparisons", "questions", "paper"):
         stated.pop(name, None)
     (here / "study.yaml").write_text(yaml.safe_dump(stated))
 
 
-def run_folder(here: Path) -> Path:
-    (found,) = (here / "results" / "studies").glob(f"*/runs/{RUN}")
+def run_folder(here: Path, run: str = RUN) -> Path:
+    (found,) = (here / "results" / "studies").glob(f"*/runs/{run}")
     return found
 
 
@@ -110,13 +118,13 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | more
 
 
-def start(here: Path, number: int, *more: str) -> subprocess.Popen[str]:
+def start(here: Path, number: int, *more: str, run: str = RUN) -> subprocess.Popen[str]:
     """`torchrun` of one machine, by the documented command."""
     words = [
         "ip", "netns", "exec", NAMES[number], sys.executable, "-m", "torch.distributed.run",
         "--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(number),
         "--master-addr", "10.77.0.1", "--master-port", "29577", "-m", "--", "dpgnn", "train",
-        "--study", "study.yaml", "--run", RUN, *more,
+        "--study", "study.yaml", "--run", run, *more,
     ]  # fmt: skip
     env = environment(GLOO_SOCKET_IFNAME=f"cable-{'ab'[number]}")
     return subprocess.Popen(
@@ -175,6 +183,36 @@ def test_two_machines_that_read_features_from_disk_give_the_same_bytes(folder: P
     made = run_folder(folder)
     for name in FILES:
         assert (made / name).read_bytes() == (folder / "today" / name).read_bytes(), name
+    shutil.rmtree(made)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_two_machines_that_read_trees_from_disk_give_the_same_bytes(folder: Path) -> None:
+    """As above; the trees of DP-GNN's sample are laid out once, and each rank reads those of its share."""
+    from dpgnn import methods
+    from dpgnn.study.study import load_study
+
+    write_study(folder, num_steps=6)
+    entry = load_study(folder / "study.yaml").entries["gnn"].for_dataset("digits")
+    spec = methods.get("dp_gnn").sampler(entry)
+    assert spec is not None
+    sample = f"results/prepared/digits.random.0/{spec.label}.parquet"
+    axes = ["--dataset", "digits", "--setting", "random", "--repeat", "0", "--root-seed", "2026"]
+    dpgnn(
+        folder, "prepare", *axes, "--graph", "results/graphs/digits", "--split",
+        "results/splits/digits.random.0.parquet", "--method", "dp_gnn", "--sampler", spec.name,
+        "--params-json", json.dumps(dict(spec.params)), "--out", sample,
+    )  # fmt: skip
+    dpgnn(folder, "train", "--study", "study.yaml", "--run", GNN_RUN)
+    today = folder / "today-gnn"
+    shutil.move(run_folder(folder, GNN_RUN), today)
+    both = [start(folder, number, "--memory", "1501MB", run=GNN_RUN) for number in (0, 1)]
+    said = finish(both)
+    assert [process.returncode for process in both] == [0, 0], said
+    assert len(list((folder / "work" / "stored").rglob("trees.json"))) == 1
+    made = run_folder(folder, GNN_RUN)
+    for name in FILES:
+        assert (made / name).read_bytes() == (today / name).read_bytes(), name
     shutil.rmtree(made)
 
 

@@ -43,6 +43,7 @@ from dpgnn.methods.dp_gnn.sample import (
     read_sample,
     training_input,
 )
+from dpgnn.methods.entry import StoredSample
 from dpgnn.methods.queries import FittedRun, Leaks, Queries
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
 
@@ -102,13 +103,17 @@ def fit(
     """
     from dpgnn.methods.dp_gnn.fit import train_plain, train_private
     from dpgnn.methods.dp_gnn.module import released
+    from dpgnn.methods.dp_gnn.stored import stored_trees
     from dpgnn.methods.shared.private_training import scorer
 
     config: DPGNNConfig = entry.options
     network = _network(config, graph)
     x = features_of(config, graph.x)
-    sample = read_sample(entry, graph, prepared)
-    inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
+    if isinstance(prepared, StoredSample):
+        sample, inputs, trees = None, x, stored_trees(entry, graph, prepared)
+    else:
+        sample = read_sample(entry, graph, prepared)
+        inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
     # sampled lists matter from the second hop on: validation and test nodes read complete ones
     sampled = sample if entry.mode != "sound" and config.num_hops > 1 else None
     arcs, answers = _asked(config, network, graph, x, split.val_idx, (split.train_idx, sampled))

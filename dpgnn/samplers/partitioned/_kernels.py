@@ -79,10 +79,7 @@ def smallest(pointer, items, first, bound, key, by_item):  # type: ignore[no-unt
             continue
         for place in range(pointer[g], pointer[g + 1]):
             item = items[place]
-            if by_item:
-                rank = pair_hash(key, item, first + g)
-            else:
-                rank = pair_hash(key, first + g, item)
+            rank = pair_hash(key, item, first + g) if by_item else pair_hash(key, first + g, item)
             if count == bound and rank >= ranks[count - 1]:
                 continue
             at = count
