@@ -17,7 +17,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import binom
 
 from dpgnn.audits.statistics import ClaimLine
 from dpgnn.core.checks import open_probability, require
@@ -62,6 +61,10 @@ def tail(
     beta + 2 m delta alpha with beta = P(W >= v), alpha = max_i P(v > W >= v - i) / i and W binomial with r
     trials of probability e^epsilon / (e^epsilon + 1).
     """
+    from scipy.stats import (
+        binom,
+    )  # a second to import, which a report without audits need not spend
+
     m, r, v = num_canaries, num_guesses, num_correct
     require(0 <= v <= r <= m, "num_correct <= num_guesses <= num_canaries", "hold", (v, r, m))
     rate = float(expit(epsilon))

@@ -11,6 +11,7 @@ import dataclasses
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -212,8 +213,6 @@ def claim_of(claim: Any) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions that decide numbers: python, platform and packages."""
-    from importlib.metadata import PackageNotFoundError, version
-
     from dpgnn.core.version import VERSION
 
     found = {
@@ -221,12 +220,18 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()}-{platform.machine()}",
     }
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "none"
-    return found
+    return found | {package: _installed(package) for package in PACKAGES}
+
+
+@cache
+def _installed(package: str) -> str:
+    """A package's version, looked up once a process; "none" if it is not there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
 
 
 def _event_item(item: Any) -> Any:

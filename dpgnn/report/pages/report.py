@@ -7,6 +7,7 @@ that a mistake shows as a missing piece and not as a leak of who reads what.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import sys
@@ -295,11 +296,21 @@ def _asset(name: str) -> str:
 
 @cache
 def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; the same bytes for one version of vl-convert."""
+    """Vega, Vega-Lite and Vega-Embed as one script; the same bytes for one version of vl-convert.
+
+    Bundling takes more than a second, so the script is kept beside the byte code, with its own hash.
+    """
     import vl_convert
 
+    kept = Path(__file__).parent / "__pycache__" / f"vega-{vl_convert.__version__}.js"
+    with contextlib.suppress(OSError, ValueError):
+        sha256, text = kept.read_text(encoding="utf-8").split("\n", 1)
+        if hashlib.sha256(text.encode()).hexdigest() == sha256:
+            return text
     text = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     assert "</script" not in text
+    with contextlib.suppress(OSError):  # the package's folder is read-only: bundled each time
+        write_text(kept, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     return text
 
 

@@ -171,6 +171,6 @@ def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> floa
 
 @cache
 def _quantile(level: float, degrees: float) -> float:
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf(1 - level, degrees))
+    return float(stdtrit(degrees, 1 - level))
