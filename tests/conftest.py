@@ -7,13 +7,17 @@ writes: functions that take more than a second, all their cases together.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers import ROOT, copy_repository, run_tool, two_community_graph
+from xdist.scheduler import LoadFileScheduling
 
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
@@ -40,6 +44,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
     items[:] = [item for item in items if not is_slow(item)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """With `--dist loadfile` the files that use contract.py go to one process, which makes each plan once."""
+    return _WithContract(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class _WithContract(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return _scope(nodeid.partition("::")[0])
+
+
+@cache
+def _scope(file: str) -> str:
+    """The file, or contract.py where the file imports it."""
+    used = re.search(
+        "^from contract import", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return "tests/contract.py" if used else file
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

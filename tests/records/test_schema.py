@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract import DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of
+from contract import PRIVATE, planned
 from made_runs import make_record
 
-from dpgnn import methods
 from dpgnn.accountants.events import GaussianRelease, compose
-from dpgnn.accountants.plan import Budget
 from dpgnn.core.storage import canonical_json
-from dpgnn.methods.base import Support, facts_of
+from dpgnn.methods.base import Support
 from dpgnn.records.schema import answers_of, event_from, event_of
 
 AGGREGATES = "an answer reads the asked node's own features and its own noisy rows; it is for that node alone"
@@ -50,9 +48,7 @@ def test_without_privacy_no_claim_holds_for_answers() -> None:
 def test_every_event_of_every_method_is_read_again_as_it_was(
     name: str, mode: Any, support: Support
 ) -> None:
-    entry = entry_of(name, mode, support)
-    facts = facts_of(GRAPH, SPLIT, inputs_of(entry).prepared)
-    plan = methods.get(name).plan(entry, facts, Budget(epsilon=EPSILON, delta=DELTA))
+    _, _, plan = planned(name, mode, support)
     for mechanism in plan.mechanisms:
         written = json.loads(canonical_json(event_of(mechanism.event)))
         assert event_from(written) == mechanism.event

@@ -8,6 +8,7 @@ root at rate q, roots that list u at rate q p, all +C against -C" is no bound. d
 from __future__ import annotations
 
 import math
+from functools import cache, lru_cache
 from itertools import product
 
 import numpy as np
@@ -71,6 +72,7 @@ def exact(pair: MixturePair, order: float) -> float:
     return float(pair.p.upper_tail(x)[0] - order * pair.q.upper_tail(x)[0])
 
 
+@cache  # the same pairs at every order and in both directions
 def revealed_pairs(
     plus: int, minus: int, both: int, own: tuple[int, int], q: float, p: float, shift: float
 ) -> list[tuple[float, MixturePair]]:
@@ -121,11 +123,14 @@ def root(q: float, p: float, with_u: float, without_u: float, *, lists_u: bool) 
 
 def divergence(p: Law, q: Law, order: float) -> float:
     """H_order of two mixtures of unit Gaussians, from the masses of small cells."""
-    masses = []
-    for law in (p, q):
-        below = sum(w * ndtr(CELLS - mean) for mean, w in law.items())
-        masses.append(np.diff(below))
+    masses = [cell_masses(tuple(law.items())) for law in (p, q)]
     return float(np.maximum(masses[0] - order * masses[1], 0).sum())
+
+
+@lru_cache(maxsize=2)
+def cell_masses(law: tuple[tuple[float, float], ...]) -> np.ndarray:
+    """The mixture's mass of every cell."""
+    return np.diff(sum(w * ndtr(CELLS - mean) for mean, w in law))
 
 
 def adversary(number: int, own: bool, q: float, p: float, shift: float) -> tuple[Law, Law]:

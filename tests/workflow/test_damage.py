@@ -144,7 +144,7 @@ def test_what_is_damaged_is_named_and_made_again_alone(
 
 def test_snakemake_alone_makes_a_missing_history_again(damaged: Callable[..., Path]) -> None:
     folder = damaged(f"{RUN}/history.parquet", Path.unlink)
-    run_tool(folder, "snakemake", "--cores", "1")
+    run_tool(folder, "snakemake", "--cores", "1", "runs")
     assert (folder / RUN / "history.parquet").exists()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from contract import options_of
-from helpers import TOY, copy_repository, run_tool, tells, write_study
+from helpers import TOY, bring_compiled, copy_repository, run_tool, tells, write_study
 
 from dpgnn import methods
 from dpgnn.cli.ledger import open_ledger
@@ -33,8 +33,9 @@ RENAMES = {"dp_mlp": (7, 1, 5), "gap": (8, 1, 6)}
 
 
 @pytest.fixture(scope="module")
-def repository_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def repository_copy(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_repository(tmp_path_factory.mktemp("releases"))
+    bring_compiled(toy, folder)
     write_study(folder, STUDY | {"entries": ENTRIES})
     run_tool(folder, "snakemake", "--cores", "2", "splits", "prepared")
     return folder

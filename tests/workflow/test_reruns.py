@@ -81,7 +81,7 @@ def test_a_changed_study_reruns_what_uses_the_value(
 def test_one_more_budget_makes_one_run_also_where_a_process_makes_many(fresh_toy: Path) -> None:
     shared = changed(runs_per_job=9)
     write_study(fresh_toy, shared)
-    run_tool(fresh_toy, "snakemake", "--cores", "1")
+    run_tool(fresh_toy, "snakemake", "--cores", "1", "runs")
     started = {path: path.read_text() for path in fresh_toy.glob(RESOURCES)}
     assert len(started) == 3
     write_study(fresh_toy, shared | {"epsilons": ["1", "4", "8"], "repeats": 1})
@@ -181,7 +181,8 @@ def test_the_same_study_gives_the_same_bytes(fresh_toy: Path) -> None:
     tables = {
         p.name: p.read_bytes() for p in (fresh_toy / "results/studies/quick/tables").iterdir()
     }
-    run_tool(fresh_toy, "snakemake", "--cores", "2", "--forceall")
+    page = "results/studies/quick/report.html"
+    run_tool(fresh_toy, "snakemake", "--cores", "2", "--forceall", page)
     assert records(fresh_toy) == before
     for name, content in tables.items():
         if name.startswith("cost"):

@@ -300,9 +300,11 @@ def _bundle() -> str:
 
     Bundling takes more than a second, so the script is kept beside the byte code, with its own hash.
     """
+    from importlib.metadata import version
+
     import vl_convert
 
-    kept = Path(__file__).parent / "__pycache__" / f"vega-{vl_convert.__version__}.js"
+    kept = Path(__file__).parent / "__pycache__" / f"vega-{version('vl-convert-python')}.js"
     with contextlib.suppress(OSError, ValueError):
         sha256, text = kept.read_text(encoding="utf-8").split("\n", 1)
         if hashlib.sha256(text.encode()).hexdigest() == sha256:
