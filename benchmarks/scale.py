@@ -6,6 +6,7 @@ FOLDER/stages; after a kill the same command goes on, inside the stage that was 
 
 python -m benchmarks.scale --arcs 20000000 --folder /tmp/scale-run            a few minutes
 python -m benchmarks.scale --arcs 1000000000 --folder /tmp/scale-run --memory 8GB --out FILE.json
+python -m benchmarks.scale --arcs 100000000 --folder /tmp/scale-run --kill-after 4
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +61,12 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--stages", nargs="+", choices=STAGE, default=DEFAULT)
     parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--kill-after",
+        type=float,
+        metavar="SECONDS",
+        help="kill each stage once, and go on with it",
+    )
     parser.add_argument("--stage", choices=STAGE, help="this one alone, in this process")
     args = parser.parse_args(words)
     if args.stage:
@@ -89,6 +97,7 @@ def measured(args: argparse.Namespace, stage: str) -> dict[str, Any]:
     for name in ("arcs", "folder", "memory", "steps", "batch_size", "threads"):
         words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     print(f"stage {stage}", file=sys.stderr, flush=True)
+    killed = args.kill_after is not None and _killed(words, args.kill_after)
     load, start = os.getloadavg()[0], time.monotonic()
     process = subprocess.Popen(words)
     _, status, used = os.wait4(process.pid, 0)
@@ -101,8 +110,22 @@ def measured(args: argparse.Namespace, stage: str) -> dict[str, Any]:
         "peak_bytes": used.ru_maxrss * 1024, "load_average": round(load, 1),
         "disk_bytes": sum(path.stat().st_size for path in _files(args.folder, stage)),
     }  # fmt: skip
+    if args.kill_after is not None:
+        found["killed_after_seconds"] = args.kill_after if killed else None
     write_json(note, found)
     return found
+
+
+def _killed(words: list[str], seconds: float) -> bool:
+    """Start a stage and kill its whole group of processes after some seconds; False where it had ended."""
+    process = subprocess.Popen(words, start_new_session=True)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return True
+    return False
 
 
 def _files(folder: Path, stage: str) -> list[Path]:
