@@ -122,7 +122,7 @@ def describe(study: Study, path: Path, root: Path = Path()) -> StudyInfo:
         name=study.name, title=config.title, tier=study.tier, config_path=path.as_posix(),
         config_text=(root / path).read_text(encoding="utf-8"), root_seed=config.root_seed,
         baseline=config.baseline if config.baseline in used else "", paper=config.paper,
-        comparisons=config.comparisons, tuned=config.tuned,
+        comparisons=config.comparisons, tuned=config.tuned, accuracy=config.accuracy,
         settings={name: dataclasses.asdict(split) for name, split in config.settings.items()},
         entries=entries, planned=tuple(key.folder for key in study.keys),
         other_entries=tuple(name for name in study.entries if name not in used),

@@ -26,7 +26,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "study",
-        help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, attacks, "
+        help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, scale, attacks, "
         "or a YAML file",
     )
     parser.add_argument(

@@ -88,6 +88,7 @@ class StudyInfo:
         other_entries: names of entries that only other tiers run; a paper's map may name them.
         comparisons: the questions that paired differences answer.
         tuned: entries whose sweep points are an equal tuning budget, see `results.tuning`.
+        accuracy: whether accuracies are ranked and drawn, or only listed.
     """
 
     name: str
@@ -104,6 +105,7 @@ class StudyInfo:
     other_entries: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
+    accuracy: bool = True
 
     @cached_property
     def entry_order(self) -> dict[str, int]:

@@ -71,6 +71,8 @@ class StudyConfig:
         comparisons: questions that paired differences answer in the report; no run depends on them.
         tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
             nodes, repeat by repeat, beside the fixed entry; no run depends on it.
+        accuracy: false where accuracies are listed and nothing is said of them: no ranking, no figure; such a
+            study tells what runs take and what can be claimed.
         audits: true tests the claim of every private entry and budget, about a minute each; or patterns of
             which, as DATASET.SETTING/ENTRY/eps=EPSILON.
         attacks: true runs the published attacks on every run, seconds to minutes each; or patterns of which,
@@ -96,6 +98,7 @@ class StudyConfig:
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
+    accuracy: bool = True
     audits: bool | tuple[str, ...] = False
     attacks: bool | tuple[str, ...] = False
 

@@ -147,11 +147,12 @@ def _results(
 ) -> StudyResults:
     """Tables and figures of what was read; each statistic is made once."""
     cells, released = build_cells(runs, info), build_cells(runs, info, released=True)
-    stated = figure_data.plotted(cells)
+    compared = cells if info.accuracy else []
+    stated = figure_data.plotted(compared)
     ranked, refused = rankings(stated), refusals(stated)
-    ranking_table, tuned = tables.rankings_table(ranked), tuning.tuned_cells(cells, info)
-    asked = comparisons.compared(cells, info)
-    paired = differences(cells, info, asked)
+    ranking_table, tuned = tables.rankings_table(ranked), tuning.tuned_cells(compared, info)
+    asked = comparisons.compared(compared, info)
+    paired = differences(compared, info, asked)
     papers = _papers(cells, runs, info)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
     on_real = on_real_graphs_if_any(asked, lambda item: item.entry.dataset)

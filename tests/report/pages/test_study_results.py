@@ -1,0 +1,28 @@
+"""What a report has of a study that makes no statement on accuracy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from made_runs import make_info, make_runs, write_runs
+
+from dpgnn.report.pages.study_results import gather
+
+
+def test_a_study_without_statements_on_accuracy_lists_scores_and_ranks_nothing(
+    tmp_path: Path,
+) -> None:
+    runs = make_runs()
+    write_runs(tmp_path, runs)
+    said = gather(make_info(runs, baseline=""), tmp_path, tmp_path)
+    silent = gather(make_info(runs, baseline="", accuracy=False), tmp_path, tmp_path)
+    compared = ("rankings", "mean_ranks", "differences", "comparisons", "tuned_rankings")
+    assert said.rankings.rows
+    assert said.figures
+    assert not silent.figures
+    assert not any(getattr(silent, name).rows for name in compared)
+    assert [row.mean for row in silent.scores.rows] == [row.mean for row in said.scores.rows]
+    assert silent.claims.rows == said.claims.rows
+    topics = {finding.topic for finding in silent.summary}
+    assert "What was run" in topics
+    assert not topics & {"Who leads", "Price of privacy", "Against the baseline"}
