@@ -18,6 +18,7 @@ from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.figures.processes import Job, run_all
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
+from dpgnn.report.pages.costs import cost_lines
 from dpgnn.report.pages.docs_index import (
     MADE,
     STATES,
@@ -123,9 +124,10 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
         path for kind in ("csv", "md", "tex", "txt") for path in folder.glob(f"*.{kind}")
     ):
         stale.unlink()
+    # runs are the records themselves; seconds of cost are those of one execution
+    left_out = {"runs", *(("cost",) if results.info.accuracy else ())}
     for table in (*results.tables.values(), *results.papers):
-        # runs are the records themselves; seconds of cost are those of one execution
-        if table.rows and table.name not in ("runs", "cost"):
+        if table.rows and table.name not in left_out:
             columns = [column for column in table.columns if column.key not in SENTENCES]
             write_text(folder / f"{table.name}.csv", to_csv(replace(table, columns=columns)))
             if table.name.startswith("paper-"):
@@ -154,7 +156,12 @@ def study_page(results: StudyResults) -> str:
             ]
         elif name.startswith("paper-") and table.rows:
             lines += table_lines(info, table)
-    lines += [*_comparison_lines(results), *_ranking_lines(results), *_tuned_lines(results)]
+    lines += [
+        *cost_lines(results),
+        *_comparison_lines(results),
+        *_ranking_lines(results),
+        *_tuned_lines(results),
+    ]
     for name, table in results.tables.items():
         if (name == "audits" or name.startswith("attack")) and table.rows:
             lines += table_lines(info, table)
@@ -260,7 +267,11 @@ def _contents(results: StudyResults) -> list[str]:
         items.append("[Mean ranks over graphs](#mean-ranks)")
     if results.tuned.rows:
         items.append("[Equal tuning budget](#tuned)")
-    items += ["[Figures](#figures)", "[Runs without a result](#empty)"]
+    if not results.info.accuracy:
+        items.append("[Time and memory](#cost)")
+    if results.figures or results.paper_figures:
+        items.append("[Figures](#figures)")
+    items.append("[Runs without a result](#empty)")
     return [f"On this page: {' · '.join(items)}", ""]
 
 

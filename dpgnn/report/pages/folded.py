@@ -131,6 +131,8 @@ def figure_lines(
     info: StudyInfo, pictures: Sequence[Picture], paper_figures: Sequence[FigureRow]
 ) -> list[str]:
     """Figures by kind, parts of one below one heading; those on stand-ins are linked in one list."""
+    if not pictures and not paper_figures:
+        return []
     lines = ['<a id="figures"></a>', "", "## Figures", "", FOR_PRINT, ""]
     groups: dict[str, list[Picture]] = {}
     for picture in pictures:

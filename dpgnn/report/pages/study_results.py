@@ -195,8 +195,9 @@ def _run_tables(
     yield run_tables.cost_table(cells, info)
     yield run_tables.datasets_table(runs, paths)
     yield run_tables.runs_table(runs)
-    if released:
-        yield plans_table(released)
+    stated = released if info.accuracy else [*cells, *released]
+    if stated:
+        yield plans_table(stated)
 
 
 def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list[Table[PaperRow]]:

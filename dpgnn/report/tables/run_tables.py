@@ -171,7 +171,7 @@ def _range(values: set[Any]) -> str:
 
 
 def plans_table(cells: Sequence[Cell]) -> Table[PlanRow]:
-    """The mechanisms of released cells; all repeats have the plan of the first."""
+    """The mechanisms of cells; all repeats have the plan of the first."""
     rows = [
         PlanRow(
             dataset=cell.dataset, setting=cell.setting, entry=cell.entry, label=cell.label,
@@ -187,7 +187,7 @@ def plans_table(cells: Sequence[Cell]) -> Table[PlanRow]:
         name="plans",
         title="What was done to private data",
         caption=(
-            "Each mechanism of a release, fixed from public facts before training: the standard deviation of "
+            "Each mechanism, fixed from public facts before training: the standard deviation of "
             "its noise, how far one protected element moves the sum that gets it, and how often."
         ),
         columns=columns_of(PlanRow),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from made_runs import make_info, make_runs, write_runs
 
+from dpgnn.report.pages.docs_page import write_docs
 from dpgnn.report.pages.study_results import gather
 
 
@@ -26,3 +28,20 @@ def test_a_study_without_statements_on_accuracy_lists_scores_and_ranks_nothing(
     topics = {finding.topic for finding in silent.summary}
     assert "What was run" in topics
     assert not topics & {"Who leads", "Price of privacy", "Against the baseline"}
+
+
+def test_its_page_tells_seconds_memory_and_where_claims_and_noise_stand(tmp_path: Path) -> None:
+    runs = make_runs()
+    write_runs(tmp_path / "reference" / "toy", runs)
+    info = make_info(runs, baseline="", accuracy=False)
+    found = gather(info, tmp_path, tmp_path / "reference" / "toy")
+    write_docs([found], [info], tmp_path)
+    page = (tmp_path / "results" / "toy.md").read_text(encoding="utf-8")
+    # three repeats of 2, 3 and 4 seconds
+    assert "| GAP | 3.0 | 3.0 |" in page
+    assert "## Rankings" not in page
+    assert "## Figures" not in page
+    for name in re.findall(r"\]\(\.\./(reference/toy/tables/[a-z]+\.csv)\)", page):
+        assert (tmp_path / name).exists(), name
+    costs = (tmp_path / "reference" / "toy" / "tables" / "cost.csv").read_text(encoding="utf-8")
+    assert costs.count("\n") == 13  # six entries on two graphs
