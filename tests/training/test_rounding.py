@@ -159,10 +159,11 @@ def rows_of_roots(engine, parameters, roots):
     ptr = level_ptr(trees, roots)
     node = np.empty(ptr[0, -1], dtype=np.int64)
     row_nodes(roots, ptr[0], trees.row_ptr, trees.node, node)
-    values = engine._forward(parameters, roots, ptr, node)
+    read = roots, (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
+    values = engine._forward(parameters, read, ptr, node)
     values[1:] = [value.clone() for value in values[1:]]
     gradient, _ = engine._loss_gradient(values[-1], roots, with_loss=False)
-    found = engine._backward(parameters, gradient, roots, ptr, values)
+    found = engine._backward(parameters, gradient, read, ptr, values)
     grads = {i: g.clone() for i, g in found.items()}
     norms = engine._norms(roots, ptr, node, values, grads)
     levels = engine.network.levels
