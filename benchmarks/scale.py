@@ -4,9 +4,9 @@ Each stage is a process of its own, so that its peak memory is its own; processo
 time, since other work on the machine disturbs only the latter. A stage that is finished is noted in
 FOLDER/stages; after a kill the same command goes on, inside the stage that was cut short too.
 
-python -m benchmarks.scale --arcs 20000000 --folder /tmp/scale-run            a few minutes
-python -m benchmarks.scale --arcs 1000000000 --folder /tmp/scale-run --memory 8GB --out FILE.json
-python -m benchmarks.scale --arcs 100000000 --folder /tmp/scale-run --kill-after 4
+python -m benchmarks.scale --arcs 20000000 --folder FOLDER            a few minutes
+python -m benchmarks.scale --arcs 1000000000 --folder FOLDER --memory 8GB --out FILE.json
+python -m benchmarks.scale --arcs 100000000 --folder FOLDER --kill-after 4
 """
 
 from __future__ import annotations

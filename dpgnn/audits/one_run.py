@@ -61,9 +61,8 @@ def tail(
     beta + 2 m delta alpha with beta = P(W >= v), alpha = max_i P(v > W >= v - i) / i and W binomial with r
     trials of probability e^epsilon / (e^epsilon + 1).
     """
-    from scipy.stats import (
-        binom,
-    )  # a second to import, which a report without audits need not spend
+    # a second to import, which a report without audits need not spend
+    from scipy.stats import binom
 
     m, r, v = num_canaries, num_guesses, num_correct
     require(0 <= v <= r <= m, "num_correct <= num_guesses <= num_canaries", "hold", (v, r, m))

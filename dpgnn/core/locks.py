@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -60,6 +61,23 @@ def waiting(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Processes that begin together: one makes what lies beside the lock, the others wait and find it.
+
+    Args:
+        path: the lock's file; its folder is made when missing.
+
+    Raises:
+        OSError: as `waiting`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if is_held(path):
+        print(f"{path.parent}: waits for the process that makes it", file=sys.stderr)
+    with waiting(path):
+        yield
 
 
 def is_held(path: Path) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,31 +27,20 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
         ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
     """
     place = place_of(work, meta)
+    lock = place / "making.lock"  # of runs and of ranks of a run
 
     @cache
     def lists(mirrored: bool) -> StoredLists:
-        with _one_at_a_time(place):
+        with explain_os_errors(place), locks.one_at_a_time(lock):
             return _lists(folder, meta, split, work, mirrored)
 
-    with _one_at_a_time(place):
+    with explain_os_errors(place), locks.one_at_a_time(lock):
         return open_graph(folder, place / "features", lists)
 
 
 def place_of(work: Path, meta: Mapping[str, Any]) -> Path:
     """The folder of all copies of a graph and of what runs on it keep on disk."""
     return work / "stored" / str(meta["content_sha256"])[:16]
-
-
-@contextmanager
-def _one_at_a_time(place: Path) -> Iterator[None]:
-    """Runs and ranks that begin together: one makes the copies, the others wait and find them."""
-    with explain_os_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
-    lock = place / "making.lock"
-    if locks.is_held(lock):
-        print(f"{place}: waits for the process that makes it", file=sys.stderr)
-    with locks.waiting(lock):
-        yield
 
 
 def _lists(

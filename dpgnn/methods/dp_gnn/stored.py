@@ -44,17 +44,13 @@ def stored_trees(entry: Entry, graph: Graph, sample: StoredSample) -> Trees:
     bound = sampler_of(entry).promise.max_occurrences
     made_of = sha256_json([sample.sha256, config.num_hops, config.conv, bound])
     folder = sample.place / f"trees-{made_of[:16]}"
-    with explain_os_errors(folder):
-        sample.place.mkdir(parents=True, exist_ok=True)
-        lock = sample.place / f".{folder.name}.lock"
-        if locks.is_held(lock):
-            print(f"{folder}: waits for the process that makes it", file=sys.stderr)
-        with locks.waiting(lock):
+    lock = sample.place / f".{folder.name}.lock"
+    with explain_os_errors(folder), locks.one_at_a_time(lock):
+        found = open_trees(folder, made_of, graph.y)
+        if found is None:
+            blocks = _blocks(config, graph, sample, bound)
+            write_trees(folder, made_of, blocks, config.num_hops)
             found = open_trees(folder, made_of, graph.y)
-            if found is None:
-                blocks = _blocks(config, graph, sample, bound)
-                write_trees(folder, made_of, blocks, config.num_hops)
-                found = open_trees(folder, made_of, graph.y)
     assert found is not None
     return found
 

@@ -10,8 +10,8 @@ from dpgnn.report.tables.table import DASH, markdown_text
 
 FURTHER = {
     "cost": "All, with memory",
-    "claims": "What each run claims",
-    "plans": "Its noise",
+    "claims": "what each run claims",
+    "plans": "its noise",
 }  # tables that are linked
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import PAPERS
-from dpgnn.report.pages.paper_claims import outcome, read_claims
+from dpgnn.report.pages.paper_claims import outcome, read_claims, study_of
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import MAIN, panel_pairs, questions
+from dpgnn.report.pages.ten_findings import main_cells, panel_pairs, questions
 from dpgnn.report.statistics.pairs import Pair, Tally, tally
-from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import markdown_text
 
@@ -76,7 +75,7 @@ def of_papers(found: Sequence[StudyResults]) -> dict[str, list[Decided]]:
     """Paper -> its claims that have more than the first splits somewhere, decided twice."""
     made: dict[str, list[Decided]] = {}
     for paper, claims in read_claims().items():
-        results = next((results for results in found if results.info.paper == paper), None)
+        results = study_of(paper, found)
         if results is not None:
             made[paper] = [*_of_claims(claims, results)]
     return made
@@ -98,10 +97,7 @@ def _of_claims(claims: Sequence[Mapping[str, Any]], results: StudyResults) -> It
 
 def of_findings(found: Sequence[StudyResults]) -> list[Decided]:
     """The sets of differences that findings of the main study count, decided twice."""
-    main = next((results for results in found if results.info.name == MAIN), None)
-    if main is None:
-        return []
-    cells = on_real_graphs_if_any(main.cells, lambda cell: cell.dataset)
+    cells = main_cells(found)
     before = of_first(cells)
     return [
         Decided(statement=words, first=tally(panel_pairs(before, entry, against)), all=tally(now))

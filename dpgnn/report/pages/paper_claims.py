@@ -78,7 +78,7 @@ def claim_lines(
     """
     lines: list[str] = []
     for paper, claims in read_claims().items():
-        results = _study_of(paper, found)
+        results = study_of(paper, found)
         rows = [
             [
                 markdown_text(item.claim), item.section, f"**{item.outcome}**",
@@ -102,7 +102,7 @@ def claim_pairs(found: Sequence[StudyResults]) -> Table[PairRow]:
     """
     rows = []
     for paper, claims in read_claims().items():
-        results = _study_of(paper, found)
+        results = study_of(paper, found)
         for claim in claims if results else ():
             said = f"{claim['claim']} ({claim['section']})"
             counted = outcome(claim, results, {}).pairs
@@ -110,7 +110,7 @@ def claim_pairs(found: Sequence[StudyResults]) -> Table[PairRow]:
     return pairs_table("paper_claims", rows)
 
 
-def _study_of(paper: str, found: Sequence[StudyResults]) -> StudyResults | None:
+def study_of(paper: str, found: Sequence[StudyResults]) -> StudyResults | None:
     """The study of a paper, where it has records."""
     return next((results for results in found if results.info.paper == paper), None)
 

@@ -108,12 +108,17 @@ def headlines(
         found: studies with records.
         chosen: the choices of docs/choose.md with its picture; None without the main study.
     """
-    main = next((results for results in found if results.info.name == MAIN), None)
-    cells = on_real_graphs_if_any(main.cells, lambda cell: cell.dataset) if main else []
+    cells = main_cells(found)
     made = [_guarantees(found), _best(*chosen) if chosen else None]
     made += [_differences(question, cells) for question in questions()]
     made += [_reproduced(found)]
     return [headline for headline in made if headline is not None]
+
+
+def main_cells(found: Sequence[StudyResults]) -> Sequence[Cell]:
+    """Cells of the main study on real graphs; none where it has no records."""
+    main = next((results for results in found if results.info.name == MAIN), None)
+    return on_real_graphs_if_any(main.cells, lambda cell: cell.dataset) if main else []
 
 
 def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
