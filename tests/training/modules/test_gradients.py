@@ -24,6 +24,12 @@ from dpgnn.training.modules.masks import Masks
 FEATURES, CLASSES, NODES = 7, 4, 25
 
 
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """PyTorch's layers draw their weights from its own generator: no test depends on those before it."""
+    torch.manual_seed(0)
+
+
 def random_trees(rng: Any, num_roots: int, num_hops: int, y: np.ndarray) -> Trees:
     """Random subgraphs of 1 to 8 nodes."""
     node_ptr, edge_ptr, nodes, sources, targets = [0], [0], [], [], []
