@@ -19,13 +19,13 @@ from dpgnn.methods.shared.private_training import run_dp_sgd
 from dpgnn.models.inputs import input_linear
 from dpgnn.models.masks import Masks
 from dpgnn.models.trees import Trees
-from dpgnn.training.clipping import Clipping
-from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.products import FAST
+from dpgnn.training.step_gradients import StepGradients
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Context
     from dpgnn.models.network import Network
+    from dpgnn.training.gradients import RootGradients
     from dpgnn.training.options import OptimizerConfig
 
 WEIGHT = "encoder.0.weight"
@@ -36,7 +36,7 @@ def scaled_rows(weight: Tensor, norm_scale: float) -> Tensor:
     return norm_scale * F.normalize(weight, dim=1, eps=1e-30)
 
 
-class NormalizedGradients:
+class NormalizedGradients(StepGradients):
     """Clipped sums of per-root gradients of a network whose first layer is read as s w_j/||w_j||.
 
     With V the normalised rows, the gradient g of one root by V (and by all other parameters) is clipped to
@@ -47,55 +47,32 @@ class NormalizedGradients:
     Guarantee: a term of the sum has norm at most C. Proof. The map is linear in g, the same for all roots,
     and depends on the current weights only, which are public once released; it is the identity on other
     parameters and an orthogonal projection on each row, so it enlarges no norm. []  So as many changed
-    roots d as the plan counts move the sum by at most C d, as without the normalisation.
+    roots d as the plan counts move the sum by at most C d, as without the normalisation. In float64 the
+    projection rounds by less than one more term of each root.
 
     Args:
-        inner: gradients by the first layer's weight as used, and by all else.
+        current: gradients by the first layer's weight as used, and by all else.
         norm_scale: s > 0.
     """
 
-    def __init__(self, inner: RootGradients, norm_scale: float) -> None:
-        self.inner, self.norm_scale = inner, norm_scale
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """Bounds of one root's gradient."""
-        return self.inner.clipping
-
-    @property
-    def num_roots(self) -> int:
-        """Roots that a batch is drawn from."""
-        return self.inner.trees.num_roots
-
-    @property
-    def execution(self) -> Execution:
-        """Speed settings."""
-        return self.inner.execution
-
-    @property
-    def device(self) -> torch.device:
-        """Where sums are made."""
-        return self.inner.device
-
-    def sum_for_release(self) -> None:
-        """Sum in float64; the projection rounds by less than one more term of each root."""
-        self.inner.sum_for_release()
+    def __init__(self, current: RootGradients, norm_scale: float) -> None:
+        self.current, self.clipping, self.norm_scale = current, current.clipping, norm_scale
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
-        network = self.inner.network
+        network = self.current.network
         weight = network.views(parameters)[WEIGHT]
         forward = parameters.detach().clone()
         rows = network.views(forward)[WEIGHT]
         if weight.device.type == "cpu":
             unit = torch.empty_like(weight)
             _scale_rows(weight.numpy(), self.norm_scale, unit.numpy(), rows.numpy())
-            total = self.inner(forward, roots)
+            total = super().__call__(forward, roots)
             _project_rows(network.views(total)[WEIGHT].numpy(), unit.numpy())
             return total
         unit = scaled_rows(weight, 1.0)
         rows.copy_(self.norm_scale * unit)
-        total = self.inner(forward, roots)
+        total = super().__call__(forward, roots)
         rows = network.views(total)[WEIGHT]
         rows.sub_((rows * unit).sum(dim=1, keepdim=True) * unit)
         return total

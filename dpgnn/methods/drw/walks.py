@@ -10,10 +10,9 @@ from dpgnn.methods.drw.data import Inputs, first_hop, undirected
 from dpgnn.methods.drw.options import resolved
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
 from dpgnn.samplers.walks import Partition, Walks, partition_from_table, record_chains
+from dpgnn.training.step_gradients import LossOfStep
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry, Prepared
@@ -27,11 +26,11 @@ def training_graph(graph: Graph, split: Split) -> Adjacency:
     return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
 
 
-class RunWalks:
+class RunWalks(LossOfStep):
     """Subgraphs of a run as clipped sums and batches; those of DRW-D change from step to step.
 
     Drawing t is a function of the stream `resample/t` alone, so a run that is stopped goes on with the
-    same walks. It has the attributes that the training loops read of `RootGradients`.
+    same walks.
     """
 
     def __init__(
@@ -47,10 +46,9 @@ class RunWalks:
         self.entry, self.graph, self.split, self.x = entry, graph, split, x
         self.config = resolved(entry)
         self.prepared, self.context, self.network = prepared, context, network
-        self.clipping: Clipping | None = None
-        self.track_loss = self._for_release = False
+        self.clipping = None
+        self._for_release = False
         self._drawing = -1
-        self._gradients: RootGradients | None = None
         self._space: Adjacency | None = None
         if self.config.sampler == "walks":
             self._space = training_graph(graph, split)
@@ -62,9 +60,9 @@ class RunWalks:
         if drawing == self._drawing:
             return
         self._drawing = drawing
-        self._gradients = self.gradients_of(self._inputs(drawing), self.clipping)
+        self.current = self.gradients_of(self._inputs(drawing), self.clipping)
         if self._for_release:
-            self._gradients.sum_for_release()
+            self.current.sum_for_release()
 
     def sum_for_release(self) -> None:
         """Sum the subgraphs of this step and of all later ones in float64."""
@@ -120,39 +118,6 @@ class RunWalks:
         assert self._space is not None
         walks = Walks(length=self.config.walk_length, num_walks=self.config.num_restarts)
         return walks.draw(self._space, rng=self.context.streams.numpy(f"resample/{drawing}"))
-
-    # what the training loops read of RootGradients
-
-    @property
-    def current(self) -> RootGradients:
-        """The clipped sums of this step."""
-        assert self._gradients is not None
-        return self._gradients
-
-    @property
-    def num_roots(self) -> int:
-        """Subgraphs of this step."""
-        return self.current.trees.num_roots
-
-    @property
-    def mean_loss(self) -> float:
-        """Mean loss over the last batch, in nats; sensitive."""
-        return self.current.mean_loss
-
-    @property
-    def device(self) -> Any:
-        """Device of the sums."""
-        return self.current.device
-
-    @property
-    def execution(self) -> Any:
-        """Speed settings of the sums."""
-        return self.current.execution
-
-    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
-        """The clipped sum over some of the current subgraphs."""
-        self.current.track_loss = self.track_loss
-        return self.current(parameters, roots)
 
 
 class BatchesOfWalks:

@@ -16,6 +16,7 @@ from dpgnn.training.clipping import Clipping
 from dpgnn.training.ghost import norm_array
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise, add_rounded_noise
+from dpgnn.training.step_gradients import LossOfStep, StepGradients
 
 if TYPE_CHECKING:
     from dpgnn.core.randomness import Streams
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 CHUNK = 1024
 
 
-class DrawnSums:
-    """Sums on the trees of a step; what training loops read of `RootGradients`.
+class DrawnSums(StepGradients):
+    """Sums on the trees of a step.
 
     Args:
         config, graph, x: options, lists and labels, features as the network reads them.
@@ -53,12 +54,10 @@ class DrawnSums:
     ) -> None:
         self.config, self.network, self.graph, self.x = config, network, graph, x
         self.roots, self.clipping, self.context = np.sort(train_idx), clipping, context
-        self.track_loss, self._release = False, False
-        self._arcs = arcs
+        self._arcs, self._release = arcs, False
         self._execution = Execution(
             device=context.performance.device, chunk_rows=context.performance.chunk_size
         )
-        self.current: RootGradients
         self._step = 0
         self.before_step(1)
 
@@ -87,23 +86,8 @@ class DrawnSums:
         """Of this step."""
         return self.current.trees
 
-    @property
-    def device(self) -> Any:
-        """Device of the sums."""
-        return self.current.device
 
-    @property
-    def execution(self) -> Execution:
-        """Speed settings of the sums."""
-        return self.current.execution
-
-    def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
-        """The clipped sum over a batch of roots."""
-        self.current.track_loss = self.track_loss
-        return self.current(parameters, roots)
-
-
-class FreshSums(DrawnSums):
+class FreshSums(DrawnSums, LossOfStep):
     """Clipped sums over roots with what sends to them under the step's key.
 
     Guarantee: given the public keys, a root's term at a step is a function of its own record and of the
@@ -116,11 +100,6 @@ class FreshSums(DrawnSums):
             self.context.streams.numpy("sampler", step=step),
         )  # fmt: skip
         return sample.star_trees(self.roots, pointer, sources, self.graph.y)
-
-    @property
-    def mean_loss(self) -> float:
-        """Mean loss over the last batch, in nats; sensitive."""
-        return self.current.mean_loss
 
 
 class PublishedSums(DrawnSums):

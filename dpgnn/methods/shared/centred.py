@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.training.step_gradients import LossOfStep
+
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
-    from dpgnn.training.clipping import Clipping
-    from dpgnn.training.gradients import Execution, RootGradients
+    from dpgnn.training.gradients import RootGradients
 
 # a row is never longer than this many times its centred self, so that rounding stays small
 LONGEST = 2.0
 
 
-class CentredGradients:
+class CentredGradients(LossOfStep):
     """Clipped sums of a linear layer's gradients in which the first `columns` rows of its weight are centred.
 
     Guarantee: a term of the sum has norm at most the clipping's `total_norm`. Proof. The map G -> P G on
@@ -33,52 +33,19 @@ class CentredGradients:
     make.
 
     Args:
-        inner: clipped sums of uncentred rows.
+        current: clipped sums of uncentred rows.
         columns: F, the inputs that are features.
     """
 
-    def __init__(self, inner: RootGradients, columns: int) -> None:
-        self.inner, self.columns = inner, columns
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """Bounds of one root's gradient."""
-        return self.inner.clipping
-
-    @property
-    def execution(self) -> Execution:
-        """Speed settings."""
-        return self.inner.execution
-
-    @property
-    def device(self) -> torch.device:
-        """Where sums are made."""
-        return self.inner.device
-
-    @property
-    def track_loss(self) -> bool:
-        """Whether the last batch's loss is kept."""
-        return self.inner.track_loss
-
-    @track_loss.setter
-    def track_loss(self, value: bool) -> None:
-        self.inner.track_loss = value
-
-    @property
-    def mean_loss(self) -> float:
-        """Mean loss over the last batch, in nats; sensitive."""
-        return self.inner.mean_loss
-
-    def sum_for_release(self) -> None:
-        """Sum in float64."""
-        self.inner.sum_for_release()
+    def __init__(self, current: RootGradients, columns: int) -> None:
+        self.current, self.clipping, self.columns = current, current.clipping, columns
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The sum over `roots`, flat; overwritten by the next call; sensitive until noise is added."""
-        views = self.inner.network.views
+        views = self.current.network.views
         forward = parameters.detach().clone()
         centre_weights(views(forward), self.columns)
-        total = self.inner(forward, roots)
+        total = super().__call__(forward, roots)
         centre_weights(views(total), self.columns)
         return total
 
