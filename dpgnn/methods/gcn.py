@@ -83,25 +83,15 @@ def fit(
     context: Context,
 ) -> Fitted:
     """Train on the graph of the setting; no guarantee."""
-    import torch
-
+    from dpgnn.methods.shared.nonprivate import train_on_graph
     from dpgnn.models.inputs import as_input
-    from dpgnn.training.nonprivate import train_full_batch
 
     config: GCNConfig = entry.options
     model = _model(config, graph, context.streams.torch("weights"))
     x = as_input(normalize_rows(graph.x, config.row_norm))
     operator = _operator(config, graph)
-    state, history = train_full_batch(
-        model,
-        lambda masks: model(x, operator, masks),
-        torch.from_numpy(np.array(graph.y)),
-        torch.from_numpy(np.array(split.train_idx)),
-        torch.from_numpy(np.array(split.val_idx)),
-        config.training,
-        task=graph.task,
-        generator=context.streams.torch("dropout"),
-        progress=context.progress(config.training.num_epochs),
+    state, history = train_on_graph(
+        model, lambda masks: model(x, operator, masks), graph, split, config.training, context
     )
     return Fitted(state=state, history=tuple(history))
 
@@ -110,16 +100,15 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits of the nodes asked for, from features and edges of `graph`."""
     import torch
 
+    from dpgnn.methods.shared.nonprivate import at_inference, unprotected
     from dpgnn.models.inputs import as_input
 
     config: GCNConfig = entry.options
-    model = _model(config, graph, torch.Generator())
-    model.load_state_dict(dict(fitted.state))
-    model.eval()
+    model = at_inference(_model(config, graph, torch.Generator()), fitted.state)
     with torch.no_grad():
         x = as_input(normalize_rows(graph.x, config.row_norm))
         logits = model(x, _operator(config, graph))
-    return Prediction(logits=logits[torch.from_numpy(node_idx)], answers="none", note="no privacy")
+    return unprotected(logits[torch.from_numpy(node_idx)])
 
 
 def _layers(run: FittedRun) -> Layers:

@@ -98,15 +98,14 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits of the nodes asked for, from their own features alone."""
     import torch
 
+    from dpgnn.methods.shared.nonprivate import at_inference, unprotected
     from dpgnn.models.inputs import as_input
 
     config: MLPConfig = entry.options
-    model = _model(config, graph, torch.Generator())
-    model.load_state_dict(dict(fitted.state))
-    model.eval()
+    model = at_inference(_model(config, graph, torch.Generator()), fitted.state)
     with torch.no_grad():
         logits = model(as_input(normalize_rows(graph.x, config.row_norm)[node_idx]))
-    return Prediction(logits=logits, answers="none", note="no privacy")
+    return unprotected(logits)
 
 
 def _layers(run: FittedRun) -> Layers:

@@ -90,10 +90,8 @@ def fit(
     context: Context,
 ) -> Fitted:
     """Train on the graph of the setting; no guarantee."""
-    import torch
-
+    from dpgnn.methods.shared.nonprivate import train_on_graph
     from dpgnn.models.pyg import DrawnDropout
-    from dpgnn.training.nonprivate import train_full_batch
 
     config: PyGConfig = entry.options
     model = _network(config, graph, context.streams.torch("weights"))
@@ -104,17 +102,7 @@ def fit(
             out: Tensor = model(x, edges)
         return out
 
-    state, history = train_full_batch(
-        model,
-        forward,
-        torch.from_numpy(np.array(graph.y)),
-        torch.from_numpy(np.array(split.train_idx)),
-        torch.from_numpy(np.array(split.val_idx)),
-        config.training,
-        task=graph.task,
-        generator=context.streams.torch("dropout"),
-        progress=context.progress(config.training.num_epochs),
-    )
+    state, history = train_on_graph(model, forward, graph, split, config.training, context)
     return Fitted(state=state, history=tuple(history))
 
 
@@ -122,13 +110,13 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits of the nodes asked for, from features and edges of `graph`."""
     import torch
 
+    from dpgnn.methods.shared.nonprivate import at_inference, unprotected
+
     config: PyGConfig = entry.options
-    model = _network(config, graph, torch.Generator())
-    model.load_state_dict(dict(fitted.state))
-    model.eval()
+    model = at_inference(_network(config, graph, torch.Generator()), fitted.state)
     with torch.no_grad():
         logits = model(*_input(config, graph))
-    return Prediction(logits=logits[torch.from_numpy(node_idx)], answers="none", note="no privacy")
+    return unprotected(logits[torch.from_numpy(node_idx)])
 
 
 METHOD = Method(

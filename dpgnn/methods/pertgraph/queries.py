@@ -34,10 +34,10 @@ def _model(run: FittedRun, graph: Graph) -> Any:
     import torch
 
     from dpgnn.methods.pertgraph.network import SumSage
+    from dpgnn.methods.shared.nonprivate import at_inference
 
     model = SumSage(run.entry.options, graph, dropout=0.0, generator=torch.Generator())
-    model.load_state_dict(noisy_graph_queries.weights_of(run))
-    return model.eval()
+    return at_inference(model, noisy_graph_queries.weights_of(run))
 
 
 def answer(run: FittedRun, query: Query) -> Tensor:

@@ -14,11 +14,11 @@ from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import Fitted
 from dpgnn.methods.shared.aggregate import symmetric_operator
 from dpgnn.methods.shared.aggregate_answers import for_this_graph
+from dpgnn.methods.shared.nonprivate import at_inference, train_on_graph
 from dpgnn.methods.shared.undirected import symmetric_adjacency
 from dpgnn.models.gcn import GCN, Operator
 from dpgnn.models.inputs import as_input
 from dpgnn.models.masks import Masks
-from dpgnn.training.nonprivate import train_full_batch
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -66,9 +66,7 @@ def gcn_logits(
     config: GCNConfig, weights: Mapping[str, Tensor], adjacency: sp.csr_array, graph: Graph
 ) -> Tensor:
     """Logits of all nodes by a trained GCN on a symmetric adjacency; `graph` gives the features."""
-    model = _gcn(config, graph, 0.0, torch.Generator())
-    model.load_state_dict(dict(weights))
-    model.eval()
+    model = at_inference(_gcn(config, graph, 0.0, torch.Generator()), weights)
     with torch.no_grad():
         logits: Tensor = model(*_inputs(config, adjacency, graph))
     return logits
@@ -93,19 +91,8 @@ def train_on(
     context: Context,
 ) -> Fitted:
     """Full-batch training of a model on all nodes' inputs; returns weights and "logits"."""
-    state, history = train_full_batch(
-        model,
-        forward,
-        torch.from_numpy(np.array(graph.y)),
-        torch.from_numpy(np.array(split.train_idx)),
-        torch.from_numpy(np.array(split.val_idx)),
-        training,
-        task=graph.task,
-        generator=context.streams.torch("dropout"),
-        progress=context.progress(training.num_epochs),
-    )
-    model.load_state_dict(state)
-    model.eval()
+    state, history = train_on_graph(model, forward, graph, split, training, context)
+    at_inference(model, state)
     with torch.no_grad():
         logits = forward(None)
     study = context.streams.randomness == "study"

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.head_model import Encoder, MultiHead
 from dpgnn.methods.shared.head_options import HeadConfig
+from dpgnn.methods.shared.nonprivate import at_inference
 from dpgnn.models.inputs import as_input
 from dpgnn.models.masks import Masks
 from dpgnn.training.nonprivate import History, State, train_on_rows
@@ -115,12 +116,6 @@ def head_of(
         widths, config.hidden, config.base_layers, config.head_layers, num_classes,
         batch_norm=config.batch_norm, dropout=dropout, generator=generator or torch.Generator(),
     )  # fmt: skip
-
-
-def at_inference(model: nn.Module, state: Mapping[str, Tensor]) -> Any:
-    """The model with weights, for answers."""
-    model.load_state_dict(dict(state))
-    return model.eval()
 
 
 def _train(
