@@ -143,7 +143,7 @@ class _Runner:
         self._kept: dict[str, Any] = {}
         graph, split = self._data(world)
         plan = Plan()
-        with self._instrumented(world, graph, Observed()):
+        with self._instrumented(world, Observed()):
             sample = self._prepared(graph, split)
             plan = self.method.plan(entry, facts_of(graph, split, sample), budget)
         self.plan = plan
@@ -241,7 +241,7 @@ class _Runner:
         case = Case(
             entry=self.entry, recipe=None, plan=self.plan, root_seed=self.seed, kept=self._kept  # type: ignore[arg-type]
         )  # fmt: skip
-        with self._instrumented(world, graph, seen) as stack:
+        with self._instrumented(world, seen) as stack:
             stack.enter_context(skipped_trainings(seen.keep))
             for release in self.releases:
                 stack.enter_context(release.answered_by(_watching(release, case, seen)))
@@ -277,7 +277,7 @@ class _Runner:
         )  # fmt: skip
 
     @contextlib.contextmanager
-    def _instrumented(self, world: World, graph: Graph, seen: Observed) -> Iterator[Any]:
+    def _instrumented(self, world: World, seen: Observed) -> Iterator[Any]:
         """Samplers learn who is absent, engines keep their features."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(engines_keep_features())

@@ -124,7 +124,7 @@ def _attack_all(
     for number, key in enumerate(keys, start=1):
         # what the attacks of one run share, a fit above all, is made once
         loaded = load(study, key, paths)
-        request = cache(partial(request_of, study, key, loaded, sizes))
+        request = cache(partial(request_of, key, loaded, sizes))
         for name in names:
             attack_one(study, key, name, folder, loaded, sizes, request)
         elapsed = time.monotonic() - started

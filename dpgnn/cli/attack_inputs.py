@@ -57,7 +57,7 @@ def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
     )
 
 
-def request_of(study: Study, key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
+def request_of(key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
     """A run under attack; says on stderr where a model on disk is not of this run."""
     import sys
 

@@ -117,7 +117,7 @@ def share(
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         reasons = _not_for_others(study, root)
-        targets = _version(study, path, root, memory=not reasons)
+        targets = _version(study, root, memory=not reasons)
         committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
         if push:
             _dvc(root, "push", "-q", *targets)
@@ -139,7 +139,7 @@ def _stays_here(study: Study, reasons: list[str]) -> Iterator[str]:
         yield f"Snakemake's memory and the joined page stay here: they hold {', '.join(reasons)}"
 
 
-def _version(study: Study, path: Path, root: Path, *, memory: bool) -> list[str]:
+def _version(study: Study, root: Path, *, memory: bool) -> list[str]:
     """Give DVC the study's files; returns the stages that hold them.
 
     Args:

@@ -19,7 +19,6 @@ from dpgnn.methods.votes.edge_head import apply_head, head_rows, train_head
 from dpgnn.methods.votes.edge_rounds import Messages, two_rounds
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 HEAD1, HEAD2 = "head1.", "head2."
 
 
-def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+def fit_edge(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
     """Base, round, head, round, head.
 
     Guarantee: edges enter through the planned mechanism alone; all else reads released and public values.
@@ -55,7 +54,7 @@ def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
         f"noisy_state.{number}": torch.from_numpy(board.astype(np.float32))
         for number, board in enumerate(boards, start=1)
     }
-    logits = apply_head(config, head, rows, graph.num_classes)
+    logits = apply_head(head, rows, graph.num_classes)
     return Fitted(
         state=state | {"logits": torch.from_numpy(logits.astype(np.float32))},
         history=tuple(history),
@@ -89,7 +88,7 @@ def messages_of(
 
     def messages(senders: np.ndarray, read: np.ndarray) -> np.ndarray:
         rows = head_rows(config, scores[senders], [(read, noise)])
-        logits = torch.from_numpy(apply_head(config, head, rows, scores.shape[1]))
+        logits = torch.from_numpy(apply_head(head, rows, scores.shape[1]))
         return soft_votes(torch.softmax(logits, dim=1).numpy())
 
     return messages

@@ -89,9 +89,7 @@ def train_head(
     return networks.state() | fitted, history
 
 
-def apply_head(
-    config: EdgeConfig, state: Mapping[str, Tensor], rows: np.ndarray, num_classes: int
-) -> np.ndarray:
+def apply_head(state: Mapping[str, Tensor], rows: np.ndarray, num_classes: int) -> np.ndarray:
     """Logits in float64, each row by itself: its bits do not depend on which rows are computed beside it."""
     named = {name: value.double().numpy() for name, value in state.items()}
     # standardised columns, written into the first layer

@@ -52,7 +52,7 @@ def _both_rounds(run: FittedRun, query: Query) -> Tensor:
         lambda first: edge_fit.messages_of(config, run.part(edge_fit.HEAD1), scores, noise),
     )
     rows = edge_fit.second_rows(config, scores, boards, noise)
-    return torch.from_numpy(apply_head(config, run.part(edge_fit.HEAD2), rows, graph.num_classes))
+    return torch.from_numpy(apply_head(run.part(edge_fit.HEAD2), rows, graph.num_classes))
 
 
 def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ def fit(
     if entry.privacy_unit == "edge":
         from dpgnn.methods.votes.edge_fit import fit_edge
 
-        return fit_edge(entry, graph, split, plan, context)
+        return fit_edge(entry, graph, split, context)
     from dpgnn.methods.votes import fit as votes_fit
 
     if not has(plan, BOARD):

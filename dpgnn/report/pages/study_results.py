@@ -192,7 +192,7 @@ def _run_tables(
     released: Sequence[Cell],
 ) -> Iterator[Table]:
     """Cost, graphs and runs; plans of releases, which have no score."""
-    yield run_tables.cost_table(cells, info)
+    yield run_tables.cost_table(cells)
     yield run_tables.datasets_table(runs, paths)
     yield run_tables.runs_table(runs)
     stated = released if info.accuracy else [*cells, *released]

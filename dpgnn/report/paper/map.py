@@ -149,10 +149,8 @@ def entry_for(entry: str, row: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: row[found[1]], entry)
 
 
-def rows_of(
-    mapping: PaperMap, table: PaperTable, numbers: Sequence[Mapping[str, str]]
-) -> Sequence[Mapping[str, str]]:
-    """What a table's rows are chosen from: `numbers`, the map's source, or the table's own."""
+def rows_of(table: PaperTable, numbers: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
+    """The numbers that a table's rows are chosen from: its own source, or `numbers` of the map's."""
     return read_numbers(table.source) if table.source else numbers
 
 

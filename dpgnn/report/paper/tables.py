@@ -39,7 +39,7 @@ def paper_tables(
     _check(mapping, numbers, info)
     tables, unscored = [], unscored_runs(runs)
     for name, stated in mapping.tables.items():
-        rows = [row for row in rows_of(mapping, stated, numbers) if row_matches(row, stated.where)]
+        rows = [row for row in rows_of(stated, numbers) if row_matches(row, stated.where)]
         if not rows:
             source = stated.source or mapping.source
             raise ConfigError(f"tables.{name}.where matches no row of {source}")
@@ -115,7 +115,7 @@ def _behind(mapping: PaperMap, stated: PaperTable) -> str:
 
 def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyInfo) -> None:
     for name, table in mapping.tables.items():
-        stated = rows_of(mapping, table, numbers)
+        stated = rows_of(table, numbers)
         columns = set(stated[0]) if stated else set()
         wanted = {mapping.value, *filter(None, [table.spread or mapping.spread])}
         for where in (table.where, *(rule.where for rule in table.rules)):

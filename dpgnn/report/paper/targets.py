@@ -108,7 +108,7 @@ def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
     mapping = load_map(info.paper)
     numbers = read_numbers(mapping.source)
     for name, table in mapping.tables.items():
-        rows = [row for row in rows_of(mapping, table, numbers) if row_matches(row, table.where)]
+        rows = [row for row in rows_of(table, numbers) if row_matches(row, table.where)]
         stated = {row["dataset"] for row in rows} - set(table.unavailable)
         own = {table.datasets.get(name, name).partition(".")[0] for name in stated}
         yield name, table.title, info.tier if _plans_cells(info, table, own) else "L"

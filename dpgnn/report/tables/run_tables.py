@@ -73,7 +73,7 @@ def _all_done(runs: Sequence[Run], info: StudyInfo) -> str:
     return f"All {len(info.planned)} planned runs have a score."
 
 
-def cost_table(cells: Sequence[Cell], info: StudyInfo) -> Table[CostRow]:
+def cost_table(cells: Sequence[Cell]) -> Table[CostRow]:
     """Seconds and memory by data set and entry."""
     grouped: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:

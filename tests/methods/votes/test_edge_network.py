@@ -117,7 +117,6 @@ def test_a_loss_that_is_not_finite_is_named() -> None:
 
 
 def test_a_heads_logits_are_its_networks_and_do_not_depend_on_other_rows() -> None:
-    config = EdgeConfig(head=HeadConfig(hidden=6))
     networks = Networks((3 * CLASSES, 6, CLASSES), (0.1, 0.5), 1, 2)
     networks.start([torch.Generator().manual_seed(2)])
     networks.named["direct.weight"].copy_(torch.tensor([0.7, -0.2]))
@@ -125,14 +124,14 @@ def test_a_heads_logits_are_its_networks_and_do_not_depend_on_other_rows() -> No
     rows = rng.standard_normal((2500, 3 * CLASSES))
     mean, variance = rng.standard_normal(3 * CLASSES), rng.random(3 * CLASSES) + 0.5
     fitted = {"running_mean": torch.from_numpy(mean), "running_var": torch.from_numpy(variance)}
-    found = apply_head(config, networks.state() | fitted, rows, CLASSES)
+    found = apply_head(networks.state() | fitted, rows, CLASSES)
     expected = networks.logits(torch.from_numpy((rows - mean) / np.sqrt(variance)).float())[
         :, 0
     ].numpy()
     expected = expected + 0.7 * rows[:, :CLASSES] - 0.2 * rows[:, CLASSES : 2 * CLASSES]
     np.testing.assert_allclose(found, expected, atol=1e-4)
     for part in (slice(7, 8), slice(3, 900, 2)):
-        alone = apply_head(config, networks.state() | fitted, rows[part], CLASSES)
+        alone = apply_head(networks.state() | fitted, rows[part], CLASSES)
         assert alone.tobytes() == found[part].tobytes()
 
 

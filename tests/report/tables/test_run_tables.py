@@ -39,7 +39,7 @@ def test_the_status_table_tells_failed_missing_unavailable_and_released_apart(
 
 
 def test_costs_are_sums_over_the_runs_of_an_entry(runs: list[Run], info: StudyInfo) -> None:
-    rows = cost_table(build_cells(runs, info), info).rows
+    rows = cost_table(build_cells(runs, info)).rows
     row = next(row for row in rows if (row.dataset, row.entry) == ("alpha", "dp_mlp"))
     assert (row.runs, row.total_seconds, row.max_seconds) == (6, 18.0, 4.0)
 

@@ -33,7 +33,7 @@ def all_tables(runs: list[Run], info: StudyInfo) -> list[Table]:
         rankings_table(rankings(cells)),
         refusals_table(refusals(cells)),
         differences_table(differences(cells, info), info),
-        cost_table(cells, info),
+        cost_table(cells),
     ]
 
 
