@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpgnn.accountants import gdp, pld, rdp
-from dpgnn.accountants.events import Event, R, parts, require_relation
+from dpgnn.accountants import gdp, pld, rdp, selection
+from dpgnn.accountants.events import BestOf, Event, R, parts, require_relation
 from dpgnn.accountants.grid import default_step
 from dpgnn.accountants.loss import DiscreteLoss
 from dpgnn.accountants.plan import Spent
@@ -55,6 +55,21 @@ class PrivacyCurve:
         if self.mu is not None:
             return gdp.delta(epsilon, self.mu)
         return max(loss.delta(epsilon) for loss in self._losses())
+
+    def deltas(self, epsilons: pld.Floats) -> pld.Floats:
+        """`delta` at many epsilons.
+
+        Guarantee: as `delta`.
+
+        Args:
+            epsilons: float64 (n,), in nats, any real numbers.
+
+        Returns:
+            float64 (n,), in [0, 1].
+        """
+        if self.mu is not None:
+            return np.array([gdp.delta(epsilon, self.mu) for epsilon in epsilons])
+        return np.max([loss.deltas(epsilons) for loss in self._losses()], axis=0)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon >= 0 whose delta is at most this; math.inf when there is none.
@@ -212,7 +227,7 @@ def _curve(event: Event[Any], step: float | None) -> PrivacyCurve:
         if part_mu is not None:
             gaussian += count * part_mu**2
         else:
-            losses.append(pld.event_loss(part, count, chosen))
+            losses.append(_loss(part, count, chosen))
     if gaussian > 0:
         loss = pld.gaussian_loss(math.sqrt(gaussian), chosen)
         losses.append(pld.LossPair(forward=loss, backward=loss))
@@ -222,3 +237,13 @@ def _curve(event: Event[Any], step: float | None) -> PrivacyCurve:
         forward = forward.compose(pair.forward)
         backward = forward if same else backward.compose(pair.backward)
     return PrivacyCurve(forward=forward, backward=backward)
+
+
+def _loss(event: Event[Any], count: int, step: float) -> pld.LossPair:
+    """The loss of `count` adaptive runs of one event."""
+    if not isinstance(event, BestOf):
+        return pld.event_loss(event, count, step)
+    law = selection.NumberOfRuns(eta=event.eta, gamma=event.gamma)
+    profiles = [_curve(run, None).deltas for run in event.runs]
+    loss = selection.best_loss(profiles, law, step).self_compose(count)
+    return pld.LossPair(forward=loss, backward=loss)

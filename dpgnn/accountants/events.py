@@ -10,6 +10,7 @@ Canonical units: `noise_stddev` is absolute, on the sum that is released; `clipp
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
@@ -275,6 +276,35 @@ class Composed(Event[R]):
         checks.require(most <= MOST_RUNS, "number of runs", rule, most, "lower the number of steps")
         kept = tuple((event, count) for event, count in merged.items() if count > 0)
         object.__setattr__(self, "parts", kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestOf(Event[R]):
+    """The best of K runs: each trains and scores one of the candidates, drawn uniformly; one run is released.
+
+    K >= 1 follows the truncated negative binomial law of eta and gamma, whatever the data. A run's output
+    holds its candidate's place and its score, and the largest score is released with its run.
+
+    Args:
+        runs: for each candidate what one run of it does, its score counted.
+        eta: > -1; 0 is the logarithmic law, 1 the geometric one.
+        gamma: in (0, 1); the smaller, the more runs.
+
+    Source: Papernot and Steinke (2022), arXiv:2110.03620; docs/accounting.md, theorem 19.
+    """
+
+    runs: tuple[Event[R], ...]
+    eta: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.require(len(self.runs) > 0, "runs", "hold at least one candidate", self.runs)
+        for run in self.runs:
+            require_relation(run, self.relation)
+        finite = -1 < self.eta < math.inf
+        checks.require(finite, "eta", "be > -1 and finite", self.eta)
+        checks.open_probability("gamma", self.gamma)
 
 
 def compose(event: Event[R], count: int) -> Composed[R]:

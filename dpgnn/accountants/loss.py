@@ -48,6 +48,18 @@ class DiscreteLoss(LossMasses):
         above = self.mass[first:] @ -np.expm1(epsilon - losses[first:])
         return min(1.0, float(above) + self.infinity_mass)
 
+    def deltas(self, epsilons: Floats) -> Floats:
+        """`delta` at many epsilons, which may be negative; float64 of their shape."""
+        mass = self.mass
+        above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+        tilted = np.append(discounted_sums(mass[::-1], math.exp(-self.step))[::-1], 0.0)
+        losses = np.append(self.losses, math.inf)
+        first = np.searchsorted(self.losses, epsilons, side="right")
+        with np.errstate(under="ignore"):
+            gone = np.exp(epsilons - losses[first]) * tilted[first]
+        found = self.infinity_mass + np.maximum(above[first] - gone, 0.0)
+        return np.minimum(found, 1.0)
+
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta; inf when there is none.
 

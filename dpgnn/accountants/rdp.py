@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpgnn.accountants import gdp, zcdp
+from dpgnn.accountants import gdp, selection, zcdp
 from dpgnn.accountants.events import (
+    BestOf,
     Event,
     FixedSizeRoots,
     GumbelTopK,
@@ -99,6 +100,8 @@ def _divergences(event: Event[Any], orders: Floats) -> tuple[Floats, Floats]:
     if isinstance(event, RandomizedResponse):
         one, zero = event.one_if_one, event.one_if_zero
         return _bernoulli_rdp(one, zero, orders), _bernoulli_rdp(zero, one, orders)
+    if isinstance(event, BestOf):
+        return _best_rdp(event, orders)
     raise TypeError(f"the RDP accountant counts no {type(event).__name__}")
 
 
@@ -349,6 +352,17 @@ def _laplace_rdp(top: float, orders: Floats) -> Floats:
     one = np.log(a / (2 * a - 1)) + (a - 1) * top
     two = np.log((a - 1) / (2 * a - 1)) - a * top
     return np.logaddexp(one, two) / (a - 1)
+
+
+def _best_rdp(event: BestOf[Any], orders: Floats) -> tuple[Floats, Floats]:
+    """Both directions of the best of several runs."""
+    law = selection.NumberOfRuns(eta=event.eta, gamma=event.gamma)
+    both = [composed_rdp(run, orders) for run in event.runs]
+    there, back = (selection.mixture_rdp(orders, side) for side in zip(*both, strict=True))
+    return (
+        selection.best_rdp(orders, there, back, law),
+        selection.best_rdp(orders, back, there, law),
+    )
 
 
 def _bernoulli_rdp(one_if_p: float, one_if_q: float, orders: Floats) -> Floats:

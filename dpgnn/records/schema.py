@@ -192,6 +192,8 @@ def event_from(values: Mapping[str, Any]) -> Event[Any]:
     one_of("event type", str(values.get("type")), kinds)
     if "parts" in fields:
         fields["parts"] = tuple((event_from(part), count) for part, count in fields["parts"])
+    if "runs" in fields:
+        fields["runs"] = tuple(event_from(run) for run in fields["runs"])
     return kinds[values["type"]](**fields)
 
 

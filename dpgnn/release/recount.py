@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, hypergeom, norm
 
 from dpgnn.accountants.events import (
+    BestOf,
     ContractiveIteration,
     Event,
     FixedSizeRoots,
@@ -58,17 +59,34 @@ def recount(event: Event[Any], delta: float) -> float:
         TypeError: an event that is not counted here (Gumbel noise has no tight pair).
     """
     open_probability("delta", delta)
+    mu, pmfs = distributions(event)
+    if mu is not None:
+        return _gaussian_epsilon(mu, delta)
+    return max(0.0, *(float(pmf.get_epsilon_for_delta(delta)) for pmf in pmfs))
+
+
+def distributions(event: Event[Any]) -> tuple[float | None, list[PLDPmf]]:
+    """mu of a Gaussian composition, inf where it tells everything; else the losses of both directions.
+
+    Args:
+        event: what was done.
+
+    Raises:
+        TypeError: an event that is not counted here.
+    """
     squares, others = 0.0, []
     for part, count in parts(event):
+        if isinstance(part, BestOf):
+            raise TypeError(
+                "dp-accounting counts BestOf alone (`recount_best`), not among other events"
+            )
         mu = _gaussian_mu(part)
         if mu is None:
             others.append((part, count))
         else:
             squares += count * mu * mu
-    if not math.isfinite(squares):
-        return math.inf
-    if not others:
-        return _gaussian_epsilon(math.sqrt(squares), delta)
+    if not others or not math.isfinite(squares):
+        return math.sqrt(squares), []
     step = _step(others, squares)
     gaussian = _gaussian_pmf(math.sqrt(squares), step) if squares > 0 else None
     found = []
@@ -78,8 +96,8 @@ def recount(event: Event[Any], delta: float) -> float:
             one = _pmf(part, step, forward).self_compose(count)
             pmf = one if pmf is None else pmf.compose(one)
         assert pmf is not None
-        found.append(float(pmf.get_epsilon_for_delta(delta)))
-    return max(0.0, *found)
+        found.append(pmf)
+    return None, found
 
 
 def pure_epsilon(event: Event[Any]) -> float:
@@ -129,6 +147,8 @@ def _ratio(shift: float, noise: float) -> float:
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
     """Of N(mu, 1) against N(0, 1), by the library's closed form."""
+    if math.isinf(mu):
+        return math.inf
     if mu == 0:
         return 0.0
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian

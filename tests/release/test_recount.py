@@ -14,6 +14,7 @@ from dpgnn.accountants import composition, events, gdp
 from dpgnn.accountants.events import Event, compose, compose_all
 from dpgnn.release import recount as module
 from dpgnn.release.recount import pure_epsilon, recount
+from dpgnn.release.recount_best import recount_any
 
 
 def poisson(noise: float, rate: float, plus: int, minus: int, relation: Any) -> Event[Any]:
@@ -55,6 +56,19 @@ def test_both_accountants_count_the_same(name: str, delta: float) -> None:
     event = CASES[name]
     ours = composition.epsilon(event, delta=delta, relation=event.relation)
     assert recount(event, delta) == pytest.approx(ours, rel=1e-4)
+
+
+@pytest.mark.parametrize(("eta", "gamma"), [(0.0, 0.1), (1.0, 0.25), (-0.5, 0.02)])
+def test_both_accountants_count_the_same_for_the_best_of_several_runs(
+    eta: float, gamma: float
+) -> None:
+    runs = (GAUSSIAN, compose(GAUSSIAN, 2), CASES["two mechanisms"])
+    event = events.BestOf(relation="add-remove", runs=runs, eta=eta, gamma=gamma)
+    ours = composition.epsilon(event, delta=1e-5, relation="add-remove")
+    assert recount_any(compose(event, 1), 1e-5) == pytest.approx(ours, rel=1e-3)
+    assert recount_any(GAUSSIAN, 1e-5) == recount(GAUSSIAN, 1e-5)
+    with pytest.raises(TypeError, match="not among other events"):
+        recount_any(compose_all(event, GAUSSIAN), 1e-5)
 
 
 def test_gaussian_noise_alone_has_its_closed_form() -> None:
