@@ -21,7 +21,7 @@ from dpgnn.report.tables.attacks import panel_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# what one figure's panels show, in this order
+# the panels of one figure, in this order
 PANELS = (
     "LinkTeller, held-out edges", "the release itself", "G-MIA, same graph", "noise-free layer",
     "hub behind the sampler",
@@ -61,11 +61,10 @@ def _draw(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Pictur
         name=f"attacks{part.suffix}",
         title=f"Attacks: true against false positives{words}",
         caption=(
-            "Share of members found against share of others accused, both logarithmic. Grey: equality "
-            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that is about "
-            "what was attacked, twice ε where exchanging two nodes is two changes; a large ε allows "
-            "everything from the left end on. A curve above the line of its own claim, beyond the error of "
-            "its trials, contradicts that claim; the table says where."
+            "True positive rate (TPR) against false positive rate (FPR), both logarithmic. Grey: equality "
+            "(dotted) and TPR = exp(ε) FPR + δ (solid) for the smallest claim in the panel that covers what "
+            "was attacked, with 2ε if exchanging two nodes is two changes. A curve above the line of its own "
+            "claim, by more than its statistical error, contradicts that claim; the table says where."
         ),
         alt="Curves of attacks: " + "; ".join(
             f"{title}: " + ", ".join(
@@ -79,7 +78,7 @@ def _draw(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Pictur
 
 
 def curve_points(curve: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """(false, true) rates along the axis; between two thresholds a coin decides, so ties are straight."""
+    """False and true positive rates along the axis; straight lines between thresholds."""
     false, true = (np.array([0.0, *column]) for column in zip(*curve))
     rates = np.geomspace(SMALLEST, 1.0, _NUM_RATES)
     found = np.interp(rates, false, true)

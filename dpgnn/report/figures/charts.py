@@ -1,7 +1,7 @@
 """Interactive figures: Vega-Lite specifications with their data inside, one per panel.
 
-Panels are separate so that the page lays them out for its width; entries are shown and hidden through
-the signal `hidden` (a list of entry names), budgets and columns chosen through `budget` and `column`.
+Each panel is a specification of its own, so that the page can lay them out for its width. The signal `hidden`
+(a list of entry names) hides entries; `budget` and `column` choose a budget and a column.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _class_spec(
 
 
 def _class_axis(shares: Mapping[int, float]) -> dict[str, Any]:
-    """Positions from rare to frequent; about six of them are labelled with their share."""
+    """Axis of classes from rare to frequent; about six of them are labelled with their share."""
     ticks = sorted(shares)[:: max(1, -(-len(shares) // 6))]
     names = "".join(f"datum.value == {tick} ? '{shares[tick]:.1f}%' : " for tick in ticks)
     return {
@@ -241,7 +241,7 @@ def _percent(mean: float, low: float | None, high: float | None) -> dict[str, An
 
 
 def _round(value: float) -> float:
-    """Four significant places after scaling: what a screen can show, and smaller pages."""
+    """Four significant digits after scaling: enough for a screen, and it keeps pages small."""
     return float(f"{value:.5g}")
 
 
@@ -250,7 +250,7 @@ def _budgets(epsilons: Any) -> tuple[str, ...]:
 
 
 def _looks_of(entries: Collection[str], info: StudyInfo) -> dict[str, Look]:
-    """The looks of the entries of a figure; a study may have hundreds."""
+    """The looks of the entries that a figure shows; a study may have hundreds of others."""
     return {name: look for name, look in looks(info).items() if name in entries}
 
 
@@ -263,7 +263,7 @@ def _legend(
     levels: bool = False,
     lined: bool = True,
 ) -> tuple[Mapping[str, Any], ...]:
-    """What is switched and how it is drawn: with markers, or without privacy as levels that have none."""
+    """The legend's entries and their looks; levels without privacy have no markers."""
     ordered = sorted(entries, key=lambda name: info.entry_order[name])
     return tuple(
         {"entry": name, "label": entries[name][0], "private": entries[name][1]}

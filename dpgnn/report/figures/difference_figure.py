@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SPREAD = 0.62  # of a row, over which the dots of one graph stand
+SPREAD = 0.62  # share of a row that the dots of one graph take
 
 
 def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]) -> Picture | None:

@@ -1,4 +1,4 @@
-"""Paper and pens of the printed figures: sizes, fonts, grids of panels, one legend, files."""
+"""What all printed figures share: sizes, fonts, grids of panels, one legend, files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RC: dict[str, Any] = {
     "lines.linewidth": 1.3,
     "lines.markersize": 4,
     "legend.frameon": False,
-    "legend.handlelength": 3.4,  # long dashes are seen to be dashes
+    "legend.handlelength": 3.4,  # long enough to be seen as dashes
     "figure.facecolor": "white",
 }
 
@@ -57,7 +57,7 @@ class Picture:
     Attributes:
         name: the files' stem.
         title, caption: for people.
-        alt: what is seen, for those who cannot see it.
+        alt: a description, for readers who cannot see the figure.
         figure: laid out and rendered when a file is asked for.
     """
 
@@ -69,17 +69,17 @@ class Picture:
 
     @cached_property
     def png(self) -> bytes:
-        """The picture at 200 dots an inch."""
+        """The figure as PNG at 200 dots per inch."""
         return _rendered(self.figure, "png")
 
     @cached_property
     def svg(self) -> bytes:
-        """The drawing; words stay text and bring the letters of their font that they use."""
+        """The figure as SVG; text stays text, with the glyphs of its font that it uses."""
         return _with_fonts(_rendered(self.figure, "svg"))
 
     @cached_property
     def pdf(self) -> bytes:
-        """The drawing with its fonts."""
+        """The figure as PDF, with its fonts."""
         return _rendered(self.figure, "pdf")
 
 
@@ -109,16 +109,16 @@ MAX_PANELS = 6
 NARROW = 6  # entries of a legend below a column
 TITLE_LINE, LEGEND_LINE = 0.22, 0.19  # inches
 LONG_LEGEND = 16  # lines; a longer legend of one column is folded into two
-TITLE_LETTER, PANEL_LETTER, LEGEND_LETTER = 0.085, 0.068, 0.06  # inches, of a letter at most
-HANDLE = 0.7  # inches, of what stands beside a legend's label
+TITLE_LETTER, PANEL_LETTER, LEGEND_LETTER = 0.085, 0.068, 0.06  # inches: the widest letter
+HANDLE = 0.7  # inches: the handle beside a legend's label
 
 
 def pages(items: Sequence[T], *, step: int = 1) -> list[list[T]]:
     """Panels in figures of at most `MAX_PANELS`, in order and about equally many in each.
 
     Args:
-        items: the panels, or rows of panels.
-        step: panels that an item has.
+        items: panels, or rows of panels.
+        step: number of panels in an item.
     """
     most = MAX_PANELS // step
     count = math.ceil(len(items) / most)
@@ -146,16 +146,16 @@ def grid(
     height: float = 0.0,
     sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of panels in rows, with a title: one panel fills a column of a page, more its width.
+    """A figure of panels in rows, with a title; a column wide for one panel, a page wide for more.
 
     Args:
         num_panels: at most `MAX_PANELS`.
         title: above all panels, in as many lines as it needs.
-        entries: of the legend; more than `NARROW` take the page's width.
+        entries: number of legend entries; more than `NARROW` take the page's width.
         columns: panels in a row; 0 takes `columns_of`.
-        width: of the figure, `COLUMN` or `FULL`; 0 takes what the number of panels needs.
+        width: of the figure, `COLUMN` or `FULL`; 0 chooses by the number of panels.
         height: of a row of panels in inches; 0 takes `PANEL_HEIGHT`.
-        sharey: one scale, with labels at the left only.
+        sharey: all panels share one y axis, labelled at the left only.
     """
     from matplotlib.figure import Figure
 
@@ -171,7 +171,7 @@ def grid(
 
 
 def _panels(figure: Figure, num_panels: int, columns: int, *, sharey: bool) -> list[Axes]:
-    """Panels in rows; those of a last row that is not full are wider, so that no place is empty."""
+    """Panels in rows; in a last row that is not full they are wider, so that no space is left empty."""
     last = num_panels % columns or columns
     whole, parts = num_panels - last, math.lcm(columns, last)
     spec = figure.add_gridspec(math.ceil(num_panels / columns), parts)
@@ -189,7 +189,7 @@ def _panels(figure: Figure, num_panels: int, columns: int, *, sharey: bool) -> l
 
 
 def panel_title(axis: Axes, text: str) -> None:
-    """A panel's title, in as many lines as its width needs."""
+    """Set a panel's title, wrapped to the panel's width."""
     figure, spec = axis.get_figure(root=True), axis.get_subplotspec()
     assert figure is not None
     assert spec is not None
@@ -204,27 +204,24 @@ def _wrapped(text: str, letters: float) -> list[str]:
 
 
 def majority_line(axis: Axes, percent: float | None, *, upright: bool = False) -> None:
-    """What guessing the most frequent class reaches, dotted; nothing where it is not known."""
+    """A dotted line at the accuracy of the most frequent class; nothing where it is not known."""
     if percent is not None:
         draw = axis.axvline if upright else axis.axhline
         draw(percent, color="#999999", linestyle=":", lw=1, label=MAJORITY)
 
 
 def free_label(label: str) -> str:
-    """How a legend calls an entry without privacy."""
+    """The legend's label of an entry without privacy."""
     return label if "without privacy" in label else f"{label} (no privacy)"
 
 
 def not_available(axis: Axes, x: float, y: float, **where: Any) -> None:
-    """Say that there is no value at a place."""
+    """Write n/a where there is no value."""
     axis.text(x, y, "n/a", color="#666666", fontsize=7, va="center", **where)
 
 
 def legend(figure: Figure, axes: Sequence[Axes], *, marker: float = 1.0) -> None:
-    """One legend below all panels, each entry once, its markers so many times as large as in the panels.
-
-    The figure grows by its height.
-    """
+    """One legend below all panels, each entry once; the figure grows by its height."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels()):
@@ -241,7 +238,7 @@ def legend(figure: Figure, axes: Sequence[Axes], *, marker: float = 1.0) -> None
 
 
 def _folded(texts: Sequence[str], width: float, columns: int) -> tuple[list[str], int, int]:
-    """Labels that fit into that many columns or more of a legend, its columns and its lines."""
+    """The legend's labels, wrapped where needed, with the number of its columns and lines."""
     room = (width / columns - HANDLE - 0.1) / LEGEND_LETTER
     labels = ["\n".join(_wrapped(text.replace("<=", "≤"), room)) for text in texts]
     longest = max(len(line) for label in labels for line in label.split("\n"))
@@ -257,22 +254,22 @@ METADATA: dict[str, dict[str, None]] = {
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:
-    """One form of a figure; the same figure gives the same bytes."""
+    """The bytes of a figure in one format; the same figure gives the same bytes."""
     file = BytesIO()
     with style():
         engine = figure.get_layout_engine()
         if engine is not None:
-            engine.execute(figure)  # lays out once for all forms
+            engine.execute(figure)  # the layout is computed once for all formats
             figure.set_layout_engine("none")
         figure.savefig(file, format=kind, dpi=200, metadata=METADATA[kind])
     return file.getvalue()
 
 
 def _with_fonts(svg: bytes) -> bytes:
-    """The drawing with the letters it uses of the figures' font, so that it looks alike everywhere."""
+    """The SVG with the glyphs that it uses of the figures' font, so that it looks the same everywhere."""
     text = svg.decode()
     letters = "".join(sorted({*"".join(re.findall(r">([^<]+)<", text))}))
-    # matplotlib writes no weight where it is the usual one
+    # matplotlib leaves out the normal weight
     weights = ["normal", *(["bold"] if BOLD.search(text) else [])]
     faces = "".join(_face(letters, weight) for weight in weights)
     return text.replace("<defs>", f"<defs><style>{faces}</style>", 1).encode()

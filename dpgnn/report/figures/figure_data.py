@@ -1,4 +1,4 @@
-"""What figures show, as plain values: one source for the printed and the interactive form."""
+"""The data of figures as plain values, for the printed and the interactive form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyPanel:
-    """Accuracy against epsilon on one data set and setting; `majority` is what guessing one class reaches."""
+    """Accuracy against epsilon at one place; `majority` is the accuracy of the most frequent class."""
 
     title: str
     metric: str
@@ -56,12 +56,12 @@ class AccuracyPanel:
 
     @property
     def is_dotted(self) -> bool:
-        """Whether nothing in it is a line."""
+        """Whether it shows dots alone and no line."""
         return all(len(series.points) <= FEW for series in self.series)
 
     @property
     def score(self) -> str:
-        """What its axis says."""
+        """The label of its axis."""
         return f"test {self.metric.replace('micro_f1', 'micro-F1').replace('_', ' ')} (%)"
 
 
@@ -111,7 +111,7 @@ class TrainingCurve:
 def plotted(cells: Sequence[Cell]) -> list[Cell]:
     """The cells that figures and rankings show.
 
-    All, or in a study of more than ten entries those that no sweep has made.
+    All of them; in a study of more than ten entries, without those made by a sweep.
     """
     entries = {cell.entry for cell in cells}
     stated = {entry for entry in entries if "~" not in entry}
@@ -127,10 +127,10 @@ def place_title(dataset: str, setting: str, cells: Sequence[Cell]) -> str:
 
 
 def accuracy_figures(cells: Sequence[Cell], rankings: Sequence[Ranking]) -> list[AccuracyFigure]:
-    """Figures of each guarantee with who may see answers; without private cells, the levels alone.
+    """Figures for each guarantee and audience of answers; without private cells, the levels alone.
 
-    A figure has at most six panels; stand-ins, and panels where nothing is a line, stand in figures of their
-    own. Entries that were tuned each for its own epsilon are one series, see `_joined`.
+    A figure has at most six panels. Stand-ins, and panels of dots alone, have figures of their own. Entries
+    that were each tuned for one epsilon are one series, see `_joined`.
     """
     by_guarantee: dict[str, dict[tuple[str, str], dict[str, dict[float, Cell]]]] = {}
     shown = {cell.entry for cell in cells}
@@ -193,7 +193,7 @@ def _accuracy_panel(
 
 
 def _joined(series: Sequence[Series]) -> list[Series]:
-    """Series that were tuned each for its own epsilon as one.
+    """Join series that were each tuned for one epsilon.
 
     "A, tuned for ε = 1" with its point at 1 and "A, tuned for ε = 2" with its at 2 are "A, tuned for each ε".
     """
@@ -215,7 +215,7 @@ def _joined(series: Sequence[Series]) -> list[Series]:
 
 
 def majority_of(cells: Sequence[Cell]) -> float | None:
-    """Share of the largest class among the test nodes, of cells of one place; None without classes."""
+    """Share of the largest class among the test nodes of one place's cells; None without classes."""
     return next((share for cell in cells if (share := cell.majority) is not None), None)
 
 
@@ -309,7 +309,7 @@ def _curves_of(cell: Cell) -> list[TrainingCurve]:
 
 
 def _thinned(steps: list[int]) -> list[int]:
-    """At most MAX_CURVE_POINTS steps, evenly spread, the first and the last among them."""
+    """At most MAX_CURVE_POINTS steps, evenly spaced, with the first and the last."""
     if len(steps) <= MAX_CURVE_POINTS:
         return steps
     chosen = np.unique(np.linspace(0, len(steps) - 1, MAX_CURVE_POINTS).round().astype(int))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDE_BY_SIDE = "Entries stand side by side here whatever their guarantee; this is no ranking."
+SIDE_BY_SIDE = "Entries with different guarantees are shown side by side; this is not a ranking."
 MANY = 12  # entries of a figure of dots
 LEVELS = 3  # lines across a figure of dots that can be told apart
 FREE = "#666666"  # of dots without privacy
@@ -130,7 +130,7 @@ def draw_training(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyIn
 
 
 def _two_by_two(num_rows: int, num_columns: int, title: str) -> tuple[Figure, list[list[Axes]]]:
-    """A row of panels for each data set."""
+    """A grid of panels with a row for each data set."""
     canvas, axes = drawing.grid(num_rows * num_columns, title=title, columns=num_columns)
     return canvas, [axes[at : at + num_columns] for at in range(0, len(axes), num_columns)]
 
@@ -149,7 +149,7 @@ def _lines(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figu
 
 
 def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figure:
-    """A row for each entry, a dot for each epsilon; dashed lines, or rows, for what has no privacy."""
+    """A row for each entry, a dot for each epsilon; entries without privacy are dashed lines or rows."""
     names = {series.label for panel in figure.panels for series in panel.levels}
     figure = _levels_as_rows(figure) if len(names) > LEVELS else figure
     most = 1 + _is_apart(figure.budgets)
@@ -158,7 +158,7 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
     room = drawing.LEGEND_LETTER * max(map(len, labels.values()))
     narrow = len(figure.panels) == 1 and room < 1.4
     width = drawing.COLUMN if narrow else drawing.FULL
-    # many rows make panels tall: as many side by side as there is room for
+    # with many rows panels are tall, so as many as fit stand side by side
     many = len(labels) > MANY
     fitting = max(1, int((width - room) / (1.1 if many else 1.3)))
     usual = len(figure.panels) if many else drawing.columns_of(len(figure.panels))
@@ -204,7 +204,7 @@ def _dotted_axis(
 
 
 def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float]) -> None:
-    """A dot and an interval for each epsilon, one below the other; hollow without privacy."""
+    """A dot and an interval for each epsilon, one below another; hollow without privacy."""
     apart = _is_apart(budgets)
     for point in series.points:
         turn = budgets.index(point.epsilon)
@@ -215,7 +215,7 @@ def _row_of_dots(axis: Axes, row: int, series: Series, budgets: Sequence[float])
 
 
 def _is_apart(budgets: Sequence[float]) -> bool:
-    """Whether dots of an entry stand one below the other: of two budgets."""
+    """Whether an entry's dots are drawn one below another: where there are two budgets."""
     return 1 < sum(budget < math.inf for budget in budgets) <= FEW
 
 
@@ -231,13 +231,13 @@ def _dot(
 
 
 def _levels_as_points(figure: AccuracyFigure) -> AccuracyFigure:
-    """A figure without private entries: its levels are what it shows."""
+    """A figure without private entries, which shows its levels as points."""
     panels = [replace(panel, series=panel.levels, levels=()) for panel in figure.panels]
     return replace(figure, panels=tuple(panels))
 
 
 def _levels_as_rows(figure: AccuracyFigure) -> AccuracyFigure:
-    """A figure whose levels are rows below the others."""
+    """The figure with its levels as rows below the others."""
     panels = [
         replace(panel, series=(*panel.series, *panel.levels), levels=()) for panel in figure.panels
     ]
@@ -268,7 +268,7 @@ def _accuracy_axis(axis: Axes, panel: AccuracyPanel, look: Mapping[str, Look]) -
 
 
 def _level(axis: Axes, series: Series, style: Look) -> None:
-    """What has no privacy: a line across, with its interval."""
+    """Draw an entry without privacy as a horizontal line with its interval."""
     point = series.points[0]
     axis.axhline(
         100 * point.mean, color=style.color, linestyle=style.line(free=True),
@@ -279,7 +279,7 @@ def _level(axis: Axes, series: Series, style: Look) -> None:
 
 
 def _curve(axis: Axes, series: Series, style: Look) -> None:
-    """Means over epsilon with their intervals; few points are not joined."""
+    """Draw means over epsilon with their intervals; few points are not joined."""
     x = [point.epsilon for point in series.points]
     y = [100 * point.mean for point in series.points]
     joined = len(x) > FEW
@@ -299,7 +299,7 @@ def _curve(axis: Axes, series: Series, style: Look) -> None:
 
 
 def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Look]) -> None:
-    """Dots, side by side within a class; classes have no order that a line could follow."""
+    """Draw dots, side by side within a class; no line joins classes."""
     size = 4.0 if max((len(curve.classes) for curve in curves), default=0) <= 12 else 2.5
     for offset, curve in enumerate(curves):
         style, private = look[curve.entry], curve.epsilon != "inf"

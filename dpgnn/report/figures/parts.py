@@ -1,4 +1,4 @@
-"""Panels in figures that print: at most six in each, stand-ins apart from real graphs and named so."""
+"""Panels split into figures that can be printed: at most six in each, stand-ins apart from real graphs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Part(Generic[T]):
     """Some panels of a figure.
 
     Attributes:
-        suffix: what the file's stem gets: "", "-2", "-stand-in", "-stand-in-2".
-        words: what the title gets: "", or in which part of how many it is, and that graphs are drawn.
+        suffix: of the file's stem: "", "-2", "-stand-in", "-stand-in-2".
+        words: added to the title: "", or the part's number, and that its graphs are stand-ins.
         panels: at least one.
     """
 
@@ -40,8 +40,8 @@ def parts(
     Args:
         panels: in order.
         title: a panel's; begins with its data set.
-        apart: panels of another value stand in another figure.
-        step: how many axes a panel has.
+        apart: key of a panel; panels with different keys are in different figures.
+        step: number of axes of a panel.
     """
     found = []
     for drawn in (False, True):

@@ -1,4 +1,4 @@
-"""Figures drawn by several processes at once: each is the same bytes whoever draws it."""
+"""Figures drawn by several processes at once; the bytes do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Job = Callable[[], None]
 
 
 def run_all(jobs: Sequence[Job], processes: int | None = None) -> None:
-    """Run jobs that write files, in copies of this process; they see what it holds, and leave it as it is.
+    """Run jobs that write files in forked processes; these see this process's state and do not change it.
 
     Args:
         jobs: in any order.
-        processes: how many; None is one for each core that this one may use. Where the system does not copy
-            processes safely (it is no Linux), jobs run one after another.
+        processes: how many; None is one for each core that this process may use. On systems other than Linux
+            jobs run one after another.
 
     Raises:
-        RuntimeError: a process failed; its own words are on standard error.
+        RuntimeError: a process failed; its message is on standard error.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     count = min(processes or cores, len(jobs))

@@ -53,14 +53,14 @@ class Look:
         return (0, tuple(0.8 * length for length in dash)) if dash else "-"
 
     def legend(self, *, free: bool, marked: bool = True, lined: bool = True) -> dict[str, Any]:
-        """What the page's legend draws: colour, dashes ("" is solid, None no line), shape ("" is none)."""
+        """What the page's legend draws: colour, dashes ("" solid, None no line), shape ("" none)."""
         dash = " ".join(map(str, self.free_dash if free else self.dash))
         shape = self.shape if marked else ""
         return {"color": self.color, "dash": dash if lined else None, "shape": shape}
 
 
 def look_at(position: int) -> Look:
-    """The look of the entry at a position: colours repeat with other dashes and another marker."""
+    """The look of the entry at a position; when colours repeat, dashes and markers differ."""
     turn, color = divmod(position, len(PALETTE))
     shift = (color + turn) % len(MARKERS)
     return Look(
@@ -73,6 +73,6 @@ def look_at(position: int) -> Look:
 
 
 def looks(info: StudyInfo) -> Mapping[str, Look]:
-    """Entry name -> look; the entries a study states come first, the points of sweeps after them."""
+    """Entry name -> look; entries that the study states come before the points of sweeps."""
     ordered = sorted(info.entry_order, key=lambda name: ("~" in name, info.entry_order[name]))
     return {name: look_at(position) for position, name in enumerate(ordered)}

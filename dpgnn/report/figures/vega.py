@@ -8,7 +8,7 @@ from typing import Any
 
 from dpgnn.report.figures.style import MAJORITY, Look
 
-VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
+VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier; it is never fetched
 HEIGHT = 230
 
 
@@ -18,7 +18,7 @@ def layer(mark: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
 
 
 def joined(rows: Sequence[Mapping[str, Any]], few: int, **encoding: Any) -> dict[str, Any]:
-    """A layer of lines through the points of entries that have more than a few."""
+    """A layer of lines, for entries with more than a few points."""
     counts = Counter(row["entry"] for row in rows)
     shown = [name for name, number in counts.items() if number > few]
     made = layer({"type": "line", "strokeWidth": 2}, **encoding)
@@ -37,7 +37,7 @@ def group(
     color: Mapping[str, Any],
     *filters: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Layers that share their data, their colours and what is hidden."""
+    """Layers that share their data, their colours and the filter of hidden entries."""
     return {
         "data": {"values": list(rows)},
         "transform": [visible(), *filters],
@@ -47,7 +47,7 @@ def group(
 
 
 def spec(groups: Sequence[Mapping[str, Any]], **signals: str) -> dict[str, Any]:
-    """A whole panel: groups of layers, the signals and their first values, the look."""
+    """A whole panel: groups of layers, signals with their initial values, and style."""
     params: list[dict[str, Any]] = [{"name": "hidden", "value": []}]
     params += [{"name": name, "value": value} for name, value in signals.items()]
     fonts = {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
@@ -70,7 +70,7 @@ def spec(groups: Sequence[Mapping[str, Any]], **signals: str) -> dict[str, Any]:
 
 
 def majority(percent: float, **axis: Mapping[str, Any]) -> dict[str, Any]:
-    """A dotted line across an axis, x or y, at what guessing the most frequent class reaches."""
+    """A dotted line across an axis, x or y, at the accuracy of the most frequent class."""
     mark = {"type": "rule", "strokeWidth": 1, "strokeDash": [2, 2], "color": "#999999"}
     shown = layer(mark, **axis, tooltip=tooltip(("name", "line"), ("mean", "mean %")))
     return {"data": {"values": [{"name": MAJORITY, "mean": percent}]}, "layer": [shown]}
@@ -122,9 +122,9 @@ def tooltip(*fields: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def compact(spec: Any) -> Any:
-    """A specification whose data is stored by column, texts as positions in a list of words.
+    """The specification with its data stored by column, and texts as indices into a list.
 
-    The page's script turns it back. Pages of large studies become several times smaller.
+    The page's script restores it. Pages of large studies become several times smaller.
     """
     if isinstance(spec, Mapping):
         if set(spec) == {"values"} and isinstance(spec["values"], list):

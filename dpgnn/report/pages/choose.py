@@ -1,4 +1,4 @@
-"""docs/choose.md: which method to take for each unit and budget, and what it reaches on every real graph."""
+"""docs/choose.md: the recommended method for each unit and budget, with its accuracy on every real graph."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_page(
 
     Args:
         found: studies with committed records.
-        made: the first line, which says what made the page.
+        made: the page's first line, which says how it was made.
     """
     results = next((results for results in found if results.info.name == STUDY), None)
     if results is None:
@@ -79,11 +79,11 @@ def _graphs(cells: Sequence[Cell], chosen: Sequence[Choice]) -> dict[str, int]:
 
 def _intro(results: StudyResults) -> list[str]:
     return [
-        "Find what you must protect, and your ε. Shown is the proved method with the best mean rank over "
+        "Find your privacy unit and your ε. The tables show the proved method with the best mean rank over "
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
-        "95 % interval, over as many splits as stand behind the graph's name, or behind the number. "
-        "*ahead*: on how many graphs the difference to the next other method is decided, for it and "
-        "against it. One fixed configuration a method; "
+        "95 % interval, over the number of splits after the graph's name or after the number. *ahead*: "
+        "the graphs on which it is significantly better than the next other method, and worse. One fixed "
+        "configuration for each method; "
         f"[all rankings](results/{results.info.name}.md#rankings).",
     ]
 
@@ -99,7 +99,7 @@ def _kinds(graphs: Iterable[str]) -> list[str]:
 
 
 def _free(cells: Sequence[Cell], graphs: Mapping[str, int]) -> list[str]:
-    """What needs no privacy: the majority class, MLP, GCN."""
+    """Baselines without privacy: the majority class, MLP, GCN."""
     rows = [["majority class", *(_majority(cells, graph) for graph in graphs)]]
     for entry, label in (("mlp", "MLP"), ("gcn", "GCN")):
         here = {cell.dataset: cell for cell in cells if cell.entry == entry and not cell.is_private}
@@ -108,7 +108,7 @@ def _free(cells: Sequence[Cell], graphs: Mapping[str, int]) -> list[str]:
 
 
 def _compact(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table without the spaces between its bars."""
+    """The table without the spaces beside its bars."""
     return [line.replace("| ", "|").replace(" |", "|") for line in pivots.markdown(head, rows)]
 
 
@@ -122,7 +122,7 @@ def _majority(cells: Sequence[Cell], graph: str) -> str:
 
 
 def _score(cell: Cell | None, usual: int | None = None) -> str:
-    """Mean and half of the interval; the number of splits too where it is not the usual one."""
+    """Mean and half the interval; also the number of splits where it is not the usual one."""
     if cell is None:
         return "–"
     found = cell.interval
@@ -155,7 +155,8 @@ def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
 
 
 def _usual(here: Sequence[Choice], graph: str) -> int | None:
-    """The number of splits that most budgets have on a graph, the larger one of equals."""
+    """The most frequent number of splits over the budgets of a graph; of equally frequent ones the
+    largest."""
     counts = Counter(choice.best[graph].interval.n for choice in here if graph in choice.best)
     return max(counts, key=lambda n: (counts[n], n), default=None)
 

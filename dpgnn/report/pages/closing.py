@@ -1,7 +1,7 @@
-"""What `dpgnn run` says last.
+"""The last lines that `dpgnn run` prints.
 
-Of a small study: what protects what, what it reaches and what that costs. Of a cell: ours, the paper's value
-and the committed one.
+For a small study: what each entry protects, its accuracy and its cost. For a cell: our value, the paper's and
+the committed one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def closing_lines(cells: Sequence[Cell]) -> list[str]:
     """A table of the data set with the most entries, and up to five sentences on it.
 
     Args:
-        cells: of the study; those of one place and of the smallest and the largest budget are shown.
+        cells: of the study; shown are those of one place at the smallest and the largest budget.
     """
     private = [cell for cell in cells if cell.is_private and cell.claim is not None]
     if not private:
@@ -83,7 +83,7 @@ def _table(
 
 
 def _cost(free: Sequence[Cell], cell: Cell) -> str:
-    """Points below the best without privacy."""
+    """Percentage points below the best entry without privacy."""
     return f"{100 * (max(map(_score, free)) - _score(cell)):.1f}"
 
 
@@ -137,11 +137,11 @@ def _percent(cell: Cell) -> str:
 
 
 def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
-    """The cells beside a table of the study's paper, as patterns DATASET.SETTING/ENTRY/eps=EPSILON.
+    """The cells that belong to a table of the study's paper, as patterns DATASET.SETTING/ENTRY/eps=EPSILON.
 
     Args:
         info: the study, of the tier that is run.
-        name: the table, as the paper's map calls it, such as T1.
+        name: the table's name in the paper's map, such as T1.
         dataset: one of our data sets; "" for all.
 
     Raises:
@@ -169,7 +169,7 @@ def cells_of_table(info: StudyInfo, name: str, dataset: str = "") -> list[str]:
 
 
 def paper_command(info: StudyInfo, larger: Iterable[StudyInfo]) -> str:
-    """What fills cells of the paper's tables, where this tier has none of them; "" where it has some.
+    """A command that fills cells of the paper's tables, if this tier has none of them; "" if it has some.
 
     Args:
         info: the study, of the tier that was run.
@@ -195,7 +195,7 @@ def paper_command(info: StudyInfo, larger: Iterable[StudyInfo]) -> str:
 
 
 def _planned_of(info: StudyInfo, name: str) -> list[str]:
-    """Planned cells beside a table of the study's paper, with all points that one was chosen among."""
+    """Planned cells of a table of the study's paper, with all points that one is chosen from."""
     wanted = _patterns_of(info, name)
     planned = dict.fromkeys(run.rpartition("/")[0] for run in info.planned)
     return [cell for cell in planned if any(fnmatchcase(cell, pattern) for pattern in wanted)]
@@ -204,11 +204,11 @@ def _planned_of(info: StudyInfo, name: str) -> list[str]:
 def cell_lines(info: StudyInfo, runs: Sequence[str], results: Path, reference: Path) -> list[str]:
     """A line for each cell: ours with its spread, the paper's value, the committed mean.
 
-    Cells that stand beside a paper's value come last, where a terminal shows them.
+    Cells with a paper's value come last, where they stay visible in a terminal.
 
     Args:
         info: the study.
-        runs: names of runs; their cells are shown with all repeats that have a record.
+        runs: names of runs; each of their cells is shown with all its recorded repeats.
         results: the folder of the study's results.
         reference: docs/reference.
     """
@@ -247,7 +247,7 @@ def _is_beside(row: PaperRow, cell: Cell) -> bool:
 
 
 def _patterns_of(info: StudyInfo, name: str) -> list[str]:
-    """Patterns of the cells beside a table; where one is chosen on validation, of all it is chosen among."""
+    """Patterns of a table's cells; for a cell chosen on validation, of all its candidates."""
     rules = [rule for rule in load_map(info.paper).tables[name].rules if rule.select]
     among = {rule.select[0]: rule.select for rule in rules}
     return list(
@@ -275,7 +275,7 @@ def _text(found: Interval) -> str:
 
 
 def _committed(folder: Path, runs: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Run -> metrics on the test nodes of its committed record, of runs that have one."""
+    """Run -> test metrics of its committed record, for runs that have one."""
     if (folder / RUNS).exists():
         texts = read_archive(folder / RUNS)
         records = {run: json.loads(texts[run][0]) for run in runs if run in texts}

@@ -1,4 +1,4 @@
-"""What the runs of a study took, entry by entry: the body of a page that says nothing of accuracies."""
+"""Time of a study's runs by entry: the body of a page without accuracies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cost_lines(results: StudyResults) -> list[str]:
     """Seconds of each entry on each graph, with links to memory, claims and plans.
 
     Args:
-        results: of a study whose accuracies are listed and not compared; others have no such section.
+        results: of a study that does not compare accuracies; other studies have no such section.
     """
     table = results.tables["cost"]
     if results.info.accuracy or not table.rows:

@@ -1,4 +1,4 @@
-"""docs/results.md: ten findings and what the papers claim; and the pages that stand behind it."""
+"""docs/results.md: ten findings and the papers' claims; and the pages with their evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpgnn.report.tables.table import DASH, epsilon_text, format_value, markdown
 MADE = "<!-- Made by `dpgnn report --docs` from docs/reference; do not edit. -->"
 T = TypeVar("T", RankingRow, ComparisonRow)
 STATES = "reference/code_states.csv"  # below docs
-MOST = 5  # undecided differences that are named; the tables have all
+MOST = 5  # undecided differences that are listed; the tables have all
 
 
 def index_page(
@@ -39,11 +39,11 @@ def index_page(
     made: Sequence[Headline],
     attacked: Sequence[AttackResult] = (),
 ) -> str:
-    """Ten findings, then what each paper claims and whether that holds here.
+    """Ten findings, then each paper's claims and whether they hold here.
 
     Args:
         found, infos: see `write_docs`.
-        texts: the pages below docs/results by name, which links must lead into.
+        texts: the pages below docs/results by name; every link must lead to one of them.
         made: the findings.
         attacked: committed attacks.
     """
@@ -59,8 +59,8 @@ def index_page(
         *lines_of(made, texts),
         "## What the papers claim",
         "",
-        "In our words, beside records of its paper's study: real graphs at hand, mostly not the paper's own, "
-        "in published mode. Yes needs every difference decided.",
+        "Each claim in our words, tested on real graphs (mostly not the paper's own) in published mode. Yes "
+        "needs every difference to be decided.",
         "",
         *claim_lines(found, texts, attacked),
         method_line(infos),
@@ -80,7 +80,7 @@ BEHIND = {
 def pages_behind(
     found: Sequence[StudyResults], infos: Sequence[StudyInfo], texts: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name below docs/results -> page: what stands behind docs/results.md, by `BEHIND`."""
+    """Name below docs/results -> page, for the pages in `BEHIND`."""
     bodies = {
         "guarantees": _guarantees(found),
         "comparisons": _comparisons(found),
@@ -106,7 +106,7 @@ def pages_behind(
 
 
 def below(line: str) -> str:
-    """A line of a page of docs, for a page of docs/results."""
+    """A line of a page in docs/, with its links made relative to docs/results."""
     line = re.sub(r"\]\((?!results/|https?:|#)", "](../", line)
     return line.replace("](results/", "](")
 
@@ -124,7 +124,7 @@ def _further(found: Sequence[StudyResults]) -> dict[str, list[tuple[str, str]]]:
 
 
 def states_of(found: Sequence[StudyResults]) -> list[CodeState]:
-    """Which code made the records of the studies."""
+    """Table of the versions of the code that made the studies' records."""
     return code_states({results.info.name: results.runs for results in found})
 
 
@@ -179,12 +179,12 @@ def _leaders(found: Sequence[StudyResults]) -> list[str]:
 
 
 def _main(found: Sequence[StudyResults]) -> list[StudyResults]:
-    """The study that sets all methods side by side; without its records all studies."""
+    """The head-to-head study; all studies if it has no records."""
     return [results for results in found if results.info.name == STUDY] or list(found)
 
 
 def _over_graphs(results: StudyResults) -> list[str]:
-    """What holds over graphs, at the smallest and the largest budget, with its caption."""
+    """Mean ranks over graphs, at the smallest and the largest budget, with a caption."""
     table = results.mean_ranks
     lines = pivots.mean_rank_lines(table.rows, ends=True)
     link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
@@ -232,9 +232,7 @@ def _guarantees(found: Sequence[StudyResults]) -> list[str]:
 
 
 def _soundness(found: Sequence[StudyResults]) -> list[str]:
-    """The ladder, which changes one thing at a time; where it has no records, what other studies ask as a
-    whole.
-    """
+    """The ladder, which changes one thing at a time; without it, other studies' questions on soundness."""
     rungs = [
         line for results in found if results.info.name == LADDER for line in ladder_summary(results)
     ]
@@ -251,7 +249,7 @@ def _about_soundness(results: StudyResults, question: str) -> bool:
 
 
 def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]) -> list[str]:
-    """The questions that are wanted, each with its pairs over all places."""
+    """The selected questions, each with its pairs over all places."""
     lines: list[str] = []
     for results in found:
         rows = results.comparisons.rows
@@ -272,7 +270,7 @@ def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], 
 def _summed(
     found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]
 ) -> list[str]:
-    """The questions that are wanted, a line each; pair by pair they stand on their study's page."""
+    """The selected questions, one line each; their study's page has the pairs."""
     asked = []
     for results in found:
         link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
@@ -287,7 +285,7 @@ def _summed(
 
 
 def _csv(results: StudyResults, table: str) -> str:
-    """A link to a table of a study, which names the cells of its records."""
+    """A link to a table of a study; its rows name the cells of the records."""
     return f"[CSV](reference/{results.info.name}/tables/{table}.csv)"
 
 
@@ -326,9 +324,7 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
 
 
 def _undecided(rows: Sequence[PaperRow]) -> list[str]:
-    """Values that the runs do not decide, with the largest differences among them and what would decide
-    them.
-    """
+    """Undecided values: the largest differences among them, and the repeats that would decide them."""
     if not rows:
         return []
     largest = sorted(rows, key=lambda row: -abs(row.difference or 0.0))[:MOST]
@@ -348,7 +344,7 @@ def _undecided(rows: Sequence[PaperRow]) -> list[str]:
 
 
 def _different(rows: Sequence[PaperRow]) -> list[str]:
-    """Values that differ, those of one method, data set and reason over ε in one line."""
+    """Values that differ; those of one method, data set and reason share a line."""
     groups: dict[tuple[str, str, str, str], list[PaperRow]] = {}
     for row in rows:
         key = (row.dataset, row.method, row.detail, row.reason or "not known")

@@ -20,7 +20,7 @@ WORDS = ("ahead", "behind")
 
 
 def about_edges(results: StudyResults, question: str) -> bool:
-    """Whether a question sets entries against an MLP or DP-MLP, which reads no edge."""
+    """Whether a question compares entries with an MLP or DP-MLP, which reads no edge."""
     mlps = {cell.entry for cell in results.cells if is_mlp(cell)}
     return any(
         any(fnmatchcase(name, pattern) for name in mlps)
@@ -31,15 +31,14 @@ def about_edges(results: StudyResults, question: str) -> bool:
 
 
 def answer(found: Sequence[StudyResults]) -> list[str]:
-    """Graph methods with a proof against an MLP that gives the same guarantee.
+    """Proved graph methods against an MLP with the same guarantee.
 
     Args:
-        found: studies, the one that answers first; comparisons on real graphs are counted at the smallest
-            and the largest epsilon of each.
+        found: studies, the main one first; counted are comparisons on real graphs at the smallest and the
+            largest epsilon of each.
 
     Returns:
-        lines of Markdown: a sentence, then what it counts by study and by what is protected; none where
-        nothing of the kind was compared.
+        lines of Markdown: a sentence, then its counts by study and by unit; none without such comparisons.
     """
     counted = [(results.info.name, rows) for results in found if (rows := _fair_rows(results))]
     if not counted:
@@ -62,7 +61,7 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
 
 
 def _fair_rows(results: StudyResults) -> list[tuple[str, ComparisonRow]]:
-    """(what is protected, row) of the fair comparisons; those on real graphs where there are any."""
+    """(unit, row) of the fair comparisons; on real graphs only if there are any."""
     cells = {(*cell.place, cell.entry, cell.epsilon): cell for cell in results.cells}
     by_entry = {cell.entry: cell for cell in results.cells}
     asked = dict.fromkeys(row.question for row in results.comparisons.rows)
@@ -81,9 +80,9 @@ def _is_fair(
     cells: Mapping[tuple[str, str, str, str], Cell],
     by_entry: Mapping[str, Cell],
 ) -> bool:
-    """A proved entry that reads edges against an MLP which gives the same guarantee.
+    """Whether a proved entry that reads edges is compared with an MLP that gives the same guarantee.
 
-    The MLP without privacy gives it for edges alone: its features and labels are public there.
+    The MLP without privacy gives it at edge level, where features and labels are public.
     """
     entry, reference = cells.get(_key(row)), by_entry[row.reference]
     if entry is None or entry.mode != "sound" or entry.claim is None or is_mlp(entry):
@@ -112,7 +111,7 @@ def _counts(rows: Sequence[ComparisonRow]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """A tuned entry against the same entry as stated."""
+    """A tuned entry against the same entry with its fixed configuration."""
 
     dataset: str
     label: str

@@ -17,9 +17,9 @@ from dpgnn.report.tables.table import Column, Table, columns_of
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorerRow:
-    """One cell with its claim; scores are fractions, None where there is one repeat alone.
+    """One cell with its claim; scores are fractions, intervals None with a single repeat.
 
-    `edges` are of the whole graph, an undirected one counted twice; None where a graph is drawn and has no
+    `edges` counts edges of the whole graph, undirected ones twice; None for a stand-in graph without a
     published count.
     """
 
@@ -47,7 +47,7 @@ class ExplorerRow:
 
 
 def explorer_table(found: Sequence[StudyResults]) -> Table[ExplorerRow]:
-    """Every scored cell of the studies but the points of sweeps, in the studies' order."""
+    """Every scored cell of the studies except points of sweeps, in the studies' order."""
     return Table(
         name="cells", title="Every cell", caption="", columns=columns_of(ExplorerRow),
         rows=list(_rows(found)),
@@ -78,7 +78,7 @@ def _row(study: str, cell: Cell) -> ExplorerRow:
 
 @cache
 def _num_edges(dataset: str) -> int | None:
-    """As published: records of private runs have no count that hangs on the structure."""
+    """The published count: records of private runs hold no count that depends on the structure."""
     source = read_sources().get(dataset)
     if source is None or datasets.entry_of(dataset).raw_edges:
         return None

@@ -1,4 +1,4 @@
-"""The landing summary: what a study shows, in sentences made from its numbers."""
+"""The summary at the top of a report: findings in sentences made from the study's numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpgnn.report.tables.claims_table import proved_elsewhere, proved_epsilon
 from dpgnn.report.tables.table import Table, epsilon_text, signed
 
 CLEAR = "larger than the noise"
-STAND_INS = "Sentences on what was found leave out synthetic graphs; tables and figures have them."
+STAND_INS = "Findings leave out synthetic graphs; tables and figures include them."
 # questions that set an entry against the baseline, but for privacy or soundness alone
 AGAINST = (
     "against the baseline without privacy",
@@ -51,10 +51,10 @@ def findings(
     papers: Sequence[Table[PaperRow]] = (),
     asked: Sequence[str] = (),
 ) -> list[Finding]:
-    """What stands at the top of a report, the most general first; topics without an answer are left out.
+    """The findings of a report, the most general first; topics without an answer are left out.
 
-    Graphs drawn as stand-ins have their homophily by construction: where there are others, only the first
-    topic and the paper's numbers count them. `asked` is taken as it is.
+    Stand-in graphs have their homophily by construction, so if there are real graphs, only the first topic
+    and the paper's numbers count stand-ins. `asked` is used as given.
     """
     made = _runs(info, runs, cells)
     real = on_real_graphs(cells, lambda cell: cell.dataset)
@@ -147,7 +147,7 @@ def _alone(group: Sequence[Ranking]) -> str:
 
 
 def _lead(group: Sequence[Ranking]) -> str:
-    """Who is ahead where; without repeats on both sides a lead is neither clear nor inside the noise."""
+    """Who leads where; with one repeat a lead is neither clear nor inside the noise."""
     clear: dict[str, list[str]] = {}
     close, open_ = [], []
     for ranking in group:
@@ -168,7 +168,7 @@ def _lead(group: Sequence[Ranking]) -> str:
 
 
 def _where(ranking: Ranking, group: Sequence[Ranking]) -> str:
-    """The data set; with its setting where a group has it in several."""
+    """The data set, with its setting where a group has it in several."""
     settings = {other.setting for other in group if other.dataset == ranking.dataset}
     return ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
 
@@ -196,7 +196,7 @@ def _without_privacy(differences: Sequence[Difference]) -> list[str]:
 
 
 def _prices(differences: Sequence[Difference], questions: Sequence[str]) -> list[str]:
-    """What these questions find, per pair of entries, at the smallest and the largest epsilon."""
+    """Results of these questions for each pair of entries, at the smallest and the largest epsilon."""
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for item in differences:
         if item.question in questions and _told(item):
@@ -209,7 +209,7 @@ def _prices(differences: Sequence[Difference], questions: Sequence[str]) -> list
             pair = here[0]
             entry, reference = pair.entry.label, pair.reference.label
             at = f" at ε = {epsilon_text(budget)}"
-            # the budget belongs to the side that has one
+            # the budget goes with the private side
             words = f"{entry}{at} against {reference}" if pair.entry.is_private else (
                 f"{entry} against {reference}{at}"
             )  # fmt: skip
@@ -231,7 +231,7 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 
 def _spread(group: Sequence[Difference]) -> str:
-    """Each data set's difference for a few, the range for many; which are clear of the noise."""
+    """The difference on each data set if there are few, else their range; and how many are clear."""
     means = [(item.test.mean if item.test else 0.0, item) for item in group]
     verdicts = {item.verdict for item in group}
     if len(group) <= 4 and len(verdicts) == 1:

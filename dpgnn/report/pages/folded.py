@@ -1,6 +1,6 @@
-"""How a study's page is kept short enough to read: long tables summed up, figures of one kind together.
+"""Keeps a study's page short enough to read: long tables are summarised, figures of one kind grouped.
 
-Nothing is lost: what a page sums up stands in the files beside the committed tables, which it links.
+Nothing is lost: the page links the committed files with the full tables.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import Table, format_value, markdown_text
 
-MAX_ROWS = 20  # a longer table stands in its file only
-LONGEST = 24  # lines of a paper's table in its own layout; a longer one is summed up
+MAX_ROWS = 20  # a longer table is in its file only
+LONGEST = 24  # lines of a paper's table in its own layout; a longer one is summarised
 SAID = 4  # sentences of a summary's topic
 FOR_PRINT = (
     "For print, as SVG and PDF with their fonts: [two commands](../reference/README.md#for-print)."
 )
-FEW = 3  # figures whose captions begin alike, from which on that is said once
+FEW = 3  # from this many figures on, what their captions share is said once
 PART = re.compile(r"(?: \(|, )\d+ of \d+\)$")  # of a figure that is one of several
 
 
@@ -37,7 +37,7 @@ def csv_link(info: StudyInfo, name: str) -> str:
 
 
 def paper_tables_lines(info: StudyInfo, tables: Sequence[Table[PaperRow]]) -> list[str]:
-    """A paper's tables in its own layout; what all their captions say stands above them once."""
+    """A paper's tables in its own layout; sentences that all captions share stand above them once."""
     filled = [table for table in tables if table.rows]
     captions = [_split(markdown_text(table.caption)) for table in filled]
     common = (
@@ -50,7 +50,7 @@ def paper_tables_lines(info: StudyInfo, tables: Sequence[Table[PaperRow]]) -> li
 
 
 def _paper_lines(info: StudyInfo, table: Table[PaperRow], common: Sequence[str]) -> list[str]:
-    """A table as it is; a long one at the smallest and the largest ε; the longest by their verdicts."""
+    """A table in full; if long, at the smallest and the largest ε; if very long, as counts of verdicts."""
     told = ""
     head, body = pivot(table)
     if len(body) > LONGEST:
@@ -81,7 +81,7 @@ def commands_of(info: StudyInfo, table: Table[PaperRow]) -> list[str]:
 
 
 def _again(info: StudyInfo, table: Table[PaperRow]) -> list[str]:
-    """How to make a cell again; the commands of all of them are a file."""
+    """How to rerun a cell, with a link to the file of all commands."""
     commands = commands_of(info, table)
     if not commands:
         return []
@@ -92,7 +92,7 @@ def _again(info: StudyInfo, table: Table[PaperRow]) -> list[str]:
 
 
 def table_lines(info: StudyInfo, table: Table) -> list[str]:
-    """A table with its anchor; of audits those that found something, a long one as CSV alone."""
+    """A table with its anchor; of audits only those that did not pass; a long table as a link to its CSV."""
     head = [f'<a id="{table.name}"></a>', "", f"## {markdown_text(table.title)}", ""]
     printed = table.printed
     rows: Sequence[Any] = table.rows
@@ -110,13 +110,13 @@ def table_lines(info: StudyInfo, table: Table) -> list[str]:
 
 
 def _notable(rows: Sequence[Any]) -> list[Any]:
-    """Audits that did not pass; of other tables none."""
+    """The audits that did not pass; none for other tables."""
     found = [row for row in rows if getattr(row, "outcome", "passed") != "passed"]
     return found if len(found) <= MAX_ROWS else []
 
 
 def _counts(table: Table, shown: Sequence[Any]) -> str:
-    """What a long table holds: how many rows of each outcome, or of each data set."""
+    """Number of rows of a long table by outcome, or by data set."""
     key = "outcome" if hasattr(table.rows[0], "outcome") else "dataset"
     column = next((column for column in table.columns if column.key == key), None)
     if column is None:
@@ -130,7 +130,7 @@ def _counts(table: Table, shown: Sequence[Any]) -> str:
 def figure_lines(
     info: StudyInfo, pictures: Sequence[Picture], paper_figures: Sequence[FigureRow]
 ) -> list[str]:
-    """Figures by kind, parts of one below one heading; those on stand-ins are linked in one list."""
+    """Figures by kind, the parts of a figure under one heading; figures on stand-ins as a list of links."""
     if not pictures and not paper_figures:
         return []
     lines = ['<a id="figures"></a>', "", "## Figures", "", FOR_PRINT, ""]
@@ -159,7 +159,7 @@ def figure_lines(
 
 
 def _linked(info: StudyInfo, pictures: Sequence[Picture]) -> list[str]:
-    """Figures on stand-ins, which no sentence of the results speaks of, as links."""
+    """Links to the figures on stand-ins, which the findings do not use."""
     if not pictures:
         return []
     items = [
@@ -170,7 +170,7 @@ def _linked(info: StudyInfo, pictures: Sequence[Picture]) -> list[str]:
 
 
 def _shared(captions: Mapping[str, Sequence[str]]) -> tuple[list[str], dict[str, set[str]]]:
-    """What all captions of a kind say, once: lines, and title -> sentences that its caption leaves out.
+    """What all captions of a kind share, as lines; and title -> sentences that its caption leaves out.
 
     Figures are of one kind where their captions begin alike; a kind has at least three.
     """
@@ -193,7 +193,7 @@ def _sentences(parts: Sequence[Picture]) -> list[str]:
 
 
 def summary_lines(info: StudyInfo, summary: Sequence[Finding]) -> list[str]:
-    """What stands at the top of a page; of a long topic its first sentences."""
+    """The summary at the top of a page; only the first sentences of a long topic."""
     lines = ["## Summary", ""]
     for finding in summary:
         if finding.topic == "What was asked":
@@ -206,7 +206,7 @@ def summary_lines(info: StudyInfo, summary: Sequence[Finding]) -> list[str]:
 
 
 def _rest(info: StudyInfo, topic: str) -> str:
-    """Where the sentences of a topic that a page leaves out have their numbers."""
+    """Where to find the numbers of a topic's sentences that the page leaves out."""
     if topic == "The paper's numbers":
         return "the tables below"
     return csv_link(info, "rankings" if topic == "Who leads" else "differences")
@@ -217,7 +217,7 @@ def _path(info: StudyInfo, picture: Picture) -> str:
 
 
 def _whole(title: str) -> str:
-    """A part's title without its number: what all parts of one figure have in common."""
+    """A part's title without its number."""
     part = PART.search(title)
     if part is None:
         return title

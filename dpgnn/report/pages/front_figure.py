@@ -27,8 +27,8 @@ BEST = 3
 def front_figure(found: Sequence[StudyResults]) -> Picture | None:
     """Scores of the rankings of one study at its largest epsilon, a panel for each data set.
 
-    The head-to-head study where its records are present, else the first with a proved ranking; without one,
-    the first accuracy figure there is, or None.
+    Taken from the head-to-head study if its records are present, else from the first study with a proved
+    ranking; without one, the first accuracy figure, or None.
     """
     order = sorted(found, key=lambda results: results.info.name != "headtohead")
     for results in order:
@@ -86,7 +86,7 @@ def _with_signs(row: RankingRow) -> RankingRow:
 
 
 def _best_of(rows: Sequence[RankingRow], datasets: Sequence[str]) -> list[RankingRow]:
-    """The rows of the best entries of each guarantee that every panel has; all where none has all panels."""
+    """The rows of each guarantee's best entries, among those in every panel if there are any."""
     groups: dict[tuple[str, str], list[RankingRow]] = {}
     for row in rows:
         if row.dataset in datasets:
@@ -119,7 +119,7 @@ def _legend(figure: Figure, rows: Sequence[RankingRow]) -> None:
 
 
 def _one_setting(rows: Sequence[RankingRow]) -> tuple[list[RankingRow], str]:
-    """Each data set in one setting under a guarantee, the first, and words where guarantees differ in it."""
+    """Each data set in its first setting under a guarantee, and words on other settings."""
     first: dict[tuple[str, str], str] = {}
     usual: dict[str, str] = {}
     for row in rows:
@@ -136,13 +136,13 @@ def _one_setting(rows: Sequence[RankingRow]) -> tuple[list[RankingRow], str]:
 
 
 def _hollow(rows: Sequence[RankingRow]) -> str:
-    """What hollow dots mean, where there are some."""
+    """What hollow dots mean; "" without any."""
     some = any(row.answers == "none" for row in rows)
     return f" Hollow dots ({UNCOVERED}): {UNCOVERED_WORDS[2:]}" if some else ""
 
 
 def _sizes(results: StudyResults) -> dict[str, int]:
-    """Data set -> nodes, as its records have them."""
+    """Data set -> number of nodes, from its records."""
     return {
         run.record.key["dataset"]: int(run.record.facts.get("num_nodes") or 0)
         for run in results.runs
@@ -150,7 +150,7 @@ def _sizes(results: StudyResults) -> dict[str, int]:
 
 
 def _panels_of(rows: Sequence[RankingRow], sizes: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Graphs that may have a panel - those with intervals, where there are some - and the largest of them."""
+    """Graphs that may have a panel (those with intervals, if there are any), and the largest of them."""
     with_interval = [row for row in rows if row.n > 1]
     present = list(dict.fromkeys(row.dataset for row in with_interval or rows))
     largest = sorted(present, key=sizes.__getitem__)[-MAX_PANELS:]
@@ -179,7 +179,7 @@ def _lines(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> list[tuple[
 
 
 def _heading(guarantee: str) -> str:
-    """A guarantee in a line's room."""
+    """A guarantee, short enough for one line."""
     text = guarantee.removesuffix(", proved").replace("answers to nobody", "answers: uncovered")
     return text.replace("answers to their own node", "own node").replace(
         "answers to everyone", "everyone"

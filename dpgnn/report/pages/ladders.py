@@ -1,8 +1,7 @@
-"""What soundness costs, one change at a time: the rungs of study `ladder`, each beside the one before.
+"""The cost of soundness, one change at a time: each rung of study `ladder` against the one before.
 
-A rung differs from the rung before in one thing, on the same splits, so its difference has one cause; a
-test of the
-study's file holds that. Whole ladders and single rungs are the comparisons that the study asks for.
+A rung differs from the one before in one thing, on the same splits, so its difference has one cause; a test
+checks this on the study's file. Whole ladders and single rungs are comparisons of the study.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def ladder_lines(results: StudyResults) -> list[str]:
 
 
 def ladder_summary(results: StudyResults) -> list[str]:
-    """Markdown: of each ladder its two ends, and the rungs whose change is larger than the noise."""
+    """Markdown: the two ends of each ladder, and the rungs whose change is larger than the noise."""
     rows = results.comparisons.rows
     link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
     body = []
@@ -78,7 +77,7 @@ def _summed(question: str, dataset: str, epsilon: str, rungs: Sequence[Compariso
 
 
 def _rungs(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Rungs from the top, each with its score and what it changes."""
+    """Rungs from the top, each with its score and its change."""
     first = rows[0]
     body = [[first.reference_label, format_value(first.reference_mean, "percent"), "", "", ""]]
     body += [[row.label, format_value(row.entry_mean, "percent"), *_change(row)] for row in rows]

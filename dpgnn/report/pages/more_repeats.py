@@ -1,4 +1,4 @@
-"""Which statements changed with more repeats: each is decided from the first splits alone and from all."""
+"""Statements that changed with more repeats: each is decided from the first splits and from all splits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dpgnn.report.statistics.pairs import Pair, Tally, tally
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import markdown_text
 
-FIRST = 3  # splits that decide alone, for the comparison
+FIRST = 3  # number of first splits
 HEADER = ["Statement", f"First {FIRST} splits", "All splits", "n"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A statement, decided twice with the same tests and the same correction.
+    """A statement decided twice, with the same tests and the same correction.
 
     Attributes:
         statement: in our words.
         first, all: its differences over the first splits, and over all.
-        outcomes: of both, in words; () where a statement is its counts alone.
+        outcomes: of both, in words; () for a statement that has only counts.
     """
 
     statement: str
@@ -36,7 +36,7 @@ class Decided:
 
     @property
     def changed(self) -> bool:
-        """Whether it says another thing."""
+        """Whether the two decisions differ."""
         if self.outcomes:
             return len(set(self.outcomes)) > 1
         return (self.first.ahead, self.first.behind) != (self.all.ahead, self.all.behind)
@@ -55,7 +55,7 @@ def _counts(outcome: str, counted: Tally) -> str:
 
 
 def of_first(cells: Sequence[Cell], number: int = FIRST) -> tuple[Cell, ...]:
-    """The cells as if only their first splits had been run; cells that have none of these are left out.
+    """The cells with their first splits only; cells without any of these are left out.
 
     Args:
         cells: with scores by repeat.
@@ -72,7 +72,7 @@ def of_first(cells: Sequence[Cell], number: int = FIRST) -> tuple[Cell, ...]:
 
 
 def of_papers(found: Sequence[StudyResults]) -> dict[str, list[Decided]]:
-    """Paper -> its claims that have more than the first splits somewhere, decided twice."""
+    """Paper -> its claims with more than the first splits, decided twice."""
     made: dict[str, list[Decided]] = {}
     for paper, claims in read_claims().items():
         results = study_of(paper, found)
@@ -96,7 +96,7 @@ def _of_claims(claims: Sequence[Mapping[str, Any]], results: StudyResults) -> It
 
 
 def of_findings(found: Sequence[StudyResults]) -> list[Decided]:
-    """The sets of differences that findings of the main study count, decided twice."""
+    """The sets of differences behind the main study's findings, decided twice."""
     cells = main_cells(found)
     before = of_first(cells)
     return [

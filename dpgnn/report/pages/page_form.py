@@ -1,4 +1,4 @@
-"""What a page leaves out where it would be too large to open, the least missed first."""
+"""What a page leaves out if it would be too large to open, the least important first."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Form:
     """A form of the page.
 
     Attributes:
-        printed: figures that give up their interactive form; None is all of them.
-        linked: figures that give way to a link to their file beside the page.
-        brief: each study's summary, paper tables and figures only; the rest stands on its own page.
-        max_rows: a longer table gives way to a link to its CSV file; None is no limit.
-        cells: the table of all cells is given up after the others: it is "whole" whatever its length, "short"
-            (without options and the points of sweeps), or "limited" to `max_rows` as they are.
+        printed: figures shown in printed form only; None is all of them.
+        linked: figures replaced by a link to their file beside the page.
+        brief: each study's summary, paper tables and figures only; the study's own page has the rest.
+        max_rows: a longer table is replaced by a link to its CSV file; None is no limit.
+        cells: form of the table of all cells, which is cut last: "whole" at any length, "short" (without
+            options and points of sweeps), or "limited" to `max_rows` like other tables.
     """
 
     printed: tuple[str, ...] | None = ()
@@ -33,16 +33,16 @@ class Form:
         return self.printed is not None and not figure.startswith(self.printed)
 
     def is_linked(self, figure: str) -> bool:
-        """Whether a link to its file stands in a figure's place."""
+        """Whether a figure is replaced by a link to its file."""
         return figure.startswith(self.linked)
 
     def has_room(self, num_rows: int) -> bool:
-        """Whether a table of that many rows stands on the page."""
+        """Whether a table of that many rows is shown on the page."""
         return self.max_rows is None or num_rows <= self.max_rows
 
     @property
     def words(self) -> str:
-        """What is left out, in one line; "" for nothing."""
+        """What the page leaves out, in one line; "" if nothing."""
         parts = []
         if self.printed is None:
             parts.append("figures are shown in their printed form")
@@ -61,7 +61,7 @@ class Form:
 
 
 def forms(*, joined: bool) -> list[Form]:
-    """The forms of a page from whole to smallest; only a page that joins studies has a brief one."""
+    """The forms of a page from whole to smallest; only a page of several studies has a brief one."""
     found = [Form(printed=LARGEST[:number]) for number in range(len(LARGEST) + 1)]
     found.append(Form(linked=LARGEST, brief=joined))
     if not joined:

@@ -1,4 +1,4 @@
-"""What each paper claims, whether records here test it, and what they say: a table made from records."""
+"""The papers' claims, and what the records here say of each: a table made from records."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ KINDS = ("entry", "guarantee", "attack", "not_tested")  # fmt: skip
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOutcome:
-    """A claim of a paper and what records say of it.
+    """A claim of a paper, and the outcome from our records.
 
     Attributes:
-        claim, section: in our words, and where it stands.
+        claim, section: the claim in our words, and its section of the paper.
         outcome: yes, no, mixed, in part, undecided, no records, or not tested.
         found: numbers or the reason, in a few words.
         evidence: link below docs.
@@ -73,7 +73,7 @@ def claim_lines(
 
     Args:
         found: studies with records.
-        texts: pages below docs/results that evidence may lead into, by study.
+        texts: pages below docs/results by study; evidence links to them.
         attacked: committed attacks.
     """
     lines: list[str] = []
@@ -95,7 +95,7 @@ def claim_lines(
 
 
 def claim_pairs(found: Sequence[StudyResults]) -> Table[PairRow]:
-    """Every difference that a claim is counted from, with the cells of the records that it is made of.
+    """Every difference behind a claim, with the cells of its records.
 
     Args:
         found: studies with records.
@@ -111,7 +111,7 @@ def claim_pairs(found: Sequence[StudyResults]) -> Table[PairRow]:
 
 
 def study_of(paper: str, found: Sequence[StudyResults]) -> StudyResults | None:
-    """The study of a paper, where it has records."""
+    """The study of a paper, if it has records."""
     return next((results for results in found if results.info.paper == paper), None)
 
 
@@ -138,7 +138,7 @@ def outcome(
     texts: Mapping[str, str],
     attacked: Sequence[AttackResult] = (),
 ) -> ClaimOutcome:
-    """What the records of the paper's study, or the attacks, say of one claim."""
+    """The outcome of one claim from the records of the paper's study, or from attacks."""
     name = results.info.name if results else ""
     evidence = claim.get("evidence") or f"results/{name}.md#comparisons"
     page, _, anchor = evidence.partition("#")
@@ -166,7 +166,7 @@ def outcome(
 
 
 def _pairs_of(results: StudyResults, claim: Mapping[str, Any]) -> tuple[Pair, ...]:
-    """The differences on real graphs that a claim speaks of."""
+    """The differences on real graphs that a claim is about."""
     cells = on_real_graphs_if_any(results.cells, lambda cell: cell.dataset)
     found = pairs(
         cells,
@@ -224,7 +224,7 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
 
 
 def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tuple[str, str]:
-    """Attacks whose AUC is below, above, or not to be told from one half."""
+    """Counts of attacks with an AUC below one half, above it, or not significantly different from it."""
     words, below, above, count, graphs = [], 0, 0, 0, set()
     for noise, name in (("frozen", "repeated"), ("fresh", "fresh")):
         here = [
@@ -256,7 +256,7 @@ def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tu
 
 
 def _p_value(auc: float, members: int, others: int) -> float:
-    """Two-sided p value of an AUC of one half, by the standard error of Hanley and McNeil (1982)."""
+    """Two-sided p value of the hypothesis AUC = 1/2, by the standard error of Hanley and McNeil (1982)."""
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     square = auc * (1 - auc) + (members - 1) * (first - auc**2) + (others - 1) * (second - auc**2)
     error = math.sqrt(max(0.0, square) / max(1, members * others))

@@ -1,7 +1,7 @@
-"""One self-contained page per study, and one that joins the studies: works offline, asks nothing of the net.
+"""One self-contained page per study, and one that joins the studies; they work offline.
 
-The page's content security policy forbids every request, and every script and style but the page's own, so
-that a mistake shows as a missing piece and not as a leak of who reads what.
+The page's content security policy forbids every request, and every script and style but the page's own. A
+mistake then shows as a missing part, and never reveals to anyone that the page is read.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MAX_BYTES = 15_000_000
-# the head's script: with JavaScript the page folds what it can unfold
+# the head's script: sections are folded only with JavaScript, which can unfold them
 FIRST = 'document.documentElement.classList.add("js");'
 
 
 def to_stderr(line: str) -> None:
-    """Say a warning."""
+    """Print a warning on standard error."""
     print(line, file=sys.stderr)
 
 
@@ -63,7 +63,7 @@ def write_study(
     Args:
         info, results: the study, and the root of results.
         out: the folder.
-        warn: is told in one line what a large study's page leaves out.
+        warn: called with one line on what a large study's page leaves out.
 
     Raises:
         ValueError: no record, or a damaged one.
@@ -99,7 +99,7 @@ def metrics_of(cells: Sequence[Cell]) -> dict[str, Any]:
 def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stderr) -> list[str]:
     """Make the page that joins all studies whose own report was made; returns their names.
 
-    `warn` is told in one line what a large page leaves out.
+    `warn` is called with one line on what a large page leaves out.
 
     Raises:
         ValueError: there is none.
@@ -116,8 +116,8 @@ def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stde
 def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stderr) -> str:
     """The HTML of one study or of several joined.
 
-    A page that would exceed 15 MB takes the first smaller form that fits, see `page_form.forms`, and says on
-    its top and to `warn` what it leaves out. The smallest form is taken whatever its size.
+    A page that would exceed 15 MB takes the first smaller form that fits, see `page_form.forms`, and says at
+    its top and to `warn` what it leaves out. The smallest form is taken at any size.
     """
     candidates = forms(joined=len(studies) > 1)
     rendered = cache(lambda number: _render(studies, candidates[number]))
@@ -125,7 +125,7 @@ def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stder
     def fits(number: int) -> bool:
         return len(rendered(number).encode()) <= MAX_BYTES
 
-    # each form is smaller than the one before it, so that few are rendered
+    # each form is smaller than the one before, so few are rendered
     first = 0 if fits(0) else bisect_left(range(len(candidates) - 1), True, lo=1, key=fits)
     if candidates[first].words:
         warn(candidates[first].words)
@@ -134,14 +134,14 @@ def page(studies: Sequence[StudyResults], warn: Callable[[str], None] = to_stder
 
 @dataclass(frozen=True, kw_only=True)
 class CellView:
-    """A row of the table of all cells, with what its detail row shows.
+    """A row of the table of all cells, with its details.
 
     Attributes:
         row: of the table of scores.
         difference, verdict: of the cell against the baseline; None without such a comparison.
-        words: the claims.
+        words: the claims in words.
         options: the entry's, as JSON; "" where the page leaves them out.
-        rerun: the command that makes the cell again.
+        rerun: the command that reruns the cell.
         scores: by repeat, in percent.
     """
 
@@ -181,7 +181,7 @@ def _key(row: CellRow) -> tuple[str, str, str, str]:
 
 
 def _listed(results: StudyResults, form: Form) -> list[Cell]:
-    """The cells that the table of all cells has; none where it is left out."""
+    """The cells in the table of all cells; none if it is left out."""
     if form.brief or (form.cells == "limited" and not form.has_room(len(results.cells))):
         return []
     return [cell for cell in results.cells if form.cells != "short" or "~" not in cell.entry]
@@ -207,7 +207,7 @@ def _render(studies: Sequence[StudyResults], form: Form) -> str:
 
 @cache
 def content_policy() -> str:
-    """The page's content security policy: no request; scripts and styles of these hashes alone."""
+    """The page's content security policy: no request, and only scripts and styles with these hashes."""
     scripts = " ".join(map(_source_hash, (FIRST, _bundle(), _asset("report.js"))))
     style = _source_hash(_asset("report.css"))
     return (
@@ -217,7 +217,7 @@ def content_policy() -> str:
 
 
 def _source_hash(text: str) -> str:
-    """An element's content as a policy names it."""
+    """The hash of an element's content, as the policy writes it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -272,7 +272,7 @@ def _script_json(value: Any) -> str:
 
 
 def sort_value(row: Any, column: Column) -> str:
-    """What a column is sorted by: a number as such, otherwise the text in lower case."""
+    """The sort key of a cell: a number as it is, text in lower case."""
     value = column.value(row)
     if value is None or value == "":
         return ""
@@ -311,7 +311,9 @@ def _bundle() -> str:
             return text
     text = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     assert "</script" not in text
-    with contextlib.suppress(OSError):  # the package's folder is read-only: bundled each time
+    with contextlib.suppress(
+        OSError
+    ):  # the package's folder is read-only, so the bundle is made each time
         write_text(kept, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     return text
 

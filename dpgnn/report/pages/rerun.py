@@ -1,4 +1,4 @@
-"""The command that makes a run again; the one home of its form."""
+"""The command that reruns a run or a cell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpgnn.report.tables.table import CellRow
 
 
 def rerun_command(study: StudyInfo, key: str) -> str:
-    """A shell command, to be pasted in the repository's root, that reruns one run or one cell.
+    """A shell command that reruns one run or one cell; to be run in the repository's root.
 
     Args:
         study: for its file, its tier and its planned runs.
-        key: DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; without /REPEAT for all repeats of the cell.
+        key: DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT, or without /REPEAT for all repeats of the cell.
 
     Raises:
         ValueError: the study plans no such run.
@@ -46,9 +46,9 @@ def rerun_of_table(study: StudyInfo, name: str, dataset: str) -> str:
 
 
 def rerun_of_row(study: StudyInfo, row: CellRow | PaperRow) -> str:
-    """The command of the cell that a table's row is about; "" where it is about none.
+    """The command of a row's cell; "" if the row has none.
 
-    A row of a paper whose cell this tier leaves out has the command of tier L, the paper's whole grid.
+    If this tier leaves the cell out, the command is that of tier L, the paper's whole grid.
     """
     away = False
     if isinstance(row, PaperRow):

@@ -1,4 +1,4 @@
-"""Everything a report shows of one study, made once from its records."""
+"""Everything that a report shows of one study, computed once from its records."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class StudyResults:
         info: the study.
         runs: the planned runs that have a record.
         cells: scored cells, in the study's order.
-        summary: what stands at the top of the page.
+        summary: the findings at the top of the page.
         protection: what each entry protects.
         scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, differences, claims,
-            status: the tables that pages read again.
+            status: the tables that pages also read.
         further: the other tables.
         paper_figures: figures of the study's paper, drawn or not.
         papers: one table per table of the study's paper.
@@ -106,7 +106,7 @@ class StudyResults:
 
     @property
     def started(self) -> tuple[str, str] | None:
-        """When the first and the last run started; None where it is not recorded."""
+        """Start of the first and the last run; None if not recorded."""
         times = sorted(
             str(run.resources["started"]) for run in self.runs if run.resources.get("started")
         )
@@ -122,7 +122,7 @@ def gather(
         info: the study; its planned runs are read, others on disk are left alone.
         results: the root of results.
         folder: where the study's runs/ and audits/ lie; None is its folder below `results`.
-        curves: draw recall by class and training curves too, which take longest.
+        curves: also draw recall by class and training curves, which take longest.
 
     Raises:
         ValueError: there is no record at all, or a record or an audit is damaged.
@@ -145,7 +145,7 @@ def _results(
     *,
     curves: bool,
 ) -> StudyResults:
-    """Tables and figures of what was read; each statistic is made once."""
+    """Tables and figures of the study; each statistic is computed once."""
     cells, released = build_cells(runs, info), build_cells(runs, info, released=True)
     compared = cells if info.accuracy else []
     stated = figure_data.plotted(compared)
@@ -191,7 +191,7 @@ def _run_tables(
     cells: Sequence[Cell],
     released: Sequence[Cell],
 ) -> Iterator[Table]:
-    """Cost, graphs and runs; plans of releases, which have no score."""
+    """Tables of cost, graphs, runs, and plans of releases, which have no score."""
     yield run_tables.cost_table(cells)
     yield run_tables.datasets_table(runs, paths)
     yield run_tables.runs_table(runs)
@@ -201,7 +201,7 @@ def _run_tables(
 
 
 def _papers(cells: Sequence[Cell], runs: Sequence[Run], info: StudyInfo) -> list[Table[PaperRow]]:
-    """The paper's tables beside ours; none where the study is of no paper."""
+    """The paper's tables beside ours; none for a study of no paper."""
     if not info.paper:
         return []
     mapping = load_map(info.paper)

@@ -1,6 +1,6 @@
-"""The ten findings of docs/results.md: a claim, its n, a picture, evidence, and what would overturn it.
+"""The ten findings of docs/results.md: a claim, its n, a figure, evidence, and what would overturn it.
 
-No sentence is fixed where a number decides it: what is ahead of what is counted anew from the records.
+Sentences that depend on numbers are computed from the records each time.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Headline:
         title: the question.
         claim: the answer, in a sentence made from records.
         more: what limits or explains it.
-        picture: of the numbers behind it; a name without a folder stands in docs/figures.
+        picture: figure of the numbers behind it; a name without a folder is in docs/figures.
         where: the picture's folder below docs/figures.
         evidence: (words, link below docs).
         overturn: what would make the claim false.
-        pairs: words -> the differences that the claim counts.
+        pairs: words -> the differences behind the claim.
     """
 
     title: str
@@ -72,7 +72,7 @@ class Question:
 
     Attributes:
         name, title: of the finding.
-        opening: what every claim sentence begins with.
+        opening: the first words of the claim.
         panels: (words, entry, against) of each set.
         more, overturn: see `Headline`.
         evidence: (words, link).
@@ -87,7 +87,7 @@ class Question:
 
 
 def questions() -> list[Question]:
-    """The findings that are paired differences, as data/findings.yaml states them."""
+    """The findings from paired differences, as data/findings.yaml states them."""
     stated = yaml.safe_load((data_folder() / "findings.yaml").read_text(encoding="utf-8"))
     return [
         Question(
@@ -102,11 +102,11 @@ def questions() -> list[Question]:
 def headlines(
     found: Sequence[StudyResults], chosen: tuple[Sequence[Choice], Picture] | None
 ) -> list[Headline]:
-    """The findings that there are records for, in order.
+    """The findings that have records, in order.
 
     Args:
         found: studies with records.
-        chosen: the choices of docs/choose.md with its picture; None without the main study.
+        chosen: the choices of docs/choose.md and its figure; None without the main study.
     """
     cells = main_cells(found)
     made = [_guarantees(found), _best(*chosen) if chosen else None]
@@ -116,7 +116,7 @@ def headlines(
 
 
 def main_cells(found: Sequence[StudyResults]) -> Sequence[Cell]:
-    """Cells of the main study on real graphs; none where it has no records."""
+    """Cells of the main study on real graphs; none if it has no records."""
     main = next((results for results in found if results.info.name == MAIN), None)
     return on_real_graphs_if_any(main.cells, lambda cell: cell.dataset) if main else []
 
@@ -126,7 +126,7 @@ def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
 
     Args:
         made: the findings.
-        pages: names below docs/results; evidence on others is left out.
+        pages: names below docs/results; evidence on other pages is left out.
     """
     lines: list[str] = []
     for number, item in enumerate(made, 1):
@@ -166,7 +166,7 @@ def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
 
 
 def panel_pairs(cells: Sequence[Cell], entry: str, against: str) -> list[Pair]:
-    """Differences of two entries in one setting a graph, those with a test.
+    """Tested differences of two entries, in one setting for each graph.
 
     Args:
         cells: of the main study.
@@ -177,7 +177,7 @@ def panel_pairs(cells: Sequence[Cell], entry: str, against: str) -> list[Pair]:
 
 
 def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:
-    """Every difference that a finding counts, with the cells of the records that it is made of."""
+    """Every difference behind a finding, with the cells of its records."""
     rows = [
         pair_row(MAIN, f"{item.title} {words}", pair)
         for item in made
@@ -188,7 +188,7 @@ def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:
 
 
 def _one_setting(cells: Sequence[Cell], entry: str) -> list[Cell]:
-    """Cells of the first setting in which each graph has the entry: others ask another question."""
+    """For each graph, the cells of the first setting that has the entry."""
     first: dict[str, str] = {}
     for cell in cells:
         if cell.entry == entry:
@@ -241,7 +241,7 @@ def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
 
 
 def published_rows(results: StudyResults) -> list[ClaimRow]:
-    """Cells run as published, without points of sweeps and controls without privacy."""
+    """Cells run as published, without points of sweeps and non-private controls."""
     return [
         row
         for row in results.claims.rows
@@ -324,14 +324,14 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
     distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
     repeats = sorted({row.our_n for row in both if row.our_n})
     return Headline(
-        title="Which published numbers come out again?",
+        title="Which published numbers are reproduced?",
         claim=(
             f"Of {len(rows)} values in the papers' tables {listed(parts)}; half of the {len(both)} that have "
             f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats[0]} to "
             f"{repeats[-1]} runs a value."
         ),
-        more="Each value stands beside ours, or the reason why there is none, with the command that makes "
-        "it again.",
+        more="Each value is listed with ours, or with the reason why there is none, and the command that "
+        "reruns it.",
         picture=_scatter(by_paper),
         evidence=(
             ("every value", "results/reproduction.md"),

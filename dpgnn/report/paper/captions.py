@@ -1,8 +1,7 @@
-"""Every table and figure of the papers by its own name, from data/papers/captions.yaml, and where ours is.
+"""Every table and figure of the papers under its own name, from data/papers/captions.yaml, and where ours is.
 
-The names, what each shows and what it varies are facts of the papers; the maps (`paper.map`,
-`paper.figures`) must
-hold a target of the same name, or the caption says why there is none.
+A caption states facts of the paper: the name, what is shown, and what varies. The maps (`paper.map`,
+`paper.figures`) must have a target of the same name, or the caption says why there is none.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class Caption:
         shows: what it shows, in our words.
         varies: what differs along its axes or from line to line: epsilon, data, method, classes, or
         options of ours.
-        values: the values of x, as far as they are stated.
-        data, series, fixed: the data sets, the lines or rows, and what is held.
+        values: the values of x, if stated.
+        data, series, fixed: the data sets, the lines or rows, and the fixed values.
         target: where ours is: a figure or table of the maps, a table that is computed ("made"), a page.
-        reason: why there is none.
-        absent: why no record of ours is on the paper's own data, and what of ours stands for it.
+        reason: why there is no target.
+        absent: why we have no record on the paper's own data, and what we use instead.
     """
 
     shows: str

@@ -1,8 +1,9 @@
 """CARIBOU's tables beside its means: tops (III, XII), noise against depth (IV), time (VII, VIII) and
 memory (IX, X).
 
-A top is the largest test accuracy over configurations and repeats. Beside it stands the mean test accuracy
-of the configuration that validates best, and the expected largest accuracy of as many fair coins.
+A top is the largest test accuracy over configurations and repeats. It is shown with the mean test accuracy of
+the configuration with the best validation accuracy, and with the expected largest accuracy of equally many
+runs that guess by fair coins.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ TEST_NODES = {"chains-s": 32, "chains-m": 40, "chains-l": 60, "chains-x": 100}
 
 @dataclass(frozen=True, kw_only=True)
 class TopRow:
-    """One data set, method and budget: the authors' top, and ours where runs of the family are there."""
+    """One data set, method and budget: the authors' top, and ours if the family has runs."""
 
     dataset: Annotated[str, Column(header="Data set")]
     method: Annotated[str, Column(header="Authors' method")]
@@ -69,12 +70,12 @@ class TopRow:
 def tops_table(
     numbers: Sequence[Mapping[str, str]], cells: Sequence[Cell], *, other_bound: bool = False
 ) -> Table[TopRow]:
-    """Table III, or XII with `other_bound`: a row for every data set, method and budget with a published top.
+    """Table III (XII with `other_bound`): a row for every data set, method and budget with a published top.
 
     Args:
         numbers: rows of caribou_numbers.csv.
-        cells: of the study; their validation scores choose, their test scores are shown.
-        other_bound: node level alone, at the degree bound of Table XII.
+        cells: of the study; validation scores choose the configuration, test scores are shown.
+        other_bound: only node level, at the degree bound of Table XII.
     """
     found = (_top_row(row, cells, other_bound) for row in numbers)
     rows = [row for row in found if row is not None]
@@ -93,7 +94,7 @@ def tops_table(
             "as published; ours the same way. Chosen on validation: mean test accuracy over repeats of the "
             "configuration with the best mean validation accuracy. Coins: the expected largest accuracy of "
             "as many runs that flip a fair coin for every test node; a coin per chain reaches 100. A top "
-            "near its coins shows no signal. A maximum of test scores is no estimate of anything: no verdict."
+            "near its coins shows no signal. A maximum of test scores estimates nothing, so no verdict."
         ),
         columns=columns_of(TopRow),
         rows=rows,
@@ -102,7 +103,7 @@ def tops_table(
 
 
 def _top_row(row: Mapping[str, str], cells: Sequence[Cell], other_bound: bool) -> TopRow | None:
-    """The authors' top beside ours; None where the row states none of this table."""
+    """The authors' top beside ours; None if the row has no value of this table."""
     dataset = DATASETS.get(row["dataset"], row["dataset"])
     bound = OTHER_BOUNDS.get(dataset, OTHER_BOUND)
     wanted = (bound,) if other_bound else ("", "20")
@@ -124,13 +125,13 @@ def _top_row(row: Mapping[str, str], cells: Sequence[Cell], other_bound: bool) -
 
 @cache
 def _coins(dataset: str, draws: int) -> float | None:
-    """What the best of as many runs of fair coins reaches; None where test nodes are not counted."""
+    """Expected best accuracy of equally many runs that guess by fair coins; None for unknown test nodes."""
     nodes = TEST_NODES.get(dataset)
     return None if nodes is None else best_of_coin_flips(nodes, draws)
 
 
 def _with_ours(row: TopRow, cells: Sequence[Cell], patterns: Sequence[str]) -> TopRow:
-    """The row with our top and our honest mean; as it is where no run of the family is there."""
+    """The row with our top and our mean after validation; unchanged if the family has no run."""
     family = [
         cell
         for cell in cells
@@ -180,7 +181,7 @@ class RunMemoryRow:
 def depth_table() -> Table:
     """Table IV: the noise K hops need, with contraction and without, from the formula.
 
-    Its rows are mappings: a column stands for each constant of `CONTRACTIONS`, and no page reads them again.
+    Its rows are mappings with a column for each constant of `CONTRACTIONS`.
     """
     rows = []
     for epsilon in BUDGETS:
@@ -212,7 +213,7 @@ def cost_tables(
 ) -> list[Table[RunTimeRow] | Table[RunMemoryRow]]:
     """Tables VII and VIII, seconds of a run at edge and node level, and IX and X, its memory.
 
-    What has no privacy stands with the edge level.
+    Methods without privacy are listed with the edge level.
 
     Args:
         numbers: rows of caribou_numbers.csv.

@@ -1,4 +1,4 @@
-"""All figures of a study's paper, drawn, and the table that says what of each is not drawn, and why."""
+"""All figures of a study's paper, and a table of what is not drawn and why."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def paper_figures(
     return drawn, [figures_table(info.paper, rows)]
 
 
-# why a place whose cells have records has no panel
+# why a place with records has no panel
 NO_PANEL = {
     "embedding": "model.safetensors, graph and split of the runs are not here, nor kept scores",
     "checkpoints": "the runs kept no history.parquet with a score",
@@ -86,13 +86,13 @@ ONE_VALUE = "what the figure varies has one value there"
 def missing(
     figure: PaperFigure, cells: Sequence[Cell], info: StudyInfo, panels: Sequence[Panel]
 ) -> tuple[int, int, str]:
-    """How many cells are drawn, how many this tier plans, and the words for what is not drawn.
+    """Number of cells drawn, number planned in this tier, and words on what is not drawn.
 
     Args:
         figure: as its map states it.
         cells: of the study.
         info: the study.
-        panels: what is drawn of the figure.
+        panels: the drawn panels of the figure.
     """
     counts, words = [0, 0], []
     for letter, part in figure.lettered:
@@ -139,7 +139,7 @@ def _part_missing(
 def _panels_missing(
     figure: PaperFigure, recorded: Iterable[Key], panels: Sequence[Panel]
 ) -> list[str]:
-    """Places with records of which no panel is drawn."""
+    """Places that have records but no panel."""
     shown = {panel.place for panel in panels}
     present = {_place(key) for key in recorded}
     lost = [place for place in figure.places if place in present - shown]
@@ -149,7 +149,7 @@ def _panels_missing(
 
 
 def _lines_missing(planned: dict[str, list[Key]], panels: Sequence[Panel]) -> list[str]:
-    """Series that this tier runs but that have no point in a drawn panel; those with the same gaps joined."""
+    """Series of this tier without a point in a drawn panel; series with the same gaps are joined."""
     drawn: dict[str, set[Key]] = {}
     for panel in panels:
         here = drawn.setdefault(panel.where, set())
@@ -163,7 +163,7 @@ def _lines_missing(planned: dict[str, list[Key]], panels: Sequence[Panel]) -> li
 
 
 def _labels(labels: Sequence[str]) -> str:
-    """Labels in a row; one that has a comma of its own in quotation marks."""
+    """Labels joined by commas; a label that contains a comma is quoted."""
     return ", ".join(f"“{label}”" if "," in label else label for label in labels)
 
 

@@ -1,4 +1,4 @@
-"""t-SNE of the hidden units of training nodes in a run's released perceptron: the one figure that reads a
+"""t-SNE of the training nodes' hidden units in a run's released perceptron; the only figure that reads a
 graph.
 """
 
@@ -26,8 +26,8 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
     """One panel per series and budget: its first run's hidden units on training nodes in two dimensions, a
     line a class.
 
-    Nothing is drawn of a run whose weights, graph or split are not on disk, and of which no archive
-    kept them. Both axes are arbitrary.
+    A run is left out if its weights, graph and split are neither on disk nor its hidden units in an archive.
+    Both axes are arbitrary.
     """
     panels = []
     for label, cell in shown_cells(figure, cells):
@@ -61,11 +61,10 @@ def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, C
 
 
 def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
-    """Hidden units and labels of the first training nodes, made again from released weights, else as kept.
+    """Hidden units and labels of the first training nodes, from released weights or from the archive.
 
-    Of a perceptron with one hidden layer and ReLU, so that they read a node's own features alone; None
-    where there is
-    neither.
+    Only of a perceptron with one hidden layer and ReLU, whose hidden units depend on a node's own features
+    alone. None if there are neither weights nor an archive.
     """
     from safetensors.torch import load_file
 
@@ -96,7 +95,9 @@ def _panel(title: str, scores: np.ndarray, y: np.ndarray) -> Panel:
 
     scores = (scores - scores.mean(axis=0)) / max(float(scores.std()), 1e-12)
     perplexity = min(30.0, (len(scores) - 1) / 3)
-    with threadpool_limits(1):  # the order of its sums, and so the picture, is that of its threads
+    with threadpool_limits(
+        1
+    ):  # the order of its sums, and so the picture, depends on the number of threads
         points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(scores)
     lines = tuple(
         Line(

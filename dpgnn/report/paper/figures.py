@@ -1,4 +1,4 @@
-"""A paper's figures from our records: which cells make which figure, and what is missing.
+"""A paper's figures from our records: the cells of each figure, and what is missing.
 
 The map of paper P is data/papers/figures/P.yaml, read into `PaperFigures`. Each figure becomes
 figures/paper-P-NAME.{png,svg} of the study's report and a row of the table paper-P-figures.
@@ -14,10 +14,9 @@ figures/paper-P-NAME.{png,svg} of the study's report and a row of the table pape
         series:
           - {label: DPAR-EM0, entries: [em0, "em0~rows_share=*"]}
 
-A figure with lettered parts states under `parts` what each has of its own. A figure is found by the
-paper's number
-(F2, F5); what stands for one that cannot be made here, on drawn graphs, ends with -stand-in and says so in
-its title.
+A figure with lettered parts states under `parts` what differs in each part. A figure has the paper's number
+as its name (F2, F5). A replacement on stand-in graphs, for a figure that cannot be made here, ends with
+-stand-in and says so in its title.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class FigureSeries:
     """One line, or group of bars, of a figure.
 
     Attributes:
-        label: how the legend calls it.
+        label: in the legend.
         entries: names or patterns of our entries; NAME@EPSILON takes one budget only.
-        x: the figure's x by the name that this method has for it; "" takes the figure's.
+        x: this method's name of the figure's x; "" takes the figure's.
     """
 
     label: str
@@ -60,10 +59,10 @@ class FigureSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class FigurePart:
-    """One lettered part of a figure: what it has of its own; None takes the figure's.
+    """One lettered part of a figure; None takes the figure's value.
 
     Attributes:
-        title: what it asks; stands before the panel's place.
+        title: what it asks; comes before the panel's place.
         places, epsilons, x, row, x_title, row_title, x_log, where, series: see `PaperFigure`.
     """
 
@@ -96,10 +95,10 @@ class PaperFigure:
         y: quantities, a panel for each: score, steps, seconds, memory.
         where: option path -> the value a cell must have.
         series: the lines.
-        besides: option path -> words: what differs between the points of a line besides x and row, and why.
-        parts: letter -> a part of its own; the figure's fields are what its parts share.
-        stand_in_for: the paper's figure that this one stands for on drawn graphs.
-        note: what a reader must know; ends the caption.
+        besides: option path -> words, for options other than x and row that differ along a line.
+        parts: letter -> part; the figure's own fields are shared by its parts.
+        stand_in_for: the paper's figure that this one replaces on stand-in graphs.
+        note: the last sentence of the caption.
     """
 
     title: str
@@ -121,16 +120,14 @@ class PaperFigure:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it varies options, and not the budget alone."""
+        """Whether it varies options besides the budget."""
         return self.kind in ("lines", "heat") and any(
             {part.x, part.row} - {"epsilon", ""} for _, part in self.lettered
         )
 
     @cached_property
     def lettered(self) -> tuple[tuple[str, PaperFigure], ...]:
-        """(letter, figure) of each part, with what the parts share; itself without a letter where it has
-        none.
-        """
+        """(letter, figure) of each part, with the shared fields; ("", the figure) if it has no parts."""
         if not self.parts:
             return (("", self),)
         made = []
@@ -184,7 +181,7 @@ def load_figures(paper: str, folder: Path | None = None) -> PaperFigures | None:
 
 
 def check_figure(path: str, figure: PaperFigure) -> None:
-    """Check what the types cannot say.
+    """Check rules that types cannot express.
 
     Raises:
         ConfigError: names the key.
@@ -224,7 +221,7 @@ def _check_part(path: str, figure: PaperFigure) -> None:
 
 
 def varied_words(figure: PaperFigure) -> str:
-    """What differs along the axes and from line to line, as the caption says it."""
+    """What varies along the axes and between lines, for the caption."""
     if figure.kind not in ("lines", "heat"):
         return ""
     axes = []
@@ -255,7 +252,7 @@ def check_entries(figures: PaperFigures, info: StudyInfo) -> None:
 
 
 def matches(patterns: Sequence[str], entry: str, epsilon: str) -> bool:
-    """Whether an entry at a budget is named by a series."""
+    """Whether a series includes an entry at a budget."""
     for pattern in patterns:
         bare, _, budget = pattern.partition("@")
         if fnmatchcase(entry, bare) and budget in ("", epsilon):
@@ -285,7 +282,7 @@ def value_of(
 
 
 def planned_of(figure: PaperFigure, info: StudyInfo) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Series label -> the cells of the tier that belong to it in any part, whatever their options."""
+    """Series label -> the tier's cells that belong to it in any part, with any options."""
     found: dict[str, list[tuple[str, str, str, str]]] = {label: [] for label in figure.labels}
     for _, part in figure.lettered:
         for series in part.series:
@@ -302,7 +299,7 @@ def planned_of(figure: PaperFigure, info: StudyInfo) -> dict[str, list[tuple[str
 
 @dataclass(frozen=True, kw_only=True)
 class FigureRow:
-    """What is drawn of one figure of a paper."""
+    """How much of one figure of a paper is drawn."""
 
     figure: Annotated[str, Column(header="Figure")]
     title: Annotated[str, Column(header="Title")]
@@ -313,7 +310,7 @@ class FigureRow:
 
 
 def figures_table(paper: str, rows: Sequence[FigureRow]) -> Table[FigureRow]:
-    """Each figure of the paper: what of it is drawn, and why the rest is not."""
+    """Each figure of the paper: how much is drawn, and why the rest is not."""
     drawn = sum(bool(row.points) for row in rows)
     return Table(
         name=f"paper-{paper}-figures",

@@ -1,4 +1,4 @@
-"""Which runs' histories and hidden units an archive keeps: those that a figure of the study's paper draws."""
+"""The histories and hidden units in an archive: those of runs that a figure of the study's paper draws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgnn.report.paper.figures import PaperFigure, load_figures, planned_of
 
 
 def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
-    """Keep what figures draw of the study's runs below `paths`, beside what the archive has of other runs.
+    """Add to the archive what figures draw of the study's runs below `paths`; other runs' data stays.
 
     Args:
         info: the study.
@@ -24,7 +24,7 @@ def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
         folder: the archive's.
 
     Returns:
-        runs of which something is kept now.
+        runs with data in the archive now.
     """
     stated = load_figures(info.paper) if info.paper else None
     kinds = {figure.kind for figure in stated.figures.values()} if stated else set()
@@ -33,7 +33,7 @@ def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
     runs = load_runs(paths.study(info.name) / "runs", info.planned)
     made, old = _of(stated.figures.values(), runs, info, paths), read_kept(folder)
     here = {run.name for run in runs}
-    # a run that was unpacked from the archive has a record and no history: the archive's stays
+    # a run unpacked from the archive has a record and no history: the archive's history stays
     drawn = {name for name, found in made.items() if found.history or found.scores is not None}
     kept = {
         name: made[name] if name in drawn else old.get(name)
@@ -75,7 +75,7 @@ def _scored_runs(figure: PaperFigure, cells: list[Cell], info: StudyInfo) -> lis
 
 
 def _thin(run: Run) -> dict[str, list[object]]:
-    """The steps of a history that have a score, and the columns that figures read."""
+    """A history's steps with a score, in the columns that figures read."""
     columns = {name: run.history[name] for name in HISTORY_COLUMNS if name in run.history}
     scores = [columns[name] for name in SCORE_COLUMNS if name in columns]
     kept = [

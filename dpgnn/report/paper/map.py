@@ -1,7 +1,7 @@
-"""Which row of a paper's tables is which entry of a study: the map file of a paper.
+"""The map file of a paper: which entry of a study belongs to which row of the paper's tables.
 
-The map of paper P is data/papers/maps/P.yaml, read into `PaperMap`; a new study adds that file and nothing
-else. The paper's numbers are those of data/papers/*.csv; no number is typed into a map.
+The map of paper P is data/papers/maps/P.yaml, read into `PaperMap`; a new study adds only that file. The
+paper's numbers come from data/papers/*.csv; a map holds none.
 
     paper: dpgnn
     tables:
@@ -33,24 +33,22 @@ from dpgnn.data.raw.sources import data_folder
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRule:
-    """Which of our entries stands beside some rows of a paper.
+    """The entry of ours for some rows of a paper.
 
     Attributes:
-        where: column -> value or list of values that a row must have.
-        entry: our entry; empty with `select` or `unavailable`. {COLUMN} stands for the row's value in that
-            column: gap~num_hops={hops}.
-        select: names or patterns of entries (drw-1~*); the one with the best mean validation score stands for
-            the row, as a paper that searched a grid did.
-        pooled: the runs of all entries of `select` stand for the row, whose value is a mean over a grid.
+        where: column -> value, or list of values, that a row must have.
+        entry: our entry; empty with `select` or `unavailable`. {COLUMN} is replaced by the row's value in
+            that column: gap~num_hops={hops}.
+        select: names or patterns of entries (drw-1~*); the one with the best mean validation score is used,
+            as by a paper that searched a grid.
+        pooled: the runs of all entries of `select` are used, for a value that is a mean over a grid.
         epsilon: our epsilon; empty takes the row's own, and "inf" where it has none.
         setting: overrides the table's.
         unavailable: why there is no entry for these rows.
-        note: which ambiguity of the paper may explain a difference and is tested by no run; shown, as
-        untested, when the
-            verdict is "different".
-        alternatives: names or patterns of entries that read the ambiguity another way; when the verdict is
-        "different",
-            the reason says of those that differ from ours in one option what it changes.
+        note: an ambiguity of the paper that may explain a difference and that no run tests; shown, as
+        untested, when the verdict is "different".
+        alternatives: names or patterns of entries for other readings of an ambiguity; when the verdict is
+        "different", the reason gives the change for those that differ from ours in one option.
     """
 
     where: Mapping[str, Any]
@@ -69,17 +67,18 @@ class PaperTable:
     """One table of a paper.
 
     Attributes:
-        where: the rows of the source that make the table.
+        where: selects the table's rows from the source.
         title: what the table is about.
         setting: our setting's name.
-        scale: what the paper's numbers are multiplied by to become fractions (0.01 for percent).
-        metric: our metric, "" for the score we rank by.
+        scale: factor that turns the paper's numbers into fractions (0.01 for percent).
+        metric: our metric; "" for the score that rankings use.
         datasets: the paper's name -> ours, where they differ; DATASET.SETTING where its setting is another.
         unavailable: the paper's data set -> why we do not have it.
-        rules: tried in order; the first that matches a row decides.
-        apart: column -> words before its value, for what tells apart rows of one data set, method and budget.
+        rules: tried in order; the first that matches a row is used.
+        apart: column -> words before its value, for columns that distinguish rows of one data set, method and
+            budget.
         source, spread: file in data/papers, and its column of standard deviations, if not the map's.
-        reproduces: false where our entries are other mechanisms, set beside the paper's numbers only.
+        reproduces: False if our entries are other mechanisms, shown only for comparison.
     """
 
     where: Mapping[str, Any]
@@ -98,7 +97,7 @@ class PaperTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperMap:
-    """How a paper's numbers meet a study.
+    """How a paper's numbers correspond to a study.
 
     Attributes:
         paper: the paper's name.
@@ -107,7 +106,7 @@ class PaperMap:
         value, spread: the source's columns with the number and its standard deviation ("" for none).
         runs: the source's column with the number of runs behind a value; "" where it has none.
         repeats: the number of runs behind every value, where that is stated; None where it is not.
-        absent: our data set -> why it is in no tier that was run; said where a row has no run.
+        absent: our data set -> why it is in no tier that was run; the reason shown for rows without a run.
         tables: by name, in the order they are shown.
     """
 
@@ -140,7 +139,7 @@ def load_map(paper: str, folder: Path | None = None) -> PaperMap:
 
 
 def entry_pattern(entry: str) -> str:
-    """The pattern of all entries that a rule's entry may stand for: any value for each {COLUMN}."""
+    """The pattern of all entries that a rule's entry can become, with any value for each {COLUMN}."""
     return re.sub(r"\{\w+\}", "*", entry)
 
 

@@ -1,4 +1,4 @@
-"""Cells -> the panels of a paper's figure, as plain values: one source for print and screen."""
+"""Cells -> the panels of a paper's figure, as plain values for print and screen."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Line:
 class Panel:
     """A panel: its title, its axes and its lines; `ticks` name positions of x.
 
-    `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share
-    it. `part` is the letter of the figure's part; `by_class` says that x counts classes;
-    `majority` is what guessing the most frequent class reaches, in percent, where scores are drawn.
+    `place` is DATASET.SETTING, and `where` names it with the budget; panels of several quantities share it.
+    `part` is the letter of the figure's part; `by_class` says that x counts classes; `majority` is the
+    accuracy of the most frequent class in percent, for panels of scores.
     """
 
     title: str
@@ -105,7 +105,7 @@ def key_of(cell: Cell) -> Key:
 
 
 def _spread(figure: PaperFigure, panel: Panel) -> bool:
-    """Whether what a figure varies has two values: a sweep of one, or levels alone, show nothing."""
+    """Whether the varied quantity has at least two values, so that there is something to draw."""
     points = [p for line in panel.lines if not line.level for p in line.points]
     if figure.kind == "heat":
         return len({p.x for p in points}) > 1 and len({p.row for p in points}) > 1
@@ -173,9 +173,9 @@ def _points(
 ) -> list[Line]:
     """A line over x; cells without privacy become a level where x is epsilon.
 
-    Of cells at one place, the one that the earliest pattern of the series names is drawn. Where options
-    are swept, a point is the mean over the repeats that all points of its line have: others would show
-    which splits are easy.
+    If a series has several cells at one place, the one of its earliest pattern is drawn. In a sweep of
+    options, a point is the mean over the repeats that all points of its line share, so that easy and hard
+    splits do not shift it.
     """
     series = next(s for s in figure.series if s.label == label)
     patterns, across = series.entries, series.x or figure.x
@@ -207,7 +207,7 @@ def _points(
 
 
 def _rank(patterns: Sequence[str], cell: Cell) -> int:
-    """Position of the first pattern that names the cell."""
+    """Position of the first pattern that matches the cell."""
     named = (matches((pattern,), cell.entry, cell.epsilon) for pattern in patterns)
     return next(position for position, found in enumerate(named) if found)
 
@@ -260,7 +260,7 @@ def _classes(
 
 
 def _shared(cells: Iterable[Cell]) -> set[int] | None:
-    """Repeats that all cells have; None where there are none."""
+    """Repeats that all cells share; None if there are none."""
     sets = [set(cell.scores) for cell in cells]
     return set.intersection(*sets) or None if sets else None
 

@@ -1,4 +1,5 @@
-"""A paper's table in its own layout: a line a method, a column a data set, ours (the paper's)."""
+"""A paper's table in its own layout: a line for each method, a column for each data set, cells "ours (the
+paper's)"."""
 
 from __future__ import annotations
 
@@ -67,9 +68,8 @@ def at_the_ends(table: Table[PaperRow]) -> Table[PaperRow]:
 
 
 def verdict_pivot(table: Table[PaperRow]) -> tuple[list[str], list[list[str]]]:
-    """Head and body of what sums a long table up.
-
-    A line is a method, a column a data set, a cell the verdicts and the mean difference.
+    """Head and body of a summary of a long table: a line for each method, a column for each data set, cells
+    with the verdicts and the mean difference.
     """
     datasets = list(dict.fromkeys(row.dataset for row in table.rows))
     methods = dict.fromkeys(row.method for row in table.rows)

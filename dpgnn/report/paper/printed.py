@@ -30,7 +30,7 @@ def looks_of(figure: PaperFigure) -> dict[str, Look]:
 
 
 def sheets(figure: PaperFigure, panels: Sequence[Panel]) -> list[tuple[str, str, list[Panel]]]:
-    """What the stem and the title get, and the panels, of each of a figure's sheets of at most six."""
+    """The figure's sheets of at most six panels: suffix of the stem, suffix of the title, panels."""
     wide = len(figure.y)
     step = wide if wide > 1 and len(panels) % wide == 0 else 1
     rows = [panels[start : start + step] for start in range(0, len(panels), step)]
@@ -51,7 +51,7 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
     Args:
         name: of the files.
         title: of the figure.
-        figure: what it is.
+        figure: as its map states it.
         panels: at least one, from `panels.panels_of`.
     """
     look = looks_of(figure)
@@ -144,7 +144,7 @@ def _band(axis: Axes, line: Line, style: Look, name: str) -> None:
 
 
 def _dots(axis: Axes, line: Line, style: Look, name: str, shift: float, *, log: bool) -> None:
-    """Dots, hollow without privacy, beside those of other lines."""
+    """Dots beside those of other lines; hollow without privacy."""
     x = [p.x * 2**shift if log else p.x + shift for p in line.points]
     axis.plot(
         x, [p.mean for p in line.points], color=style.color, marker=style.marker, linestyle="",
@@ -156,14 +156,14 @@ def _dots(axis: Axes, line: Line, style: Look, name: str, shift: float, *, log: 
 
 
 def _shift(position: int, count: int, values: Sequence[float], *, log: bool) -> float:
-    """How far the dots of one line stand beside their value: all within a third of the way to the next."""
+    """Horizontal shift of one line's dots; all stay within a third of the distance to the next value."""
     at = [math.log2(value) if log else value for value in values]
     gap = min((after - before for before, after in zip(at, at[1:])), default=1.0)
     return (position - (count - 1) / 2) * min(0.1, 0.6 / max(count, 1)) * gap
 
 
 def _apart(values: Sequence[float], *, log: bool) -> list[float]:
-    """The ticks that do not run into the one before them."""
+    """The ticks that do not overlap the one before."""
     at = [math.log(value) if log and value > 0 else value for value in values]
     kept = [0]
     for position in range(1, len(values)):

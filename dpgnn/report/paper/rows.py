@@ -1,4 +1,4 @@
-"""A value of a paper beside ours: the cell that stands for it, the verdict, what may explain a difference."""
+"""A value of a paper beside ours: our cell, the verdict, and what may explain a difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpgnn.report.tables.table import DASH, Column
 from dpgnn.training.evaluation import Interval, mean_interval
 
 ONE_REPEAT = "one repeat"  # why nothing is decided
-MOST_TESTS = 3  # runs that a reason names
+MOST_TESTS = 3  # number of runs that a reason names
 CELL = ("dataset", "setting", "entry", "epsilon")
 CellKey = tuple[str, str, str, str]
 
@@ -49,13 +49,13 @@ class PaperRow:
         paper_mean, paper_std, our_mean, ..., difference: fractions; ours are None where there is no cell.
         difference_low, difference_high: the 90 % interval of the difference of the two means.
         verdict: same, different or undecided, see `equivalence`; "not available".
-        needed: how many repeats of ours would decide an undecided one.
+        needed: number of our repeats that would decide an undecided value.
         majority: mean share of the largest class among the test nodes.
-        reason: why there is none, or what may explain a difference and whether a run tests it.
+        reason: why our value is missing, or what may explain a difference and whether a run tests it.
         entry, our_dataset, our_setting, our_epsilon: the cell that the map names.
-        candidates: entries that it was chosen among.
+        candidates: the entries that it was chosen from.
         paper_n: runs behind the paper's mean; None where it is not stated.
-        rounding: the most that the paper's value was rounded by.
+        rounding: largest rounding error of the paper's value.
         resolution: the smallest step of our score.
     """
 
@@ -98,13 +98,13 @@ def paper_row(
     info: StudyInfo,
     rounding: float,
 ) -> PaperRow:
-    """A row of the paper's numbers beside the cell that the map names; without one it says why.
+    """A row of the paper's numbers beside the cell that the map names, or the reason why there is none.
 
     Args:
         row: of the paper's numbers, column -> text.
         stated, mapping: the table's part of the map, and the map.
         cells, unscored, info: of the study; see `unscored_runs`.
-        rounding: the most that the paper's value was rounded by, a fraction.
+        rounding: largest rounding error of the paper's value, a fraction.
     """
     made = _stated(row, stated, mapping, rounding)
     rule = next((rule for rule in stated.rules if row_matches(row, rule.where)), None)
@@ -134,7 +134,7 @@ def paper_row(
 def _standing(
     rule: PaperRule, row: Mapping[str, str], there: Sequence[Cell]
 ) -> tuple[str, int | None, list[Cell]]:
-    """The entry that stands for a row, among how many it was chosen, and its cells: one, or a pooled grid."""
+    """The entry of a row, the number of its candidates, and its cells: one, or a pooled grid."""
     if rule.pooled:
         grid = [c for c in there if any(fnmatchcase(c.entry, item) for item in rule.select)]
         return rule.select[0], None, grid
@@ -150,7 +150,7 @@ def _standing(
 def _stated(
     row: Mapping[str, str], stated: PaperTable, mapping: PaperMap, rounding: float
 ) -> PaperRow:
-    """What the paper says."""
+    """The row with the paper's value only."""
     spread = stated.spread or mapping.spread
     return PaperRow(
         dataset=row.get("dataset", ""), method=row.get("method", ""), detail="",
@@ -197,7 +197,7 @@ def _scores(cells: Sequence[Cell], stated: PaperTable) -> Interval:
 
 
 def _with_verdict(row: PaperRow, paper: float, ours: Interval) -> PaperRow:
-    """The row with ours minus the paper's value, whether they are the same, and what would decide it."""
+    """The row with the difference (ours minus the paper's), its verdict and the repeats needed."""
     difference = ours.mean - paper
     found = equivalence(
         difference,
@@ -218,9 +218,10 @@ def _with_verdict(row: PaperRow, paper: float, ours: Interval) -> PaperRow:
 def _explained(
     row: PaperRow, cell: Cell, there: Sequence[Cell], rule: PaperRule, stated: PaperTable
 ) -> str:
-    """What may explain a difference: the runs that test it, and what no run tests.
+    """What may explain a difference, with the runs that test it.
 
-    A run tests a reading where it differs from ours in one option: the option, and what it changes.
+    A run tests an explanation if it differs from ours in one option; the text gives the option and the
+    change.
     """
     parts = []
     tests = [
@@ -262,7 +263,7 @@ def _option(cell: Cell, path: str) -> Any:
 
 
 def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | None, int]:
-    """The cell with the best mean validation score among those whose entries match, and their number."""
+    """The cell with the best mean validation score among the matching entries, and their number."""
     scored = [
         (cell.validation, cell)
         for cell in cells
@@ -275,7 +276,7 @@ def _selected(patterns: Sequence[str], cells: Sequence[Cell]) -> tuple[Cell | No
 
 
 def row_matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
-    """Whether a row of a paper's numbers has what a map asks for."""
+    """Whether a row of a paper's numbers matches the map's `where`."""
     for column, wanted in where.items():
         allowed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         if row.get(column, "") not in {"" if value is None else str(value) for value in allowed}:
@@ -300,7 +301,7 @@ def _epsilon(text: str) -> str:
 
 
 def unscored_runs(runs: Sequence[Run]) -> dict[CellKey, Run]:
-    """The first run without a result of each cell that has one."""
+    """For each cell with a run without a result, the first such run."""
     found: dict[CellKey, Run] = {}
     for run in runs:
         if run.record.status != "ok":

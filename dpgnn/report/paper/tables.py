@@ -1,4 +1,4 @@
-"""A paper's tables beside ours, through the map of `paper.map` that says which row is which entry."""
+"""A paper's tables beside ours, by the map of `paper.map`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def paper_tables(
 ) -> list[Table[PaperRow]]:
     """One table per table of the paper: the paper's value, ours, the difference, a verdict.
 
-    Every row of the paper is there; one without a value of ours says why.
+    Every row of the paper is included; a row without our value gives the reason.
 
     Raises:
         ConfigError: the map names an entry or a column that does not exist, or a table finds no row.
@@ -57,7 +57,7 @@ def paper_tables(
 
 
 def values_first(table: Table[PaperRow]) -> Table[PaperRow]:
-    """Rows with a value of ours first; data sets and methods as the paper has them, budgets by size."""
+    """Rows with our value first; data sets and methods in the paper's order, budgets by size."""
     datasets = list(dict.fromkeys(row.dataset for row in table.rows))
     methods = list(dict.fromkeys(row.method for row in table.rows))
 
@@ -101,7 +101,7 @@ def _table(
 
 
 def _behind(mapping: PaperMap, stated: PaperTable) -> str:
-    """What is known of the runs behind the stated values."""
+    """What is known about the runs behind the stated values."""
     if mapping.runs:
         number = "their number of runs is stated with each"
     elif mapping.repeats:
@@ -143,13 +143,13 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
 
 
 def _rounding(texts: Sequence[str]) -> float:
-    """Half a unit of the last decimal of the value with most of them: a CSV may lose trailing zeros."""
+    """Half a unit of the last decimal of the longest value, since a CSV may lose trailing zeros."""
     decimals = [len(text.strip().partition(".")[2]) for text in texts if text.strip()]
     return 0.5 * 10.0 ** -max(decimals, default=0)
 
 
 def _detail(row: Mapping[str, str], stated: PaperTable, *, with_width: bool) -> str:
-    """What tells apart rows of one data set, method and budget."""
+    """What distinguishes rows of one data set, method and budget."""
     parts = (
         [row.get("setting", "")] if isinstance(stated.where.get("setting"), (list, tuple)) else []
     )

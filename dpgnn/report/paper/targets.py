@@ -1,4 +1,4 @@
-"""Where each table and figure of each paper stands, and the command that makes it."""
+"""Where to find each table and figure of each paper, and the command that makes it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def target_lines(
 
     Args:
         infos: all studies.
-        texts: pages by study, which links must lead into.
+        texts: pages by study; every link must lead to one of them.
         further: study -> (anchor, title) of tables on its page besides those of values.
     """
     body = []
@@ -53,7 +53,7 @@ def target_lines(
 
 
 def _in_order(paper: str, rows: Mapping[str, list[str]]) -> list[list[str]]:
-    """The paper's own names first, in its order, with the reason where there is no target; then ours."""
+    """The paper's own names first, in its order, with the reason if there is no target; then ours."""
     body, left = [], dict(rows)
     for name, caption in load_captions()[paper].items():
         whole = name if name in rows else place_of(name)[0]
@@ -104,7 +104,7 @@ def _run(info: StudyInfo, tier: str) -> str:
 
 
 def _with_results(info: StudyInfo) -> Iterator[tuple[str, str, str]]:
-    """(name, title, tier): the study's own tier where it has all of the paper's places, else L."""
+    """(name, title, tier); the study's own tier if it has all of the paper's places, else L."""
     mapping = load_map(info.paper)
     numbers = read_numbers(mapping.source)
     for name, table in mapping.tables.items():

@@ -1,8 +1,8 @@
-"""Which method to take: the best proved entry of each unit and budget over real graphs, and the next.
+"""Recommended methods: the best proved entry of each unit and budget over real graphs, and the next best.
 
-An entry stands for a unit where its claim is proved and implies the unit's notion, and where its answers may
-be given: to everyone, or to their own node. The best has the best mean rank over the graphs that all those
-entries have in common.
+An entry qualifies for a unit if its claim is proved and implies the unit's notion, and if its answers may be
+given to everyone or to the asked node. The best one has the best mean rank over the graphs that all these
+entries share.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Choice:
         answers: who may see an answer.
         epsilon: the budget.
         best: its cells, data set -> cell.
-        next: the entry of another method with the next mean rank, in the same form; empty without one.
-        against: data set -> whether best and next differ there; Holm's correction over the graphs.
+        next: the next best entry of another method, in the same form; empty without one.
+        against: data set -> verdict of best against next; Holm's correction over the graphs.
     """
 
     notion: Notion
@@ -48,7 +48,7 @@ class Choice:
         return next(iter(self.best.values())).label
 
     def decided(self) -> tuple[int, int, int]:
-        """Graphs on which best is ahead of next, behind it, and all that both have."""
+        """Number of graphs on which best is ahead of next, behind it, and that both have."""
         ahead = behind = 0
         for dataset, word in self.against.items():
             if word == "larger than the noise":
@@ -88,13 +88,13 @@ def choices(cells: Sequence[Cell], budgets: Sequence[str]) -> list[Choice]:
 
 
 def _weight(wanted: Notion, members: Sequence[Cell]) -> tuple[int, bool, int]:
-    """Which notion speaks for its unit: on the most graphs, adding or removing first, of the most cells."""
+    """Priority of a notion within its unit: most graphs, then add-remove, then most cells."""
     graphs = {cell.dataset for cell in members}
     return len(graphs), wanted.relation == "add-remove", len(members)
 
 
 def _members(cells: Sequence[Cell], wanted: Notion, answers: Answers) -> list[Cell]:
-    """Cells that give the notion, each graph in the setting with the most of them."""
+    """Cells that give the notion; for each graph the setting with the most of them."""
     by_graph: dict[str, dict[str, list[Cell]]] = {}
     for cell in cells:
         if cell.answers == answers and notion_implies(notion(cell.claims[0]), wanted):

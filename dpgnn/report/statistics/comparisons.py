@@ -9,9 +9,9 @@
       - question: What does each part add?       # several items may share a question
         steps: [features, features-pi, em0]      # each against the one before
 
-A comparison is no ranking: where the claims of the two sides allow none, it says so and why. p values are
-corrected by Holm's method over all comparisons of one question on one data set and setting. A pair that
-several questions ask about has the largest of its p values under each, so that one pair has one verdict.
+A comparison is not a ranking: if the claims of the two sides do not allow one, it says why. p values are
+corrected by Holm's method over all comparisons of one question on one data set and setting. A pair in several
+questions gets the largest of its p values in each, so that a pair has one verdict.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ CLEAR = "larger than the noise"
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """entry - reference at shared splits, asked for by a study.
+    """entry - reference at shared splits, as a study asks for.
 
     Attributes:
         question: what the study asks.
         entry, reference: the two cells.
         epsilon: the budget of the private side; "inf" where neither is private.
-        test: None where no split is shared.
+        test: None if no split is shared.
         corrected_p: Holm's p value within the family; None without a test or with one repeat.
         verdict: see `statistics.verdict`; None without a test.
         family: comparisons of this question on this data set and setting.
-        claims: "" where both sides may stand in one ranking, else why they may not.
+        claims: "" if both sides may be ranked together, else why they may not.
     """
 
     question: str
@@ -64,7 +64,7 @@ class Compared:
 
 
 def compared(cells: Sequence[Cell], info: StudyInfo) -> list[Compared]:
-    """Every comparison the study asks for, where both sides have a score."""
+    """Every comparison that the study asks for, if both sides have a score."""
     found: list[Compared] = []
     for question in dict.fromkeys(asked.question for asked in info.comparisons):
         stated = [asked for asked in info.comparisons if asked.question == question]
@@ -75,7 +75,7 @@ def compared(cells: Sequence[Cell], info: StudyInfo) -> list[Compared]:
 
 
 def _one_verdict(found: Sequence[Compared]) -> list[Compared]:
-    """The same comparisons; a pair of several questions has the most careful p value of them."""
+    """The same comparisons; a pair in several questions has the largest of its p values."""
     worst: dict[frozenset[int], Compared] = {}
     for item in found:
         known = worst.setdefault(pair_of(item.entry, item.reference), item)

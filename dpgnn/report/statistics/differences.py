@@ -22,14 +22,13 @@ class Difference:
 
     Attributes:
         entry, reference: the two cells.
-        question: what the difference answers, see `_question`; "refused" when the claims may not be
-            compared.
-        note: why it is refused; the shared guarantee; or the options in which the entries differ.
+        question: what the difference answers, see `_question`; "refused" if the claims may not be compared.
+        note: why it is refused, the shared guarantee, or the options that differ.
         test: None when refused or when no split is shared.
         corrected_p: Holm's p value within the family; None without a test or with one repeat.
         verdict: see `statistics.verdict`; None without a test.
-        family: number of comparisons that the p value is corrected for: those of this data set and setting
-            that the study does not ask for, or for one that it asks for those of its question.
+        family: number of comparisons in the correction: those of its question for a comparison that the study
+            asks for, else the others of this data set and setting.
     """
 
     entry: Cell
@@ -47,12 +46,12 @@ def differences(
 ) -> list[Difference]:
     """All paired differences of a study, corrected within each data set and setting.
 
-    A pair among `asked`, the comparisons that the study asks for, keeps the verdict it has there and is no
-    part of the others' correction.
+    A pair in `asked`, the comparisons that the study asks for, keeps its verdict from there and is not part
+    of the others' correction.
 
-    Each entry is compared with the baseline at its own epsilon (or with the baseline's only level when one
-    of the two is not private). A study that asks for no comparison of its own also has each sound entry
-    compared with the published entry of its method that differs least in its options.
+    Each entry is compared with the baseline at its own epsilon (or with the baseline's only level if one of
+    the two is not private). If the study asks for no comparison, each sound entry is also compared with the
+    published entry of its method that differs in the fewest options.
     """
     pairs, forms = _baseline_pairs(cells, info), _soundness_pairs(cells)
     two_forms = {(id(sound), id(published)) for sound, published in forms}
@@ -68,7 +67,7 @@ def differences(
 
 
 def count_comparisons(found: Sequence[Difference]) -> int:
-    """How many comparisons were tested."""
+    """Number of tested comparisons."""
     return sum(item.test is not None and item.test.p is not None for item in found)
 
 
@@ -118,7 +117,7 @@ def _flat(options: Any, path: str = "") -> dict[str, Any]:
 
 
 def is_mlp(cell: Cell) -> bool:
-    """Whether an entry reads no edge, in training or answers: of graph methods some settings are an MLP."""
+    """Whether an entry reads no edge, in training or answers; with some options a graph method is an MLP."""
     options = cell.runs[0].record.entry.get("options", {})
     without_edges = {"dp_gnn": ("num_hops", 0), "drw": ("sampler", "nodes")}
     if cell.method in without_edges:
@@ -138,8 +137,8 @@ def _difference(entry: Cell, reference: Cell, *, two_forms: bool) -> Difference:
 def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, str]:
     """What entry - reference answers, and a note.
 
-    A price is what one network pays: for privacy against itself without, for soundness against the nearest
-    published form of it. All else differs in more than that and is called by what stands on the two sides.
+    A price compares a network with itself: the price of privacy with its non-private form, the price of
+    soundness with its nearest published form. Other differences are named after their two sides.
     """
     if not (entry.is_private or reference.is_private):
         return "no privacy on either side", ""
@@ -161,7 +160,7 @@ def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, st
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:
-    """What is trained, by whichever method: an entry of one hop is no private form of one without."""
+    """The trained network: an entry with one hop is not the private form of one without hops."""
     if is_mlp(cell):
         return ("mlp",)
     options = cell.runs[0].record.entry.get("options", {})

@@ -1,8 +1,8 @@
-"""Is a mean of ours the same as a stated one? A test of equivalence with a margin, and how many repeats
-would decide it.
+"""Test of equivalence, with a margin, of our mean and a stated one, and the number of repeats that would
+decide it.
 
-Two one-sided t tests (Welch's degrees of freedom) ask whether the difference of the two means lies within the
-margin; the same interval asks whether it lies beyond. What neither shows is undecided.
+Two one-sided t tests (Welch's degrees of freedom) test whether the difference of the two means lies within
+the margin; the same interval tests whether it lies beyond. If neither holds, it is undecided.
 
 Source: Schuirmann (1987), A comparison of the two one-sided tests procedure, J. Pharmacokinet. Biopharm. 15.
 """
@@ -25,7 +25,7 @@ Equal = Literal["same", "different", "undecided"]
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """What is known of the runs behind a mean.
+    """What is known about the runs behind a mean.
 
     Attributes:
         std: standard deviation of single runs; None where it is not stated.
@@ -49,11 +49,9 @@ class Equivalence:
         verdict: "same" (the 90 % interval of the difference lies within the margin), "different" (it lies
         beyond) or
             "undecided".
-        low, high: that interval, widened by what the stated value was rounded by; None without any spread.
-        needed: the least number of our repeats at which it would be decided, all else as it is; None where
-        it is decided,
-            where no spread is known, and where no number up to 1,000 would do (the stated mean is too
-            uncertain).
+        low, high: that interval, widened by the rounding of the stated value; None if no spread is known.
+        needed: least number of our repeats that would decide it, all else equal; None if it is decided, if no
+        spread is known, or if no number up to 1,000 is enough (the stated mean is too uncertain).
     """
 
     verdict: Equal
@@ -73,16 +71,15 @@ def equivalence(
 ) -> Equivalence:
     """Test |ours - stated| < margin against the standard errors of both means.
 
-    A missing standard deviation is taken to be as large as the other one's; where the number of stated
-    runs is
-    not known, the stated mean is taken for one run.
+    A missing standard deviation is taken from the other side; if the number of stated runs is not known, one
+    run is assumed.
 
     Args:
         difference: ours - stated.
         ours, stated: the runs behind both; ours has n.
         margin: of equivalence, > 0, in units of the difference.
-        rounding: the most that the stated value was rounded by.
-        resolution: one test node, the smallest step of our score: runs that agree may hide a spread below it.
+        rounding: largest rounding error of the stated value.
+        resolution: smallest step of our score, one test node; the spread is taken to be no smaller.
     """
     positive("margin", margin)
     assert ours.n is not None
@@ -103,11 +100,10 @@ def equivalence(
 
 
 def repeats_to_decide(mean: float, std: float, n: int, *, corrections: int = 1) -> int | None:
-    """The least number of paired repeats at which a mean difference would leave the noise at the 5 % level.
+    """Least number of paired repeats at which a mean difference would be significant at the 5 % level.
 
-    The t test of `statistics.paired`, two-sided, Bonferroni-corrected for `corrections` comparisons; mean
-    and standard
-    deviation stay what they are. None where no number up to 1,000 would do.
+    By the two-sided t test of `statistics.paired`, Bonferroni-corrected for `corrections` comparisons, with
+    the same mean and standard deviation. None if no number up to 1,000 is enough.
     """
     at_least("n", n, 2)
     level = LEVEL / (2 * corrections)
@@ -120,7 +116,7 @@ def repeats_to_decide(mean: float, std: float, n: int, *, corrections: int = 1) 
 def repeats_of_interval(
     mean: float, low: float, high: float, n: int, *, corrections: int = 1
 ) -> int | None:
-    """`repeats_to_decide` from the 95 % Student t interval of n paired differences, as tables hold it."""
+    """`repeats_to_decide` from the 95 % Student t interval of n paired differences, as in the tables."""
     std = (high - low) / 2 * math.sqrt(n) / _quantile(LEVEL / 2, n - 1)
     return repeats_to_decide(mean, std, n, corrections=corrections)
 
@@ -151,7 +147,7 @@ def _needed(ours: Spread, stated: Spread, gap: float, resolution: float) -> int 
 
 
 def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> float | None:
-    """Half the 90 % interval of the difference with n runs of ours; None where no spread is known."""
+    """Half the 90 % interval of the difference with n runs of ours; None if no spread is known."""
     if not (ours.is_known or stated.is_known):
         return None
     own = ours.std if ours.std is not None else stated.std

@@ -1,4 +1,4 @@
-"""Two entries at equal splits and budgets over many graphs, and what their differences say together."""
+"""Two entries at equal splits and budgets over many graphs, and the summary of their differences."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """Pairs, counted.
+    """Counts over pairs.
 
     Attributes:
         ahead, behind: decided after the correction.
-        total: all pairs.
+        total: number of pairs.
         graphs: data sets in their order.
         repeats: smallest and largest number of shared splits.
         low, high: the smallest and the largest mean difference, fractions.
@@ -63,7 +63,7 @@ class Tally:
     close: int
 
     def outcome(self, wanted: str = "ahead") -> Outcome:
-        """What they say of "entry is ahead", or of "entry is not behind"."""
+        """The outcome for "entry is ahead", or for "entry is not behind"."""
         if not self.total:
             return "no records"
         if wanted == "not-behind":
@@ -88,14 +88,14 @@ def pairs(
     datasets: Sequence[str] = (),
     widens: bool = False,
 ) -> list[Pair]:
-    """Differences between entries that match `entry` and those that match `against`.
+    """Differences between entries that match `entry` and entries that match `against`.
 
     Args:
         cells: of one study.
-        entry, against: patterns as of fnmatch; where one of each has a *, it must stand for the same text.
-        mode: of private entries that count; "" is all.
-        epsilons, settings, datasets: the ones that count; empty is all.
-        widens: one pair for each place: the difference at its largest epsilon less that at its smallest.
+        entry, against: fnmatch patterns; if both have a *, it must match the same text.
+        mode: only private entries in this mode; "" is all.
+        epsilons, settings, datasets: only these; empty is all.
+        widens: one pair for each place: the difference at the largest epsilon minus that at the smallest.
 
     Returns:
         pairs with at least one shared split, corrected together.
@@ -126,7 +126,7 @@ def _counts(cell: Cell, mode: str, epsilons: Sequence[str]) -> bool:
 def _of_one_place(
     cells: Sequence[Cell], entry: Sequence[str], against: Sequence[str]
 ) -> Iterator[tuple[Cell, Cell]]:
-    """Two cells of one place and budget that match `entry` and `against`, a * as the same text."""
+    """Pairs of cells of one place and budget that match `entry` and `against`, with equal texts for *."""
     others = defaultdict[tuple[str, str], list[tuple[Cell, tuple[str, ...]]]](list)
     for theirs in cells:
         other = _matches(against, theirs.entry)
@@ -143,7 +143,7 @@ def _of_one_place(
 
 
 def _matches(patterns: Sequence[str], name: str) -> tuple[str, ...] | None:
-    """What each * of the first fitting pattern stands for; plain patterns leave points of sweeps alone."""
+    """The texts that * matches in the first fitting pattern; plain patterns match no points of sweeps."""
     for pattern in patterns:
         if "~" in pattern or "~" not in name:
             match = _expression(pattern).fullmatch(name)
@@ -154,7 +154,7 @@ def _matches(patterns: Sequence[str], name: str) -> tuple[str, ...] | None:
 
 @cache
 def _expression(pattern: str) -> re.Pattern[str]:
-    """The pattern as an expression with a group for each *."""
+    """The pattern as a regular expression with a group for each *."""
     parts = (
         translate(part).removeprefix("(?s:").removesuffix(r")\Z") for part in pattern.split("*")
     )

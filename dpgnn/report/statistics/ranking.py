@@ -1,9 +1,8 @@
 """Rankings: which entries may be compared at equal epsilon, who leads, and what is refused.
 
-Entries stand in one ranking only when `implications.may_rank_together` allows it - one sentence about what
-is protected must be true of all of them - and their answers may be shown to the same circle. An entry whose
-guarantee is stronger than that sentence may stand in several rankings; an entry whose claim exceeds its
-budget stands in none.
+Entries are ranked together only if `implications.may_rank_together` allows it (one guarantee must hold for
+all of them) and their answers may be shown to the same people. An entry with a stronger guarantee can be in
+several rankings; an entry whose claim exceeds its budget is in none.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired
 ANSWERS_TO: dict[Answers, str] = {
     "everyone": "everyone", "own-record": "their own node", "none": "nobody",
 }  # fmt: skip
-SLACK = 1e-9  # rounding of an epsilon that was calibrated to its target
+SLACK = 1e-9  # relative rounding error of a calibrated epsilon
 
 
 _OTHER_CIRCLE = "their answers may be shown to different circles"
@@ -40,9 +39,9 @@ class Place:
     Attributes:
         cell: the entry's cell.
         position: 1 for the largest mean.
-        behind: leader - this entry at shared splits; None for the leader and without shared splits.
-        verdict: whether that is larger than the noise; None where `behind` is.
-        clear_lead: this entry leads, and by more than the noise over every other.
+        behind: leader minus this entry at shared splits; None for the leader or without shared splits.
+        verdict: whether `behind` is larger than the noise; None if `behind` is None.
+        clear_lead: it leads every other entry by more than the noise.
     """
 
     cell: Cell
@@ -91,17 +90,17 @@ class Refusal:
 
 
 def rankings(cells: Sequence[Cell]) -> list[Ranking]:
-    """A ranking for every guarantee that is stated at each place and epsilon, one after the other."""
+    """A ranking for every guarantee stated at each place and epsilon."""
     found = [rank(group) for members in _at_equal_budget(cells) for group in groups(members)]
     guarantees = list(dict.fromkeys(ranking.title for ranking in found))
     return sorted(found, key=lambda ranking: guarantees.index(ranking.title))
 
 
 def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """For every notion that a private cell states, the cells that give it; the largest sets first.
+    """For every notion that a private cell states, the cells that give it, the largest sets first.
 
-    A strong notion keeps its own set though a weaker one's holds it too: who leads under the strong one is
-    another question. A cell that alone gives its notion has a set of its own only where it is in no other.
+    A stronger notion keeps its own set even if the set of a weaker notion contains it, because the leaders
+    may differ. A cell that is the only one with its notion has a set of its own only if it is in no other.
 
     Args:
         cells: of one data set, setting and epsilon.
@@ -116,7 +115,7 @@ def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
             for weakest in notions
         ]
         for candidate in sorted(candidates, key=len, reverse=True):
-            # two notions never have one set: each would follow from the other
+            # two notions never have the same set: each would imply the other
             elsewhere = any(candidate[0] in group for group in kept)
             if len(candidate) > 1 or not elsewhere:
                 kept.append(candidate)
@@ -162,7 +161,7 @@ def rank(cells: Sequence[Cell]) -> Ranking:
 
 
 def refusals(cells: Sequence[Cell]) -> list[Refusal]:
-    """Pairs of kinds of claim that met at one budget but stand in no common ranking, each once."""
+    """Pairs of kinds of claim at the same budget without a common ranking, each once."""
     found: dict[tuple[str, str], Refusal] = {}
     for members in _at_equal_budget(cells):
         for a, b in itertools.combinations(members, 2):
@@ -235,7 +234,7 @@ def compare(a: Cell, b: Cell) -> PairedTest | None:
 
 
 def pair_of(entry: Cell, reference: Cell) -> frozenset[int]:
-    """What two differences share that are about one pair, whichever side is taken from which."""
+    """A key of a pair that does not depend on the order of its sides."""
     return frozenset((id(entry), id(reference)))
 
 
@@ -256,7 +255,8 @@ def _at_equal_budget(cells: Sequence[Cell]) -> list[list[Cell]]:
 def _against_leader(
     ordered: Sequence[Cell],
 ) -> tuple[list[Verdict | None], list[PairedTest | None]]:
-    """Tests of leader - each other, corrected over all pairs because the leader was picked by looking."""
+    """Tests of the leader against the others, corrected over all pairs: the leader is chosen from the
+    data."""
     pairs = list(itertools.combinations(range(len(ordered)), 2))
     tests = [compare(ordered[i], ordered[j]) for i, j in pairs]
     corrected = holm([None if test is None else test.p for test in tests])

@@ -1,4 +1,4 @@
-"""Graphs drawn as stand-ins: their homophily is by construction, so what is found on them stands apart."""
+"""Stand-in graphs: their homophily is by construction, so results on them are kept apart."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def on_real_graphs(items: Iterable[T], dataset: Callable[[T], str]) -> list[T]:
-    """Items whose data set was not drawn as a stand-in, in their order."""
+    """Items whose data set is not a stand-in, in their order."""
     return [item for item in items if not is_stand_in(dataset(item))]
 
 
 def on_real_graphs_if_any(items: Sequence[T], dataset: Callable[[T], str]) -> list[T]:
-    """Items whose data set was not drawn as a stand-in; all items if every data set is a stand-in."""
+    """Items whose data set is not a stand-in; all items if every data set is one."""
     return on_real_graphs(items, dataset) or list(items)

@@ -1,8 +1,8 @@
 """Which differences are larger than the noise: paired tests at equal splits, corrected for their number.
 
-The test is Student's t on differences between runs that share a split. It speaks of the noise of
-splits and seeds on one graph, not of other graphs. p values are corrected by Holm's step-down method,
-which keeps the chance of even one false "larger" below the level.
+The test is Student's t on differences between runs that share a split. It covers the randomness of splits and
+seeds on one graph, not other graphs. p values are corrected by Holm's step-down method, which keeps the
+probability of any false "larger" below the level.
 
 Source: Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
 """
@@ -49,8 +49,8 @@ def paired_test(
 
     Args:
         ours, theirs: one score per shared split, in the same order.
-        resolution: the smallest step a score can take, 1 / number of test nodes. Differences that agree
-            more closely than that are a coincidence of rounding, so the spread is taken to be no smaller.
+        resolution: the smallest step a score can take, 1 / number of test nodes. The spread is taken to be no
+            smaller than this, because closer agreement is a coincidence of rounding.
 
     Raises:
         ValueError: no pair, or unequal lengths.
@@ -90,7 +90,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def verdict(test: PairedTest, corrected_p: float | None, level: float = LEVEL) -> Verdict:
-    """What a comparison shows.
+    """The verdict of a comparison.
 
     "larger than the noise": still clear after the correction. "unclear": the interval leaves out zero, but
     among this many comparisons one such is to be expected. "inside the noise": the interval holds zero.

@@ -1,4 +1,4 @@
-"""What a guarantee leaves open, in words; the counterpart of `claims.in_words`."""
+"""What a guarantee does not protect, in words; the counterpart of `claims.in_words`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ OWN_RECORD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """What the runs of one entry protect, for the data sets on which it is the same.
+    """What the runs of one entry protect, for the data sets with the same protection.
 
     Attributes:
         entry, label, mode: of the entry.
         where: data sets and settings.
         example: the claims in words at the largest epsilon, with where that is.
-        claims: those claims as the records state them, each as its first sentence and the others.
+        claims: those claims in words, each as its first sentence and the rest.
         open: what is not protected.
         caveats: (id, title, whether it breaks the stated guarantee).
     """
@@ -62,7 +62,7 @@ class Protection:
 
 
 def setting_words(split: Mapping[str, Any]) -> str:
-    """How a setting makes its splits."""
+    """How a setting draws its splits, in words."""
     train, val = (f"{100 * split[name]:g} %" for name in ("train_fraction", "val_fraction"))
     fractions = (
         f"{train} of the labelled nodes for training, {val} for validation, the rest for test"
@@ -92,7 +92,7 @@ def setting_words(split: Mapping[str, Any]) -> str:
 
 
 def protections(cells: Sequence[Cell]) -> list[Protection]:
-    """Every entry of a study, cells with the same kind of claim taken together."""
+    """The protection of every entry of a study; cells with the same kind of claim are grouped."""
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.entry, _kind(cell)), []).append(cell)
@@ -100,7 +100,7 @@ def protections(cells: Sequence[Cell]) -> list[Protection]:
 
 
 def _kind(cell: Cell) -> str:
-    """What two cells must share to be described once: everything of the claims but epsilon and delta."""
+    """What two cells must share to be described once: the whole claims except epsilon and delta."""
     parts = [
         f"{c.privacy_unit}|{c.relation}|{c.degree_bound}|{c.status}|{c.caveats}|{c.assumed_public}"
         f"|{c.released}|{c.selection}|{c.arithmetic}"
@@ -126,7 +126,7 @@ def _protection(members: Sequence[Cell]) -> Protection:
 
 
 def _sentences(text: str) -> tuple[str, tuple[str, ...]]:
-    """A text's first sentence and the others; a sentence ends before a space and a capital letter."""
+    """A text's first sentence and the rest; a sentence ends before a space and a capital letter."""
     first, *others = re.split(r"(?<=\.) (?=[A-Z])", text)
     return first, tuple(others)
 

@@ -31,7 +31,7 @@ TABLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 ORDER = {"nonprivate": 0, "sound": 1, "published": 2}
 CANNOT = "n/a"
-# the classifier gave everybody one score
+# the classifier gave all nodes one score
 SAYS_NOTHING = "·"
 
 
@@ -54,7 +54,7 @@ def blocks(found: Sequence[AttackResult]) -> dict[str, str]:
 
 
 def _table(found: Sequence[AttackResult], wanted: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of entries, columns of budgets, and below it why there is no answer."""
+    """Rows of entries, columns of budgets, and below the table the reasons for missing answers."""
     budgets = sorted({r.epsilon for r in found}, key=float)
     ranked = sorted(found, key=lambda result: ORDER[str(result.mode)])
     rows, reasons = [], dict[str, list[str]]()

@@ -1,4 +1,4 @@
-"""Pages whose `<!-- attacks NAME -->` blocks are tables of what attacks found."""
+"""Pages whose `<!-- attacks NAME -->` blocks are tables of attack results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def fill(page: str, found: Sequence[AttackResult]) -> str:
     """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
 
-    A page has all blocks of `attack_pivots`, all of `attack_grid`, or both.
+    A page has all blocks of `attack_pivots`, all blocks of `attack_grid`, or both.
 
     Raises:
         ValueError: there is no block, a block has no table, or a table no block.

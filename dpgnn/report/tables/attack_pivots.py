@@ -1,4 +1,4 @@
-"""What attacks found, all of them side by side: a row per entry and budget, a column per attack."""
+"""Results of all attacks side by side: a row per entry and budget, a column per attack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpgnn.report.tables.pivots import markdown
 from dpgnn.report.tables.table import DASH
 
 SETS = ("unbalanced", "low", "high", "balanced", "held-out")
-# column -> which results stand in it
+# column -> the results that it shows
 COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "LinkTeller": {"attack": "linkteller", "pair_set": "unbalanced", "direction": "scale"},
     "balanced": {"attack": "linkteller", "pair_set": "balanced", "direction": "scale", "noise": "frozen"},
@@ -142,19 +142,19 @@ def is_victim(result: AttackResult) -> bool:
 
 
 def matching(found: Iterable[AttackResult], **wanted: Any) -> list[AttackResult]:
-    """Those with these values of fields."""
+    """The results whose fields have these values."""
     return [r for r in found if all(getattr(r, name) == value for name, value in wanted.items())]
 
 
 def of_run_of(found: Iterable[AttackResult], run: AttackResult) -> list[AttackResult]:
-    """Those on the run that a result is of."""
+    """The results on the same run as a result."""
     return [r for r in found if (r.place, r.repeat) == (run.place, run.repeat)]
 
 
 def first_of(
     found: Sequence[AttackResult], run: AttackResult, wanted: Mapping[str, Any]
 ) -> AttackResult | None:
-    """The first match on a result's run; of LinkTeller's that with the run's own noise, if none is named."""
+    """The first match on a result's run; for LinkTeller with the run's own noise unless one is named."""
     rest = {} if "noise" in wanted or wanted["attack"] != "linkteller" else {"noise": "frozen"}
     chosen = matching(of_run_of(found, run), **{**rest, **wanted})
     return chosen[0] if chosen else None

@@ -1,7 +1,8 @@
-"""What one result of `dpgnn attack` says of the run's claim: a bound, what could be shown at most, a verdict.
+"""What one result of `dpgnn attack` says about the run's claim: a bound, the largest possible bound, a
+verdict.
 
-A test that perfect guesses could not fail says nothing by passing. Files made before `detects` was recorded
-lack it; it follows from the number of trials, the level and delta, which they have.
+A passed test says nothing if even perfect guesses could not fail it. Older files lack `detects`; it is
+computed from their number of trials, level and delta.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def lower_bound(result: AttackResult) -> float | None:
 
 
 def detects(result: AttackResult) -> float | None:
-    """The largest `lower_bound` that so many trials can show, with every guess right."""
+    """The largest `lower_bound` that this many trials can show, if every guess is right."""
     if not is_tested(result) or result.line is None:
         return None
     stated, run = result.detects, result.one_run
@@ -54,8 +55,8 @@ def can_fail(result: AttackResult) -> bool:
     """Whether the test of a result could have contradicted the claim.
 
     Returns:
-        False where even perfect guesses show no more than the claim, and where there was no classifier to
-        guess with.
+        False if even perfect guesses show no more than the claim, or if there was no classifier to guess
+        with.
     """
     most = detects(result)
     return most is not None and has_scorer(result) and most > claimed_epsilon(result)
@@ -70,9 +71,9 @@ def claimed_epsilon(result: AttackResult) -> float:
 
 
 def line_of(result: AttackResult) -> tuple[float, float] | None:
-    """(epsilon, delta) of the line that no test of a result crosses if the claim is true; None without one.
+    """(epsilon, delta) of the line that no test can cross if the claim is true; None without one.
 
-    For a member and a non-member exchanged it is that of two changes, where the claim is for one.
+    If a member and a non-member are exchanged, the line is that of two changes, because the claim is for one.
     """
     if not is_tested(result) or result.line is None:
         return None
@@ -87,7 +88,7 @@ def line_of(result: AttackResult) -> tuple[float, float] | None:
 
 
 def has_scorer(result: AttackResult) -> bool:
-    """Whether an attack's classifier told anybody apart; without one an AUC of one half says nothing."""
+    """Whether an attack's classifier gave different scores; if not, an AUC of one half says nothing."""
     if result.scorer is not None:
         return result.scorer != "constant"
     if result.variant is None or result.auc != 0.5:
@@ -96,7 +97,7 @@ def has_scorer(result: AttackResult) -> bool:
 
 
 def verdict(result: AttackResult) -> str:
-    """What a result says of the run's claim."""
+    """What a result says about the run's claim."""
     if result.status != "ok":
         return f"not available: {result.reason}"
     if result.exceeds_claim:
@@ -121,7 +122,7 @@ def short_verdict(result: AttackResult) -> str:
 
 
 def _changes(result: AttackResult) -> int:
-    """How many changes of the claim's relation part a member from a non-member."""
+    """Number of changes under the claim's relation between a member and a non-member."""
     claimed, allowed = result.claimed_epsilon, result.one_run_allowed_epsilon
     return 2 if claimed and allowed and allowed > claimed else 1
 

@@ -1,4 +1,4 @@
-"""Published attacks beside claims: what `dpgnn attack` wrote, as a table and lower bounds."""
+"""Results of `dpgnn attack` beside claims: a table, and lower bounds on epsilon."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _rate_text(row: AttackRow) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackRow:
-    """One attack, variant and run. None where the attack has no such value."""
+    """One attack, variant and run; None if the attack has no such value."""
 
     dataset: Dataset
     setting: Setting
@@ -130,7 +130,7 @@ def panel_of(result: AttackResult) -> str:
 
 
 def as_audits(found: Sequence[AttackResult]) -> list[dict[str, Any]]:
-    """Lower bounds in the form of audits, for the table of claimed, proved and measured epsilon."""
+    """Lower bounds as audits, for the table of claimed, proved and measured epsilon."""
     audits = []
     for result in found:
         bound = lower_bound(result)
@@ -155,17 +155,16 @@ def attacks_table(found: Sequence[AttackResult], cells: Sequence[Cell] = ()) -> 
         title="Attacks",
         caption=(
             "AUC: probability that a member (edge, or training node) scores above a non-member, ties half; "
-            "0.5 says nothing; 'no scorer': the attack's classifier gave everybody one score. Label AUC: "
+            "0.5 is guessing; 'no scorer': the attack's classifier gave all nodes one score. Label AUC: "
             "that of the true class alone, which the published form of G-MIA mixes with membership. ε ≥: "
-            "what the attack shows, only where the claim is about what was attacked. Can show: the same with "
-            "every guess right; where that is no more than the claim, the attack cannot say whether it is "
-            "true. "
+            "the lower bound that the attack shows, if the claim covers what was attacked. Can show: the "
+            "bound with every guess right; if that is at most the claim, the attack cannot test the claim. "
             "TPR: share of members found when at most 1 % of the others are accused, with a 95 % "
             "Clopper-Pearson interval. Script's: the number G-MIA's own script calls AUROC, the balanced "
             "accuracy of hard guesses. LinkTeller on held-out edges and G-MIA on one graph compare like with "
             "like; the published forms do not. LinkTeller moves a node's features by a share of themselves, "
             "or by another node's row; noise is that of the run, or fresh, which is one more release for "
-            "every query. Further columns stand in the CSV."
+            "every query. Further columns are in the CSV."
         ),
         columns=columns_of(AttackRow),
         rows=rows,

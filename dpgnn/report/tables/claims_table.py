@@ -1,4 +1,4 @@
-"""Claimed, proved and measured epsilon side by side; audits join where their files are present."""
+"""Claimed, proved and measured epsilon side by side; measured if audit files are present."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRow:
-    """One audit or attack: what it found of an entry's claim. None where it has no such value."""
+    """One audit or attack and its result; None if it has no such value."""
 
     dataset: Dataset
     setting: Setting
@@ -51,8 +51,8 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
     """Audit results of a study: every object, or list of objects, in `audits/*.json`.
 
     Each has `key` (dataset, setting, entry, epsilon and perhaps repeat) and `epsilon_lower_bound`; `attack`,
-    `confidence`, `privacy_unit` and others may follow. Attacks that an audit shows beside its own findings
-    (`kind` "attack") are left out: the report reads them where they stand, in `attacks/`.
+    `confidence`, `privacy_unit` and others may follow. Attacks that an audit lists beside its own findings
+    (`kind` "attack") are left out: the report reads them from `attacks/`.
 
     Raises:
         ValueError, DamagedFileError: a file is not of this form; names it.
@@ -78,13 +78,13 @@ def proved_epsilon(cell: Cell) -> float | None:
     A proved claim counts when its notion implies the first claim's and its delta is no larger.
 
     Returns:
-        math.inf where it is proved that no finite bound is known; None where nothing is proved.
+        math.inf if the proof gives no finite bound; None if nothing is proved.
     """
     return proved_of(cell.claims)
 
 
 def proved_of(claims: Sequence[Claim]) -> float | None:
-    """The same of a run's or a plan's claims, the first being the one it was calibrated for."""
+    """The same for the claims of a run or plan; the first claim is the calibrated one."""
     if not claims:
         return None
     target = claims[0]
@@ -101,10 +101,10 @@ def proved_of(claims: Sequence[Claim]) -> float | None:
 def proved_elsewhere(claims: Sequence[Claim]) -> Claim | None:
     """The smallest finite epsilon proved for the first claim's unit under another relation.
 
-    It does not answer the first claim: it says what is known all the same where nothing is proved of that.
+    It does not prove the first claim; it says what else is known if nothing is proved of it.
 
     Returns:
-        None where something is proved of the first claim itself, or nothing finite under another relation.
+        None if the first claim itself is proved, or if nothing finite is proved under another relation.
     """
     if not claims or proved_of(claims) is not None:
         return None
@@ -123,7 +123,7 @@ def proved_elsewhere(claims: Sequence[Claim]) -> Claim | None:
 def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence.
 
-    An audit of another claim than the cell's, of an entry that was changed since, is none of the cell's.
+    An audit of another claim than the cell's (the entry was changed since) does not count.
     """
     matching = [
         audit
@@ -142,7 +142,7 @@ def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
 
 
 def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
-    """Whether an audit of a cell's name is of another claim than the cell's records state."""
+    """Whether an audit with a cell's name is of another claim than the cell's records state."""
     if not cell.claims:
         return False
     claim = cell.claims[0]
@@ -162,7 +162,7 @@ def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
 def audits_table(
     audits: Sequence[Mapping[str, Any]], cells: Sequence[Cell] = ()
 ) -> Table[AuditRow]:
-    """Every audit and attack of a study, one row each; cells know the titles of entries."""
+    """Every audit and attack of a study, one row each; `cells` give the titles of entries."""
     titles = {cell.entry: cell.label for cell in cells}
     rows = [_audit_row(audit, cells, titles) for audit in audits]
     rows, family = _corrected(rows, audits)
@@ -170,9 +170,9 @@ def audits_table(
         name="audits",
         title="Audits and attacks",
         caption=(
-            "What an attack on the run itself shows: with the stated confidence, no smaller ε is true of it. "
+            "Lower bounds from attacks on the run itself: with the stated confidence, ε is no smaller. "
             "A lower bound far below the claim does not prove the claim; one above it disproves it. "
-            "Outcome: failed is an accusation; not-run says that no test could be made. Detects: the "
+            "Outcome: failed is an accusation; not-run means that no test was possible. Detects: the "
             "smallest true ε that the claim tests would have accused with probability 0.8, at the share of "
             f"the sensitivity that the canary reached (Reached).{family}"
         ),
@@ -202,9 +202,9 @@ def _audit_row(
 def _corrected(
     rows: Sequence[AuditRow], audits: Sequence[Mapping[str, Any]]
 ) -> tuple[list[AuditRow], str]:
-    """Correct the p-values of a study's audits, take back what is not clear among so many, and say the bound.
+    """Correct the p-values of a study's audits and withdraw accusations that are no longer significant.
 
-    An audit is called failed if its own test accuses at its level and its p-value, corrected by Holm's method
+    An audit is called failed if its own test rejects at its level and its p-value, corrected by Holm's method
     over all audits of the study, is below `LEVEL`. So the probability of any false accusation is at most the
     smaller of `LEVEL` and the sum of the levels.
     """
@@ -229,7 +229,7 @@ def _corrected(
 def claims_table(
     cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
 ) -> Table[ClaimRow]:
-    """One row per private cell: what is claimed, what is proved, what an audit measured."""
+    """One row per private cell: claimed, proved and measured epsilon."""
     rows = [_row(cell, audits) for cell in cells if cell.is_private]
     return Table(
         name="claims",

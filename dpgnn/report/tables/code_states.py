@@ -1,4 +1,4 @@
-"""Which code made the records: runs of each study by method and by the hash of its code."""
+"""Versions of the code that made the records: runs of each study by method and code hash."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def code_states_table(rows: Sequence[CodeState]) -> Table[CodeState]:
 
 
 def told(rows: Sequence[CodeState], study: str) -> str:
-    """How many states of the code a study's records come from, in words for a table's cell."""
+    """The number of code versions behind a study's records, as text."""
     states: dict[str, int] = defaultdict(int)
     for row in rows:
         if row.study == study:

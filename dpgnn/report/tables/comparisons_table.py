@@ -12,7 +12,7 @@ from dpgnn.report.tables.tables import ON_REPEATS
 
 
 def comparisons_table(found: Sequence[Compared]) -> Table[ComparisonRow]:
-    """All comparisons, one row each; a difference is bold only where it is clear of the noise."""
+    """All comparisons, one row each; a difference is bold only if it is larger than the noise."""
     rows = [_row(item) for item in found]
     tested = sum(item.corrected_p is not None for item in found)
     return Table(
@@ -39,7 +39,7 @@ def sentences(found: Sequence[Compared], most: int = 2) -> list[str]:
 
     Args:
         found: the comparisons.
-        most: pairs told for one question; the rest stand in the table.
+        most: number of pairs given for one question; the table has the rest.
     """
     lines = []
     for question in dict.fromkeys(item.question for item in found):

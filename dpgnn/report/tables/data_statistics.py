@@ -59,7 +59,7 @@ NAMES = {
     ("caribou", "Facebook"): "facebook-UIllinois20",
 }
 
-# what is known of a value that differs: (paper, data set, quantity) -> reason
+# known reasons for values that differ: (paper, data set, quantity) -> reason
 KNOWN = {
     ("dpar", "Physics", "classes"): "the published data set has 5 classes; 8 looks like a slip",
     ("dpgnn", "ogbn-mag", "avg_degree"): "OGB's number for the whole heterogeneous graph",
@@ -79,7 +79,7 @@ class Row:
 
     Attributes:
         verdict: "equal" (to the digits the paper prints), "differs" or "not-available".
-        reason: why it differs or is not available, or under which reading it is equal.
+        reason: why it differs or is not available, or the definition under which it is equal.
     """
 
     paper: str
@@ -165,7 +165,7 @@ def _load(name: str, raw_folder: Path) -> tuple[Graph | None, str]:
 
 
 def _measure(line: dict[str, str], graph: Graph, raw_folder: Path) -> dict[str, str]:
-    """Our value of the line's quantity under every reading that makes sense: reading -> value."""
+    """Our value of the line's quantity under every plausible definition: definition -> value."""
     split = _split_of(line, graph)
     quantity = line["metric"]
     if quantity == "edges":
@@ -206,7 +206,7 @@ def edge_readings(graph: Graph, raw_folder: Path) -> dict[str, int]:
 
 
 def majority_share(graph: Graph, split: Split) -> float:
-    """Per cent of the test nodes that are of its most frequent class."""
+    """Percentage of the test nodes in the most frequent class."""
     counts = np.bincount(graph.y[split.test_idx])
     return float(100 * counts.max() / counts.sum())
 
@@ -219,7 +219,7 @@ def _split_of(line: dict[str, str], graph: Graph) -> Split:
         config = PAPER_SETTINGS["dpgnn-clustered"]
     elif line["paper"] == "caribou" and line["table"] == "T6":
         config = PAPER_SETTINGS["caribou"]
-    # no quantity of these tables depends on a drawn split
+    # no quantity of these tables depends on a random split
     return splits.make_split(graph, config, rng=np.random.default_rng(0))
 
 

@@ -1,7 +1,7 @@
 r"""A table in LaTeX that fits a page: a longtable of at most `WIDTH` points.
 
 Its document needs \usepackage{array,booktabs,longtable}, and in a two-column document \onecolumn before it.
-Where lines would be too long, headers break at their words, and the widest columns of text become paragraphs.
+If lines would be too long, headers break between words, and the widest text columns become paragraphs.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PIECE = re.compile(r"\s+|(?<=-)|" + _BREAK.pattern)
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell as people read it."""
+    """A cell of the printed table."""
 
     text: str
     bold: bool = False
 
 
 def latex_text(text: str) -> str:
-    """A text whose letters mean nothing to LaTeX."""
+    """The text with LaTeX's special characters escaped."""
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
@@ -57,9 +57,9 @@ def longtable(
 
     Args:
         name: of its label, tab:NAME.
-        caption, heads: as people read them.
-        is_number: of each column, whether it is set flush right and never broken.
-        rows: the body; without any `empty` is said.
+        caption, heads: as printed, not escaped.
+        is_number: for each column, whether it is right-aligned and never broken.
+        rows: the body; without any, `empty` is shown.
     """
     texts = [[row[place].text for row in rows] for place in range(len(heads))]
     size, separation, widths = _layout(heads, texts, is_number)
@@ -88,9 +88,7 @@ def longtable(
 def _layout(
     heads: Sequence[str], texts: Sequence[Sequence[str]], is_number: Sequence[bool]
 ) -> tuple[str, float, list[float | None]]:
-    """The largest letters with which the table fits: their command, the space beside a column, and the width
-    of each column that is a paragraph (None of others).
-    """
+    """The largest font size that fits: its command, column separation, and widths of paragraph columns."""
     for command, size, separation in SIZES:
         letter, room = LETTER * size, WIDTH - 2 * separation * len(heads)
         content = [max(map(len, column), default=0) * letter for column in texts]
@@ -108,7 +106,7 @@ def _layout(
 
 
 def _longest(head: str, texts: Sequence[str]) -> int:
-    """Letters of the longest piece of a column that no line breaks."""
+    """Number of letters in the longest unbreakable piece of a column."""
     pieces = (piece for text in (*texts, *head.split()) for piece in _PIECE.split(text))
     return max(map(len, pieces), default=0)
 
@@ -116,7 +114,7 @@ def _longest(head: str, texts: Sequence[str]) -> int:
 def _cap(
     natural: Sequence[float], words: Sequence[float], is_number: Sequence[bool], room: float
 ) -> float | None:
-    """The largest width of columns of text with which all columns have room; None where there is none."""
+    """The largest width of text columns at which all columns fit; None if there is none."""
     low, high = NARROWEST, max(natural, default=NARROWEST)
 
     def needed(cap: float) -> float:
@@ -134,7 +132,7 @@ def _cap(
 
 
 def _head(head: str, texts: Sequence[str], is_number: bool, width: float | None) -> str:
-    """A header, below each other where it is wider than what stands under it."""
+    """A header; its words are stacked if it is wider than its column."""
     most = max([*map(len, texts), *map(len, head.split())], default=0)
     if width is not None or len(head) <= most:
         return latex_text(head)

@@ -1,8 +1,8 @@
-"""Mean ranks over graphs: what holds on several graphs, where a verdict on one graph speaks of that graph.
+"""Mean ranks over graphs: results over several graphs, unlike verdicts on a single graph.
 
 Every graph is one block: entries under one guarantee at one epsilon are ranked on it by their mean score.
 Friedman's test, in the form of Iman and Davenport, asks whether all mean ranks could be equal. Two entries
-are told apart where their mean ranks differ by more than Nemenyi's critical difference, which allows for all
+are told apart if their mean ranks differ by more than Nemenyi's critical difference, which accounts for all
 pairs.
 
 Source: Demšar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3.2.
@@ -46,7 +46,7 @@ def mean_ranks(scores: np.ndarray) -> MeanRanks:
     """Rank entries on every graph and test the mean ranks.
 
     Args:
-        scores: one row a graph, one column an entry; the larger the better; equal ones share their ranks.
+        scores: a row for each graph, a column for each entry; larger is better; ties share their ranks.
 
     Raises:
         ValueError: fewer than two graphs or two entries, or a score that is not finite.

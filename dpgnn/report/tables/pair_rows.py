@@ -1,4 +1,4 @@
-"""Differences behind a statement, each with the cells of the records that it is made of: one CSV a page."""
+"""Differences behind a page's statements, each with the cells of its records; one CSV for each page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dpgnn.report.tables.table import Column, Table, columns_of
 
 @dataclass(frozen=True, kw_only=True)
 class PairRow:
-    """A difference that a statement counts.
+    """A difference behind a statement.
 
     Attributes:
         study: whose docs/reference/STUDY/runs.parquet has the records.
-        statement: what is counted.
+        statement: that counts it.
         dataset, setting, entry, epsilon: the cell; its runs are DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
-        reference, reference_epsilon: what it is compared with, there.
-        mean, low, high: entry less reference with a 95 % interval, fractions; of a claim on a growing lead,
-            that difference less the one at the smallest epsilon.
+        reference, reference_epsilon: the cell that it is compared with.
+        mean, low, high: entry minus reference with a 95 % interval, fractions; for a claim of a growing lead,
+            that difference minus the one at the smallest epsilon.
         n: shared splits.
         verdict: after Holm's correction over the statement's pairs.
     """

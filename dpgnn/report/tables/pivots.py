@@ -37,11 +37,11 @@ class Guarantee:
 
 
 def comparison_summary(rows: Sequence[SpreadRow], *, ends: bool = False) -> list[str]:
-    """Pairs of a question over all places: ahead, behind, inside, and the range of differences.
+    """Pairs of a question over all places: counts of verdicts, and the range of differences.
 
     Args:
         rows: pairs.
-        ends: the smallest and the largest budget of the question alone.
+        ends: only the smallest and the largest budget of the question.
     """
     budgets = sorted({row.epsilon for row in rows}, key=float)
     if ends:
@@ -53,7 +53,7 @@ def comparison_summary(rows: Sequence[SpreadRow], *, ends: bool = False) -> list
 
 
 def question_summary(asked: Sequence[tuple[str, str, Sequence[SpreadRow]]]) -> list[str]:
-    """Questions of studies, a line each: their pairs at the smallest and the largest budget together.
+    """One line for each question of a study: its pairs at the smallest and the largest budget.
 
     Args:
         asked: (question, its study as a link, pairs).
@@ -86,11 +86,11 @@ def leaders(ranked: Sequence[RankingRow]) -> list[str]:
 
 
 def mean_rank_lines(rows: Sequence[MeanRankRow], *, ends: bool = False) -> list[str]:
-    """Mean ranks over graphs, one line a guarantee and budget; empty without any.
+    """Mean ranks over graphs, one line for each guarantee and budget; empty without any.
 
     Args:
         rows: mean ranks, the best of each group first.
-        ends: the smallest and the largest budget of each guarantee alone.
+        ends: only the smallest and the largest budget of each guarantee.
     """
     groups: dict[tuple[str, str], dict[str, list[MeanRankRow]]] = {}
     for row in rows:
@@ -122,7 +122,7 @@ def _rank_text(row: MeanRankRow) -> str:
 
 
 def _by_guarantee(ranked: Sequence[RankingRow]) -> Iterator[tuple[str, list[RankingRow]]]:
-    """Rows under each guarantee; by setting where it has a data set in several, to count it once."""
+    """Rows under each guarantee; split by setting if a data set has several, so that it counts once."""
     for guarantee in dict.fromkeys(row.guarantee for row in ranked):
         rows = [row for row in ranked if row.guarantee == guarantee]
         places = {(row.dataset, row.setting) for row in rows}
@@ -135,7 +135,7 @@ def _by_guarantee(ranked: Sequence[RankingRow]) -> Iterator[tuple[str, list[Rank
 
 
 def _counted(rows: Sequence[RankingRow]) -> str:
-    """Each label with how many data sets, and which: "GAP (2: cora, cs)", the most frequent first."""
+    """Each label with its data sets, the most frequent first: "GAP (2: cora, cs)"."""
     counts: dict[str, list[str]] = {}
     for row in rows:
         counts.setdefault(marked(row), []).append(row.dataset)
@@ -180,7 +180,7 @@ def guarantee_lines(rows: Sequence[Guarantee]) -> list[str]:
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]], *, numbers: int = 0) -> list[str]:
-    """A Markdown table without HTML; the last `numbers` columns are set flush right."""
+    """A Markdown table without HTML; the last `numbers` columns are right-aligned."""
     rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
     rows = [head, rule, *body]
     cells = [[without_tags(cell).replace("|", "\\|") for cell in row] for row in rows]
@@ -193,7 +193,7 @@ def _fold(
     budgets: Sequence[str],
     text: Callable[[Sequence[S]], str],
 ) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Rows with one key as one line with a cell for each budget."""
+    """Group rows by key, with a cell for each budget."""
     groups: dict[tuple[str, ...], list[S]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -240,7 +240,7 @@ def _range(values: Sequence[Any]) -> str:
 
 
 def _proved(rows: Sequence[ClaimRow]) -> str:
-    """What is proved of the rows' claims, and under another relation where nothing is under theirs."""
+    """What is proved of the rows' claims, and what under another relation if nothing is under theirs."""
     found = _range([row.proved for row in rows])
     other = [row for row in rows if row.proved_elsewhere is not None]
     for relation in dict.fromkeys(row.proved_relation for row in other):

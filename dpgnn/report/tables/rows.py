@@ -1,6 +1,6 @@
-"""The rows of the tables that pages read again: each field a value, its annotation the column that shows it.
+"""Row types of the tables that pages also read: a field is a value, its annotation the column that shows it.
 
-Fields stand in the order of the columns. A field without a column is read by pages alone.
+Fields are in column order. A field without a column is only for pages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SpreadRow(Protocol):
 
 
 def marked(row: RankedRow) -> str:
-    """The label, with ° where an answer reads what no claim covers."""
+    """The label, with ° if answers read data that no claim covers."""
     return row.label + (UNCOVERED if row.answers == "none" else "")
 
 
@@ -127,7 +127,7 @@ Family = Annotated[int | None, Column(header="m", form="csv")]
 Points = Annotated[float | None, Column(header="Difference (points)", kind="points")]
 Low = Annotated[float | None, Column(header="low", form="csv")]
 High = Annotated[float | None, Column(header="high", form="csv")]
-# people read the interval where programs read its lower end
+# pages show the interval, the CSV its lower end
 DifferenceLow = Annotated[
     float | None, Column(header="95 % interval", kind="points", show=_difference_interval)
 ]
@@ -158,7 +158,7 @@ class SummaryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RankingRow:
-    """One entry of a ranking; `behind` is how far the leader is ahead, `n` the repeats of its score."""
+    """One entry of a ranking; `behind` is its distance to the leader, `n` its number of repeats."""
 
     guarantee: Annotated[str, Column(header="Guarantee")]
     dataset: Dataset
@@ -250,7 +250,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
-    """A difference that the study asks for; `reference` is an entry, `claims` why they may not be ranked."""
+    """A difference that the study asks for; `claims` says why the two may not be ranked."""
 
     question: Annotated[str, Column(header="Question")]
     dataset: Dataset
@@ -274,7 +274,7 @@ class ComparisonRow:
 
     @property
     def needed(self) -> str:
-        """How many paired repeats would decide an undecided difference, were its mean and spread to stay."""
+        """Paired repeats that would decide an undecided difference with the same mean and spread."""
         if (
             self.bold
             or self.mean is None
@@ -291,7 +291,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TunedRow:
-    """An entry chosen on validation nodes, and what the choice gains over its one configuration."""
+    """An entry tuned on validation nodes, and its gain over the fixed configuration."""
 
     dataset: Dataset
     setting: Setting
@@ -316,7 +316,7 @@ class TunedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimRow:
-    """What is claimed, proved and measured of one private cell; None where there is no claim or no audit."""
+    """Claimed, proved and measured epsilon of one private cell; None without a claim or an audit."""
 
     dataset: Dataset
     setting: Setting

@@ -1,4 +1,4 @@
-"""The tables of runs: without a result, time and memory, data sets, plans, every run as a row."""
+"""Tables of runs: runs without a result, time and memory, data sets, plans, all runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTS = ("num_nodes", "num_edges", "num_features", "num_classes")
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetRow:
-    """One graph as it was used; None where neither its file nor a record tells."""
+    """One graph as it was used; None if neither its file nor a record has the value."""
 
     dataset: Annotated[str, Column(header="Data set")]
     num_nodes: Annotated[int | None, Column(header="Nodes", kind="integer")]
@@ -59,7 +59,7 @@ def status_table(runs: Sequence[Run], info: StudyInfo) -> Table[StatusRow]:
         title="Runs without a result",
         caption=(
             f"{len(info.planned)} runs are planned; these have no score. Failed: the run ended in an error. "
-            "Not available: data or code cannot be had here. Not run: there is no record."
+            "Not available: data or code is not available here. Not run: there is no record."
         ),
         columns=columns_of(StatusRow),
         rows=rows,
@@ -108,7 +108,7 @@ def cost_table(cells: Sequence[Cell]) -> Table[CostRow]:
 
 
 def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
-    """The graphs a study used, with counts, licence and where they come from."""
+    """The graphs that a study used, with counts, licence and source."""
     rows = []
     for name in dict.fromkeys(str(run.record.key["dataset"]) for run in runs):
         path = paths.graph(name) / "graph.json"
@@ -141,9 +141,9 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
 def runs_table(runs: Sequence[Run]) -> Table:
     """Every run as one row; written as a file, not shown on the page.
 
-    Its rows are mappings: options of the runs are columns, and no page reads them again.
+    Its rows are mappings, because options of the runs are columns.
     """
-    # what differs from one execution to the next stands in the cost table, so that this one does not
+    # what differs between executions is in the cost table only
     frame = to_frame(runs).drop("seconds", "max_rss_mb", "device", "started")
     columns = [Column(key=name, header=name) for name in frame.columns]
     return Table(
@@ -188,7 +188,7 @@ def plans_table(cells: Sequence[Cell]) -> Table[PlanRow]:
         title="What was done to private data",
         caption=(
             "Each mechanism, fixed from public facts before training: the standard deviation of "
-            "its noise, how far one protected element moves the sum that gets it, and how often."
+            "its noise, the sensitivity of the noisy sum, and the number of steps."
         ),
         columns=columns_of(PlanRow),
         rows=rows,

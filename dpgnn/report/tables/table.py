@@ -1,7 +1,7 @@
-"""A table as a value, and its forms: CSV with full numbers, Markdown and LaTeX with rounded ones.
+"""Tables, and their forms: CSV with full precision, Markdown and LaTeX with rounded numbers.
 
-A row that pages read again is a frozen dataclass whose annotations hold the columns (`columns_of`), so that a
-type checker sees every use of a value. Rows that are only shown may be mappings, beside a list of columns.
+A row that pages also read is a frozen dataclass whose annotations hold the columns (`columns_of`), so that a
+type checker sees every use of a value. Rows that are only shown may be mappings, with a list of columns.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ class Column:
     """One column.
 
     Attributes:
-        key: the value's name in a row and the column's name in CSV; in an annotation the field's own name.
-        header: what people read.
+        key: the value's name in a row and the column's name in CSV; the field's name if given in an
+            annotation.
+        header: the printed name.
         kind: how a value is written; fractions are shown as percent or percentage points.
-        show: makes the text people read from the row, where `kind` is not enough.
-        form: "both", "csv" (values that `show` of another column joins), "read" (shown only), or "screen"
-            (as both, but left out in print, where it would not fit).
-        optional: people see it only where a row has a value.
+        show: makes the printed text from the row, if `kind` is not enough.
+        form: "both", "csv" (in the CSV only), "read" (not in the CSV), or "screen" (as both, but not in
+            LaTeX, where it would not fit).
+        optional: shown only if a row has a value.
     """
 
     key: str = ""
@@ -64,7 +65,7 @@ class Column:
     optional: bool = False
 
     def value(self, row: Any) -> Any:
-        """The cell's value; None where a mapping has none."""
+        """The cell's value; None if a mapping has none."""
         return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
 
     def text(self, row: Any) -> str:
@@ -73,7 +74,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is set flush right."""
+        """Whether it is right-aligned."""
         return self.kind != "text"
 
 
@@ -96,10 +97,10 @@ class Table(Generic[R]):
     Attributes:
         name: the files' stem.
         title: a few words.
-        caption: what the reader must know: units, what an interval is, how many comparisons.
+        caption: what the reader must know: units, kind of interval, number of comparisons.
         columns, rows: the content; a row's `bold` names the columns set in bold.
-        empty: what is said in place of a table without rows.
-        reproduces: false for a paper's numbers beside other mechanisms, which reproduce nothing.
+        empty: the text in place of a table without rows.
+        reproduces: False if a paper's numbers stand beside other mechanisms.
     """
 
     name: str
@@ -112,7 +113,7 @@ class Table(Generic[R]):
 
     @property
     def read_columns(self) -> list[Column]:
-        """The columns people read."""
+        """The columns that pages show."""
         return [
             column
             for column in self.columns
@@ -122,7 +123,7 @@ class Table(Generic[R]):
 
     @property
     def printed(self) -> list[Column]:
-        """The columns that print has room for."""
+        """The columns in LaTeX."""
         return [column for column in self.read_columns if column.form != "screen"]
 
     def is_bold(self, row: Any, column: Column) -> bool:
@@ -179,7 +180,7 @@ def interval_text(low: float | None, high: float | None, kind: Kind = "percent")
 
 
 def to_csv(table: Table[Any]) -> str:
-    """All values in full precision; infinity as inf, a missing value empty, no text a formula."""
+    """The table as CSV: full precision, infinity as inf, missing values empty, no text that is a formula."""
     columns = [column for column in table.columns if column.form != "read"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -190,7 +191,7 @@ def to_csv(table: Table[Any]) -> str:
 
 
 def to_markdown(table: Table[Any]) -> str:
-    """Title, table, caption."""
+    """The table as Markdown: title, table, caption."""
     lines = [f"## {markdown_text(table.title)}", ""]
     columns = table.read_columns
     if table.rows:
@@ -210,7 +211,7 @@ def to_markdown(table: Table[Any]) -> str:
 def to_latex(table: Table[Any]) -> str:
     """A longtable that breaks over pages and fits one; see `latex`.
 
-    Columns of reasons and of our entries' names stand in the CSV, not in print.
+    Columns of the form "screen" are left out.
     """
     columns = table.printed
     return longtable(
@@ -253,21 +254,22 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 def csv_text(text: str) -> str:
-    """A cell that no spreadsheet runs: an apostrophe goes before a text that would begin a formula.
+    """A CSV cell that no spreadsheet evaluates: a text that would start a formula gets a leading apostrophe.
 
-    Numbers stay as they are. A lone carriage return becomes a newline: the csv module quotes only that one.
+    Numbers are unchanged. A lone carriage return becomes a newline, because the csv module quotes only
+    newlines.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
 
 
 def markdown_text(text: str) -> str:
-    """A text without HTML, links and images of its own; comparisons such as `a < b` stay as they are."""
+    """The text with HTML, links and images escaped; comparisons such as `a < b` stay as they are."""
     return without_tags(text.replace("\\", "\\\\")).replace("[", "\\[").replace("\n", " ")
 
 
 def without_tags(text: str) -> str:
-    """Markdown in which nothing begins an HTML tag or a comment; its links stay links."""
+    """Markdown with HTML tags and comments escaped; links stay links."""
     return _TAG.sub("&lt;", text)
 
 

@@ -1,4 +1,4 @@
-"""The tables of scores: summary, rankings, what is not ranked, paired differences."""
+"""Tables of scores: summary, rankings, refusals, paired differences."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpgnn.report.tables.rows import DifferenceRow, RankingRow, RefusalRow, Summ
 from dpgnn.report.tables.table import Table, columns_of
 
 ON_REPEATS = (
-    "The interval is Student's t over repeats: it speaks of the noise of splits (where they are drawn) and "
-    "seeds on this graph, not of other graphs."
+    "The interval is Student's t over repeats: it covers the randomness of splits (where they are drawn) "
+    "and seeds on this graph, not other graphs."
 )
 
 
@@ -45,7 +45,7 @@ def summary_table(cells: Sequence[Cell], info: StudyInfo) -> Table[SummaryRow]:
 
 
 def rankings_table(found: Sequence[Ranking]) -> Table[RankingRow]:
-    """Who leads under which guarantee, and whether by more than the noise."""
+    """The ranking under each guarantee, and whether leads are larger than the noise."""
     contested = [ranking for ranking in found if len(ranking.places) > 1]
     rows = [_ranking_row(ranking, place) for ranking in contested for place in ranking.places]
     total = sum(ranking.num_comparisons for ranking in found)
@@ -53,10 +53,10 @@ def rankings_table(found: Sequence[Ranking]) -> Table[RankingRow]:
         name="rankings",
         title="Rankings under one guarantee",
         caption=(
-            "Entries whose claims allow one ranking, at equal ε. Behind: how many percentage points the "
-            "leader is ahead, on shared splits, with a 95 % interval. Verdicts are corrected by Holm's "
+            "Entries whose claims allow one ranking, at equal ε. Behind: the lead of the first entry "
+            "in percentage points, on shared splits, with a 95 % interval. Verdicts are corrected by Holm's "
             f"method over all pairs of a ranking ({total} comparisons in {len(contested)} rankings). Bold: "
-            "ahead of every other entry of its ranking by more than the noise; nothing else is set in bold. "
+            "ahead of every other entry of its ranking by more than the noise. "
             f"{_mark_words(rows)}"
             f"{_single_words(len(found) - len(contested))} left out."
         ),
@@ -80,7 +80,7 @@ def refusals_table(found: Sequence[Refusal]) -> Table[RefusalRow]:
     return Table(
         name="refusals",
         title="What is not ranked, and why",
-        caption="Guarantees that do not follow from each other: no ranking across them would mean anything.",
+        caption="Guarantees that do not follow from each other: a ranking of both has no meaning.",
         columns=columns_of(RefusalRow),
         rows=rows,
         empty="All private entries of this study may be ranked together.",
@@ -105,8 +105,9 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table[Dif
             f"method {_family_words(info)}. Larger than "
             "the noise: clear after the correction. Unclear: the interval leaves out zero, but among so many "
             "comparisons that is to be expected. Refused: the claims do not allow the comparison. Price of "
-            "privacy: of a network against itself without. Price of soundness: of a sound entry against the "
-            f"published entry of its method with the fewest other options. {ON_REPEATS}"
+            "privacy: a private network minus the same network without privacy. Price of soundness: a sound "
+            "entry minus the published entry of its method that differs in the fewest options. "
+            f"{ON_REPEATS}"
         ),
         columns=columns_of(DifferenceRow),
         rows=rows,
@@ -150,7 +151,7 @@ def _family_words(info: StudyInfo) -> str:
 
 
 def _mark_words(rows: Sequence[RankingRow]) -> str:
-    """What ° means, where it stands; it ends with a space."""
+    """What ° means, if it is used; ends with a space."""
     return f"{UNCOVERED_WORDS} " if any(row.answers == "none" for row in rows) else ""
 
 
@@ -159,7 +160,7 @@ def _single_words(number: int) -> str:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean, or None of nothing."""
+    """The mean; None of no values."""
     return sum(values) / len(values) if values else None
 
 
