@@ -2,8 +2,8 @@
 
 A program may build on these names; the rest of the package may change:
 
-- `fit` makes a private `Model` of a PyG `Data`; `account` says what it costs, `audit` asks whether its claim
-  is false. `Model.save` writes a bundle, `load` reads it.
+- `fit` trains a private `Model` on a PyG `Data`; `account` computes its cost, `audit` tests its claim.
+  `Model.save` writes a bundle, `load` reads it.
 - `advise` says which methods a graph allows, from public numbers alone.
 - `methods()`, or `offers`: what methods there are; `methods.get(name)` and its `plan`, `fit`, `predict`;
   `Entry`, `Fitted`.

@@ -38,12 +38,12 @@ def main(argv: list[str] | None = None) -> int:
         0, or 1 after a wrong input whose one-line message was printed; DPGNN_TRACEBACK=1 shows where.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    # argparse gives an option's positionals away before it sees "--", so what follows is cut off here
+    # argparse assigns positionals before it sees "--", so what follows it is cut off here
     cut = words.index("--") if "--" in words and words[0] == "run" else len(words)
     args = build_parser().parse_args(words[:cut])
     if args.stage == "run":
         args.snakemake = words[cut + 1 :]
-    # torch says once a process that sparse tensors are new; that is no news in a log
+    # torch warns once per process that sparse tensors are in beta; not needed in a log
     warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
     try:
         check_limit()
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # whoever read our output has enough, like `| head`; python's own flush at exit must find it open
+        # the reader has closed our output, like `| head`; stdout must stay open for python's flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, TypeError, OSError, RuntimeError, ImportError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""`dpgnn account METHOD`: noise, steps or epsilon of a method by its own plan; needs no data."""
+"""`dpgnn account METHOD`: noise, steps or epsilon from a method's own plan, without data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAUSSIAN = "gaussian"
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add `account` to the command line; flags that only one method has are read when it is known."""
+    """Add `account` to the command line; flags of a single method are parsed once the method is known."""
     parser = subparsers.add_parser(
         "account", help="noise, steps or epsilon of a method; needs no data",
         description="METHOD is one of `dpgnn methods`, or gaussian; another name lists them all. "
@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     """Answer the question and print it; 0 on success.
 
     Raises:
-        ValueError: too little or too much is given, or the target cannot be met.
+        ValueError: too few or too many flags are given, or the target cannot be met.
     """
     from dpgnn import methods
 
@@ -40,13 +40,15 @@ def main(args: argparse.Namespace) -> int:
         return _gaussian(args.words)
     method = methods.get(args.method)
     if not method.supports:
-        print(f"{method.title} reads its data without noise: it spends nothing and claims nothing")
+        print(
+            f"{method.title} has no private mode: it adds no noise, spends no epsilon and makes no claim"
+        )
         return 0
     return _answer(method, _parser(method).parse_args(args.words))
 
 
 def _parser(method: Method) -> argparse.ArgumentParser:
-    """The flags of one method: what every plan takes, and its own names for options."""
+    """The flags of one method: those of every plan, and those for its own options."""
     units = {pair.privacy_unit: None for pair in method.supports}
     relations = {pair.relation: None for pair in method.supports}
     parser = argparse.ArgumentParser(prog=f"dpgnn account {method.name}", description=method.title)
@@ -99,7 +101,7 @@ def _answer(method: Method, args: argparse.Namespace) -> int:
 
 
 def _options(method: Method, args: argparse.Namespace) -> dict[str, Any]:
-    """Options by the method's own flags, then those of --set."""
+    """Options from the method's own flags, then from --set."""
     from dpgnn.core.checks import require
     from dpgnn.core.yaml_text import parse_yaml
 
@@ -116,10 +118,10 @@ def _options(method: Method, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def question_of(method: Method, args: argparse.Namespace) -> Question:
-    """The question that the flags ask.
+    """The question from the flags.
 
     Raises:
-        ValueError: no number of nodes, a number that is none, or an option without a value.
+        ValueError: no number of nodes, a number out of range, or an option without a value.
     """
     from dpgnn.core.checks import at_least, require
     from dpgnn.methods.base import Facts
@@ -234,7 +236,7 @@ def draw(title: str, counted: str, rows: Sequence[ComparisonRow], path: Path) ->
     """Draw epsilon against steps, one line per accountant, as PNG or SVG; written atomically.
 
     Raises:
-        ValueError: the file's ending is neither.
+        ValueError: the file name ends in neither.
     """
     from dpgnn.core import checks, storage
 
@@ -270,7 +272,7 @@ def draw(title: str, counted: str, rows: Sequence[ComparisonRow], path: Path) ->
 
 
 def _gaussian(words: Sequence[str]) -> int:
-    """Gaussian releases of one sensitivity: exact, in closed form."""
+    """Account for Gaussian releases of one sensitivity, exactly and in closed form."""
     import math
 
     from dpgnn.accountants import gdp

@@ -1,4 +1,4 @@
-"""`dpgnn advise`: lawful methods for a graph of which public numbers alone are known."""
+"""`dpgnn advise`: methods that a graph allows, from public numbers only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def add_parser(subparsers: Any) -> None:
     """Add `advise` to the command line."""
     parser = subparsers.add_parser(
         "advise",
-        help="lawful methods, their noise, and what they reach on similar public graphs",
-        epilog="Reads the numbers given and committed records of public graphs; no graph of yours.",
+        help="methods that a graph allows, their noise, and their accuracy on similar public graphs",
+        epilog="Reads only the given numbers and committed records of public graphs, never your graph.",
     )
     add = parser.add_argument
     add("--nodes", type=int, required=True, help="number of nodes; public")
@@ -19,7 +19,7 @@ def add_parser(subparsers: Any) -> None:
     add("--classes", type=int, required=True, help="number of classes; public")
     add("--epsilon", type=float, required=True, help="budget")
     add("--unit", default="node", help="what is protected: node, node-record, edge, ...")
-    add("--relation", help="how two graphs differ (default: any that the unit has)")
+    add("--relation", help="how neighbouring graphs differ (default: any relation of the unit)")
     add("--delta", type=float, help="default 1/(10 nodes)")
     add("--degree-bound", type=int, help="declared largest degree, of the unit node-bounded")
     add("--training", type=int, help="number of training nodes; public (default: all nodes)")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpgnn.report.tables.table import Table
     from dpgnn.study.study import RunKey, Study
 
-MOST_PRINTED = 300  # rows of a table that is written for people too
+MOST_PRINTED = 300  # a longer table is written as CSV only
 
 
 def add_parser(subparsers: Any) -> None:
@@ -25,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("attack", help="attack runs of a study: edges and membership")
     parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
     parser.add_argument(
-        "--tier", choices=("S", "M", "L"), help="whose runs; the study's own if not given"
+        "--tier", choices=("S", "M", "L"), help="tier of the runs; the study's own if not given"
     )
     parser.add_argument(
         "--run", action="append", default=[],
@@ -33,18 +33,26 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--dataset", action="append", default=[], help="only runs on this data set")
     parser.add_argument("--entry", action="append", default=[], help="only runs of this entry")
-    parser.add_argument("--attacks", default="linkteller,gmia,leak", help="which, with commas")
-    parser.add_argument("--sets", default="", help="LinkTeller's pair sets, with commas")
+    parser.add_argument(
+        "--attacks", default="linkteller,gmia,leak", help="names of attacks, separated by commas"
+    )
+    parser.add_argument("--sets", default="", help="LinkTeller's pair sets, separated by commas")
     parser.add_argument("--nodes", type=int, help="nodes of LinkTeller's node sets")
     parser.add_argument(
         "--pairs", type=int, help="edges of LinkTeller's balanced and held-out sets"
     )
-    parser.add_argument("--fresh-pairs", type=int, help="edges asked with fresh noise; 0 for none")
+    parser.add_argument(
+        "--fresh-pairs", type=int, help="edges attacked with fresh noise; 0 for none"
+    )
     parser.add_argument(
         "--runs", type=int, help="runs of each world, for attacks made for one leak"
     )
-    parser.add_argument("--steps", type=int, help="training steps that such a run watches, at most")
-    parser.add_argument("--hubs", default="", help="how many nodes the hub reads, with commas")
+    parser.add_argument(
+        "--steps", type=int, help="largest number of training steps that such a run observes"
+    )
+    parser.add_argument(
+        "--hubs", default="", help="numbers of nodes that the hub reads, separated by commas"
+    )
     parser.add_argument("--level", type=float, help="false-alarm rate of the tests of a claim")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument(
@@ -62,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Attack every run and write one JSON file for each run and attack; what stands there is kept."""
+    """Attack every run and write one JSON file for each run and attack; finished files are kept."""
     from dpgnn.attacks.request import ATTACKS, ON_REQUEST
     from dpgnn.cli.made import require_made
     from dpgnn.core.checks import one_of, require
@@ -94,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _write_table(folder: Path, table: Table[Any]) -> None:
-    """Write the table; one that nobody reads from end to end as CSV alone."""
+    """Write the table; a long one as CSV only."""
     from dpgnn.core.storage import write_text
     from dpgnn.report.tables.table import to_csv, write_table
 
@@ -122,7 +130,7 @@ def _attack_all(
     torch.set_num_threads(study.config.num_threads)
     started = time.monotonic()
     for number, key in enumerate(keys, start=1):
-        # what the attacks of one run share, a fit above all, is made once
+        # shared by the attacks of one run, above all its fit
         loaded = load(study, key, paths)
         request = cache(partial(request_of, key, loaded, sizes))
         for name in names:
@@ -134,7 +142,7 @@ def _attack_all(
 
 
 def sizes_of(args: argparse.Namespace) -> Sizes:
-    """How hard to try, from the flags that were given."""
+    """The sizes of attacks, from the flags that were given."""
     from dpgnn.attacks.request import Sizes
 
     given: dict[str, Any] = {
@@ -151,10 +159,10 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
 
 
 def keys_of(study: Study, args: argparse.Namespace) -> list[RunKey]:
-    """The runs that the flags choose.
+    """The runs selected by the flags.
 
     Raises:
-        ValueError: a name that the study does not have, or none of its runs is left.
+        ValueError: the study has no such name, or no run is selected.
     """
     from dpgnn.core.checks import one_of, require
     from dpgnn.core.paths import parse_run
@@ -191,7 +199,7 @@ def attack_one(
     sizes: Sizes,
     request_of_run: Callable[[], AttackRequest],
 ) -> dict[str, Any]:
-    """One attack on one run: made, written and returned, or read where it stands already."""
+    """Make one attack on one run, write and return it; a finished one is read."""
     from dpgnn import methods
     from dpgnn.core.checksums import check, write_checksums
     from dpgnn.core.storage import read_json, write_json
@@ -214,7 +222,7 @@ def attack_one(
         "mode": entry.mode,
     }
     claim, results = _made(name, request_of_run())
-    # the same seeds give the same file; times are printed, and stand in the workflow's benchmark files
+    # the same seeds give the same file, so times are only printed
     content |= {"claim": claim, "results": [_without_times(result) for result in results]}
     write_json(path, content)
     write_checksums(path.with_suffix(".sha256"), [path])
@@ -224,7 +232,7 @@ def attack_one(
 
 
 def _fingerprint(study: Study, key: RunKey, name: str, loaded: Loaded, sizes: Sizes) -> str:
-    """Hash of all that decides an attack's file."""
+    """Hash of everything that decides an attack's file."""
     import dataclasses
 
     from dpgnn import methods
@@ -257,7 +265,7 @@ def _without_times(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def words(result: dict[str, Any]) -> str:
-    """One line of a result."""
+    """A result in one line."""
     if result["status"] != "ok":
         return f"{result['attack']} {result['status']}: {result['reason']}"
     if "variants" in result:

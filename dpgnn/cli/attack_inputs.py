@@ -1,4 +1,4 @@
-"""What an attack reads of a run: graph, split and sample, and the model where that is of this very run."""
+"""What an attack reads of a run: graph, split, sample, and the model if it is from this very run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Loaded:
-    """What one run would read now.
+    """The inputs that one run would read now.
 
     Attributes:
-        inputs: as `dpgnn train` loads them; a sample that is not on disk is drawn, and has no hash.
+        inputs: as `dpgnn train` loads them; a sample that is not on disk is drawn and has no hash.
         full_graph: the graph with all edges.
-        model: file of the released tensors when their record is of these options, code and inputs; else None.
+        model: file of the released tensors if their record has these options, code and inputs; else None.
         model_of: hashes of that record; None without it.
-        stale: what differs from the record that stands there; () where there is none, or none differs.
+        stale: what differs from the record on disk; () without a record or a difference.
     """
 
     inputs: RunInputs
@@ -37,12 +37,12 @@ class Loaded:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """What of it decides an attack's result, as JSON."""
+        """The part that decides an attack's result, as JSON."""
         return {"inputs": dict(self.inputs.hashes), "model": self.model_of}
 
 
 def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
-    """Inputs of a run, and its model if it was fitted with this configuration, code and input."""
+    """Inputs of a run, and its model if it was fitted with this configuration, code and inputs."""
     from dpgnn.study.inputs import graph_in, inputs_of
 
     inputs = inputs_of(study, key, paths, draw=lambda *args: _drawn(study, key, *args))
@@ -58,7 +58,7 @@ def load(study: Study, key: RunKey, paths: Paths) -> Loaded:
 
 
 def request_of(key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
-    """A run under attack; says on stderr where a model on disk is not of this run."""
+    """A run to attack; says on standard error if the model on disk is not from this run."""
     import sys
 
     from safetensors.torch import load_file
@@ -70,7 +70,7 @@ def request_of(key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
     inputs = loaded.inputs
     if loaded.stale:
         print(
-            f"{key.folder}: fitted again, the model on disk is of other {' and '.join(loaded.stale)}",
+            f"{key.folder}: fitted again, because the model on disk has other {' and '.join(loaded.stale)}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
     delta = checked_delta(inputs)
@@ -91,7 +91,7 @@ def request_of(key: RunKey, loaded: Loaded, sizes: Sizes) -> AttackRequest:
 
 
 def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Hashes of a finished run's record when a run now would have the same; and else what differs."""
+    """Hashes of a finished run's record if a run would have the same ones now, else what differs."""
     from dpgnn.core.checksums import check
     from dpgnn.core.storage import sha256_json
     from dpgnn.records.schema import read_record
@@ -105,7 +105,7 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
     record = read_record(path)
     if record.status != "ok":
         return None, ()
-    # as `run.execute.run_one` states them, which asks the same before it keeps a finished run
+    # the same comparison as in `run.execute.run_one`
     now = {
         "options": sha256_json(specification.config_of(inputs)),
         "code": specification.entry_code(inputs.entry),
@@ -121,7 +121,7 @@ def _record_of(folder: Path, inputs: RunInputs) -> tuple[dict[str, Any] | None, 
 
 
 def _drawn(study: Study, key: RunKey, entry: Entry, graph: Graph, split: Split) -> Prepared | None:
-    """The sample of a run that was not prepared on disk, with the draws of the stage that would."""
+    """The sample of a run that has none on disk, drawn as `dpgnn prepare` would."""
     from dpgnn import methods
     from dpgnn.core import seeds
 

@@ -25,12 +25,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--entry", required=True, help="the private entry")
     parser.add_argument("--dataset", required=True, help="its data set")
     parser.add_argument("--setting", required=True, help="its setting")
-    parser.add_argument("--epsilon", required=True, help="its budget, as the study writes it")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
-    parser.add_argument("--work", type=Path, default=Path("work"), help="where unfinished runs lie")
+    parser.add_argument("--epsilon", required=True, help="its budget, as written in the study")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of results")
+    parser.add_argument("--work", type=Path, default=Path("work"), help="folder of unfinished runs")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--runs", type=int, default=400, help="runs of each world and mechanism")
-    parser.add_argument("--steps", type=int, default=64, help="steps of one run, at most")
+    parser.add_argument("--steps", type=int, default=64, help="largest number of steps of one run")
     parser.add_argument("--level", type=float, default=0.001, help="false-alarm rate of the tests")
     parser.add_argument("--processes", "--jobs", type=int, default=1, help="processes")
     parser.add_argument(
@@ -39,21 +39,21 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--no-attacks", action="store_true",
-        help="leave out what attacks found on the same runs (the workflow: its report joins them, and the "
-        "file must not depend on which was made first)",
+        help="leave out results of attacks on the same runs (for the workflow, where the file must not "
+        "depend on the order of jobs)",
     )  # fmt: skip
     parser.add_argument(
         "--exit-zero", action="store_true",
-        help="exit with 0 whatever was found (the workflow: an accusation is a result)",
+        help="always exit with 0 (for the workflow, where an accusation is a result)",
     )  # fmt: skip
     parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Audit the entry and write what was found.
+    """Audit the entry and write the findings.
 
     Returns:
-        0 where every mechanism passed, 3 where one is accused, 4 where none is and one was not audited.
+        0 if every mechanism passed, 3 if one is accused, 4 if none is accused and one was not audited.
     """
     from dpgnn.audits.entry_audit import audit
     from dpgnn.audits.one_run_audit import audit_in_one_run
@@ -94,7 +94,7 @@ EXIT = {"passed": 0, "failed": 3, "not-run": 4}
 
 
 def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
-    """What `dpgnn attack` found on the entry's runs of this data set, setting and budget, as JSON.
+    """Results of `dpgnn attack` on the entry's runs of this data set, setting and budget, as JSON.
 
     Args:
         folder: the study's attacks/.
@@ -121,7 +121,7 @@ def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
 
 
 def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
-    """One line for each attack that was made on a run."""
+    """One line for each attack on a run."""
     rows = [("attack", "repeat", "AUC", "epsilon >=", "can show", "verdict")]
     for item in attacked:
         numbers = (item["auc"], item["epsilon_lower_bound"], item["detects"])
@@ -131,7 +131,7 @@ def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
 
 
 def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) -> str:
-    """Claimed and proved epsilon, and one line for each mechanism with the measured one."""
+    """Claimed and proved epsilon, and a line for each mechanism with its measured epsilon."""
     from dpgnn.report.tables.claims_table import proved_elsewhere, proved_of
 
     proved, other = proved_of(claims), proved_elsewhere(claims)
@@ -157,7 +157,7 @@ def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) ->
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Columns under one another but for the last."""
+    """Rows as lines with aligned columns; the last column is not padded."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return [
         "  ".join([*(word.ljust(width) for word, width in zip(row, widths)), row[-1]]).rstrip()
@@ -202,7 +202,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
 
 
 def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
-    """A finding as the report reads it."""
+    """A finding as JSON, as the report reads it."""
     verdict, bound = finding.verdict, finding.lower_bound
     entry: dict[str, Any] = {
         "key": {name: getattr(key, name) for name in ("dataset", "setting", "entry", "epsilon")},

@@ -20,11 +20,13 @@ def add_parser(subparsers: Any) -> None:
         "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
     )
     prepare.add_argument("--root-seed", type=int, default=0, help="for synthetic data sets only")
-    bounded = "such as 4GB; refused where reading the data set takes more"
+    bounded = "such as 4GB; an error if reading the data set takes more"
     prepare.add_argument("--memory", metavar="SIZE", help=bounded)
     prepare.set_defaults(func=main)
 
-    listing = actions.add_parser("list", help="what is here, what would be fetched, licences")
+    listing = actions.add_parser(
+        "list", help="data sets that are present or can be fetched, with licences"
+    )
     listing.add_argument(
         "--raw", type=Path, default=Path("data/raw"), help="where raw files are kept"
     )
@@ -41,14 +43,14 @@ def add_parser(subparsers: Any) -> None:
     study.add_argument("name", help="a data set's name, or a folder below data/own")
     study.add_argument("--out", type=Path, required=True, help="the YAML file to write")
     study.add_argument(
-        "--release", action="store_true", help="one private model that may be handed on"
+        "--release", action="store_true", help="a study of one private model for release"
     )
     study.set_defaults(func=main)
 
     _add_partition(actions)
     _add_estimate(actions)
-    validate = actions.add_parser("validate", help="say everything that is wrong with a graph")
-    validate.add_argument("path", type=Path, help="a folder that `prepare` made, or an own graph")
+    validate = actions.add_parser("validate", help="list all problems of a graph")
+    validate.add_argument("path", type=Path, help="a folder made by `prepare`, or your own graph")
     validate.set_defaults(func=main)
 
 
@@ -110,10 +112,10 @@ def _prepare(args: argparse.Namespace) -> int:
 
 
 def _sorting(args: argparse.Namespace) -> int:
-    """Bytes for sorting edges: the usual ones, or what keeps --memory.
+    """Bytes for sorting edges: the default, or what --memory allows.
 
     Raises:
-        ValueError: the data set is read at once and takes more.
+        ValueError: the data set is read at once and needs more.
     """
     from dpgnn.core.checks import require
     from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES
@@ -156,7 +158,7 @@ def _study(args: argparse.Namespace) -> int:
     from dpgnn.core.storage import write_text
     from dpgnn.data.datasets.template import release_text, study_text
 
-    remedy = "say another file, or delete it to start anew"
+    remedy = "name another file, or delete it first"
     require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
     write_text(args.out, (release_text if args.release else study_text)(args.name))
     print(f"{args.out}: edit it, then `dpgnn run {args.out}`")

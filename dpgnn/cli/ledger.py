@@ -1,4 +1,4 @@
-"""`dpgnn ledger GRAPH`: what was released of a graph, and what all of it guarantees together."""
+"""`dpgnn ledger GRAPH`: all releases of a graph, and their joint guarantee."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ def add_parser(subparsers: Any) -> None:
     """Add `ledger` to the command line."""
     parser = subparsers.add_parser(
         "ledger",
-        help="what was released of a graph, and what it comes to",
-        epilog="--budget, --delta, --unit and --relation declare what all releases may have together; one "
-        "that would exceed it is refused before training.",
+        help="releases of a graph, and their total epsilon",
+        epilog="--budget, --delta, --unit and --relation declare a budget for all releases together; a "
+        "release that would exceed it is refused before training.",
     )
     said = "a data set's name, the folder of a graph's files, or `name` of dpgnn.fit (data if none was given)"
     parser.add_argument("graph", help=said)
-    parser.add_argument("--results", type=Path, default=Path("results"), help="where graphs lie")
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="folder of results, with graphs"
+    )
     parser.add_argument("--releases", type=Path, default=RELEASES, help="where releases are kept")
     parser.add_argument("--budget", type=float, help="declare this epsilon for all releases")
     parser.add_argument("--delta", type=float, help="of the declared budget")
@@ -38,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     """Declare a budget if one is given, and print the ledger.
 
     Raises:
-        ValueError: there is no such graph, or the budget is not whole.
+        ValueError: there is no such graph, or a part of the budget is missing.
     """
     from dpgnn.core.checks import require
     from dpgnn.core.storage import canonical_json
@@ -59,10 +61,10 @@ def main(args: argparse.Namespace) -> int:
 def open_ledger(
     graph: str, results: Path = Path("results"), releases: Path = RELEASES
 ) -> GraphLedger:
-    """The ledger of a graph: of one with files, or of one that `dpgnn.fit` was called with, by its name.
+    """The ledger of a graph with files, or of one that was given to `dpgnn.fit` under this name.
 
     Raises:
-        ValueError: its files are nowhere and nothing was released of a graph of that name, or of several.
+        ValueError: there are no files, and no graph or several graphs of that name have releases.
     """
     from dpgnn.core.checks import fail, require
     from dpgnn.core.paths import Paths
@@ -86,7 +88,7 @@ def open_ledger(
 
 
 def _graphs_called(name: str, releases: Path) -> set[str]:
-    """Keyed checksums of the graphs of that name of which something was released."""
+    """Keyed checksums of the graphs of that name with releases."""
     from dpgnn.run.ledger import ENTRY, STAGED, GraphLedger
 
     ledger = GraphLedger(releases, "")
@@ -113,7 +115,9 @@ def lines(ledger: GraphLedger, name: str) -> list[str]:
             f"{budget.delta:.6g}"
         )
     for folder in without_entry(ledger.root):
-        text.append(f"not counted: {folder} was released before there were ledgers, of some graph")
+        text.append(
+            f"not counted: {folder} is a release of an unknown graph, from before there were ledgers"
+        )
     return text
 
 
@@ -128,7 +132,7 @@ def _release_line(release: Release) -> str:
 def _total_line(found: Total) -> str:
     how = "composed from all events" if found.composed else "the sum of the claims"
     if found.unproved:
-        how = f"nothing of it is proved of {', '.join(found.unproved)}"
+        how = f"nothing is proved for {', '.join(found.unproved)}"
     return f"total   {found.notion}: epsilon {found.epsilon:.6g}, delta {found.delta:.6g}, {how}"
 
 

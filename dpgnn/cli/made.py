@@ -1,4 +1,4 @@
-"""What other stages must have made before a command reads a run's graph and split."""
+"""Checks that the graph and the split of a run exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_made(study: Study, key: RunKey, paths: Paths, purpose: str) -> None:
-    """Raise unless the graph and the split of a run are there.
+    """Raise unless the graph and the split of a run exist.
 
     Args:
         purpose: what they are for: "attack" or "audit".

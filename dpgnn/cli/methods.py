@@ -1,4 +1,4 @@
-"""`dpgnn methods`: what can be run: methods, modes, units, relations; who may see answers; what it takes."""
+"""`dpgnn methods`: the methods with their modes, units, relations, audience of answers, and run times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers on the command line: what a flag's type reads."""
+"""Types of numeric flags on the command line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dpgnn.core.config import LARGEST
 
 
 def integer(text: str) -> int:
-    """An integer that arrays can hold; argparse names the flag.
+    """An integer that fits in an array; argparse names the flag.
 
     Args:
         text: as the user wrote it.
 
     Raises:
-        ArgumentTypeError: it is none, or too large.
+        ArgumentTypeError: it is not an integer, or too large.
     """
     given = text if len(text) <= 50 else f"{text[:47]}..."
     try:
@@ -34,7 +34,7 @@ def number(text: str) -> float:
         text: as the user wrote it.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not a number.
     """
     given = text if len(text) <= 50 else f"{text[:47]}..."
     try:

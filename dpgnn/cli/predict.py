@@ -1,4 +1,4 @@
-"""`dpgnn predict BUNDLE nodes.csv --out answers.csv`: answers of a bundle about tables of nodes and edges."""
+"""`dpgnn predict BUNDLE nodes.csv --out answers.csv`: answers of a bundle for tables of nodes and edges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_parser(subparsers: Any) -> None:
         "nodes", type=Path, help="CSV: id (if any) and the features in the order of the model"
     )
     parser.add_argument(
-        "--edges", type=Path, help="CSV: source, target; none for methods that read none"
+        "--edges", type=Path, help="CSV: source, target; not for methods without edges"
     )
     parser.add_argument("--out", type=Path, required=True, help="CSV: id, class, probability")
     parser.set_defaults(func=main)

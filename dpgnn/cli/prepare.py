@@ -32,10 +32,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dask", metavar="WHERE", help=where)
     made = "with --dask: a folder that `dpgnn data partition` made; without it, work/partitions/..."
     parser.add_argument("--partitions", type=Path, metavar="FOLDER", help=made)
-    kept = "with --dask: keep the sample as a data set of Parquet files here too"
+    kept = "with --dask: also write the sample here, as Parquet files"
     parser.add_argument("--parts", type=Path, metavar="FOLDER", help=kept)
     parser.add_argument("--threads", type=int, default=1, help="with --dask threads")
-    bounded = "such as 4GB: draw over partitions, in turn, where the whole graph takes more"
+    bounded = "such as 4GB: draw over partitions, one by one, if the whole graph takes more"
     parser.add_argument("--memory", metavar="SIZE", help=bounded)
     parser.set_defaults(func=main)
 
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _stays_apart(args: argparse.Namespace, spec: SamplerSpec) -> bool:
-    """Whether --memory asks for a sample over partitions."""
+    """Whether --memory requires a sample over partitions."""
     from dpgnn.data.files.graph_files import read_meta
     from dpgnn.data.splits import read_split
     from dpgnn.study.bounds import Bound, over_partitions, parse_memory
@@ -89,7 +89,7 @@ def _stays_apart(args: argparse.Namespace, spec: SamplerSpec) -> bool:
 
 
 def _scheduler(args: argparse.Namespace) -> AbstractContextManager[Scheduler]:
-    """The scheduler of --dask; without it, tasks run one after the other, and Dask is not needed."""
+    """The scheduler of --dask; without --dask, tasks run one after another and Dask is not needed."""
     from contextlib import nullcontext
 
     from dpgnn.samplers.partitioned.scheduler import InTurn, connected
@@ -122,7 +122,7 @@ def _on_one_machine(
 def _over_partitions(
     args: argparse.Namespace, method: Method, spec: SamplerSpec, rng: np.random.Generator
 ) -> Prepared:
-    """The same, without ever holding the graph's arcs or features."""
+    """The same over partitions, without ever holding all arcs or features."""
     import shutil
 
     from dpgnn.core.checks import require

@@ -1,4 +1,4 @@
-"""`dpgnn records`: keep a study's records in one file, look at one, or unpack all."""
+"""`dpgnn records`: pack a study's records into one file, show one, or unpack all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 def add_parser(subparsers: Any) -> None:
     """Add `records` to the command line."""
-    parser = subparsers.add_parser("records", help="keep records in one file, show or unpack them")
+    parser = subparsers.add_parser(
+        "records", help="pack records into one file, show or unpack them"
+    )
     what = parser.add_subparsers(dest="what", required=True)
     pack = what.add_parser("pack", help="put a study's records into FOLDER/STUDY/runs.parquet")
     pack.add_argument("study", help="quick, a paper's study, or a YAML file")
@@ -33,8 +35,8 @@ def add_parser(subparsers: Any) -> None:
     attacks.add_argument("folder", type=Path, help="docs/reference/attacks, for example")
     attacks.set_defaults(func=pack_attacks_main)
     files = what.add_parser("unpack-attacks", help="write the attacks of attacks.parquet as files")
-    files.add_argument("folder", type=Path, help="where attacks.parquet lies")
-    files.add_argument("out", type=Path, help="where the files go")
+    files.add_argument("folder", type=Path, help="folder with attacks.parquet")
+    files.add_argument("out", type=Path, help="folder to write the files to")
     files.set_defaults(func=unpack_attacks_main)
 
     sums = what.add_parser("sums", help="write SHA256SUMS of committed records")
@@ -58,7 +60,7 @@ def sums_main(args: argparse.Namespace) -> int:
 
 
 def check_main(args: argparse.Namespace) -> int:
-    """Say which records are not those of the list; 1 where any is not."""
+    """Print the records that differ from the list; 1 if any does."""
     from dpgnn.records.archive import REFERENCE
     from dpgnn.records.sums import SUMS, differences, recorded
 
@@ -71,7 +73,7 @@ def check_main(args: argparse.Namespace) -> int:
 
 
 def pack_attacks_main(args: argparse.Namespace) -> int:
-    """Put the files of a folder into its archive."""
+    """Pack the attacks of a folder into its archive."""
     from dpgnn.records.archive import ATTACKS, pack_attacks
     from dpgnn.records.sums import SUMS, write_sums
 
@@ -91,7 +93,7 @@ def unpack_attacks_main(args: argparse.Namespace) -> int:
 
 
 def pack_main(args: argparse.Namespace) -> int:
-    """Keep the records of a study's planned runs, what their graphs are, and what figures need of them."""
+    """Pack the records of a study's planned runs, their graphs' metadata, and the data of figures."""
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
     from dpgnn.records.archive import REFERENCE, RUNS, keep_graphs, pack
@@ -117,10 +119,10 @@ def pack_main(args: argparse.Namespace) -> int:
 
 
 def check_archive(path: Path) -> None:
-    """Refuse a file that is no archive, before it is reported as a damaged one.
+    """Refuse a file that is not an archive, so that it is not reported as damaged.
 
     Raises:
-        ValueError: no such file, or it does not begin as a Parquet file does.
+        ValueError: there is no such file, or it is not a Parquet file.
     """
     from dpgnn.core.checks import require
 
@@ -133,7 +135,7 @@ def check_archive(path: Path) -> None:
 
 
 def show_main(args: argparse.Namespace) -> int:
-    """Print one record, or what there is."""
+    """Print one record, or the names of all."""
     from dpgnn.core.checks import require
     from dpgnn.records.archive import read_archive
 

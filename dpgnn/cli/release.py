@@ -1,4 +1,4 @@
-"""`dpgnn release STUDY --run KEY --out BUNDLE`: a finished run as a bundle that can be handed on."""
+"""`dpgnn release STUDY --run KEY --out BUNDLE`: a finished run as a bundle that can be published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "release",
         help="write a finished run as a bundle: model, certificate, card",
-        epilog="Names given here are published with the model. docs/releasing.md shows the whole way.",
+        epilog="Names given here are published with the model. See docs/releasing.md for all steps.",
     )
     parser.add_argument("study", help="quick, another study's name, or a YAML file")
     said = "DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; the study's only run if it plans one"
@@ -28,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
         "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
     )
     for kind in ("classes", "features"):
-        said = f"public names of the {kind}, by commas; those of the graph.yaml if none"
+        said = f"public names of the {kind}, separated by commas; those of graph.yaml if not given"
         parser.add_argument(f"--{kind}", default="", help=said)
     said = "publish the ids of the nodes, and so who is in the graph; also if graph.yaml has public_ids"
     parser.add_argument("--public-ids", action="store_true", help=said)
@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     """Write the bundle and print what it claims.
 
     Raises:
-        ValueError: the study plans no such run, it is not done, or a name or the key is wrong.
+        ValueError: the study plans no such run, the run is not done, or a name or the key is wrong.
     """
     from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
@@ -73,10 +73,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _chosen(asked: str | None, study: Study) -> str:
-    """The run that is asked for, or the only one.
+    """The requested run, or the only one.
 
     Raises:
-        ValueError: the study does not plan it, or it plans several and none is named; lists what it plans.
+        ValueError: the study does not plan it, or plans several and none is named; lists the planned runs.
     """
     from dpgnn.core.checks import fail
 

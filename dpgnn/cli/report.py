@@ -87,19 +87,19 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
         for info in present:
             folder = reference / info.name
             found.append(gather(info, folder, folder, curves=False))
-            gc.freeze()  # records stay to the end: looking for garbage among them takes a fifth of the time
+            gc.freeze()  # records live to the end: collecting garbage among them takes a fifth of the time
         return write_docs(found, infos, docs or root / "docs")
     finally:
         gc.unfreeze()
 
 
 def describe(study: Study, path: Path, root: Path = Path()) -> StudyInfo:
-    """What the report needs of a study.
+    """The part of a study that its report needs.
 
     Args:
         study: of the tier that is reported.
-        path: its file; stands in rerun commands as it was given.
-        root: folder that `path` starts from.
+        path: its file, which rerun commands name as given.
+        root: the folder that `path` is relative to.
     """
     import dataclasses
 

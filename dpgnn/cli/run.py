@@ -1,4 +1,4 @@
-"""`dpgnn run STUDY`: drive Snakemake for a study; say what it would cost and how far it is."""
+"""`dpgnn run STUDY`: run a study with Snakemake; show its cost and its progress."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def add_parser(subparsers: Any) -> None:
         help="run these again: DATASET.SETTING/ENTRY/eps=EPSILON, or with /REPEAT; * stands for anything",
     )
     parser.add_argument(
-        "--table", help="run again what stands beside a table of the study's paper: T1"
+        "--table", help="rerun the cells of a table of the study's paper, such as T1"
     )
-    parser.add_argument("--dataset", default="", help="with --table: of this data set alone")
+    parser.add_argument("--dataset", default="", help="with --table: only this data set")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
     parser.set_defaults(func=main, snakemake=[])
 
@@ -93,9 +93,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:
-    """The workflow whose processes make these runs and no others.
+    """The workflow that makes only these runs.
 
-    A file below work/ names the runs for Snakemake: they may be more than a command line holds.
+    A file below work/ names the runs for Snakemake, because they may not fit on a command line.
     """
     from dpgnn.core.storage import sha256_json, write_text
 
@@ -111,14 +111,14 @@ def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:
 
 
 def ledger_of(dataset: str) -> list[str]:
-    """All that was released of a data set's graph, by this study and others."""
+    """The ledger of all releases of a data set's graph, by this study and others."""
     from dpgnn.cli.ledger import lines, open_ledger
 
     return lines(open_ledger(dataset), dataset)
 
 
 def _written(study: Study) -> list[Path]:
-    """Folders that a study writes to below results/."""
+    """Folders below results/ that a study writes to."""
     made = Paths()
     shared = [made.results / name for name in ("graphs", "splits", "prepared")]
     runs = {made.run(study.name, key.folder.split("/")[0]) for key in study.keys}
@@ -126,7 +126,7 @@ def _written(study: Study) -> list[Path]:
 
 
 def _of_table(study: Study, path: Path, table: str | None, dataset: str) -> list[str]:
-    """The cells beside a paper's table, as patterns; none without a table."""
+    """The cells of a paper's table, as patterns; none without a table."""
     from dpgnn.cli.report import describe
     from dpgnn.core.checks import require
     from dpgnn.report.pages.closing import cells_of_table
@@ -138,7 +138,7 @@ def _of_table(study: Study, path: Path, table: str | None, dataset: str) -> list
 
 
 def _beside(study: Study, path: Path, keys: Sequence[RunKey]) -> list[str]:
-    """A line for each cell that was run: ours, the paper's, the committed one."""
+    """A line for each cell that was run: our value, the paper's, the committed one."""
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
     from dpgnn.records.archive import REFERENCE
@@ -151,7 +151,7 @@ def _beside(study: Study, path: Path, keys: Sequence[RunKey]) -> list[str]:
 
 
 def _closing(study: Study, path: Path) -> list[str]:
-    """What the study shows, where it is small, and where its report is."""
+    """The results of a small study, and where its report is."""
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
     from dpgnn.records.cells import build_cells
@@ -169,7 +169,7 @@ def _closing(study: Study, path: Path) -> list[str]:
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
-    """Remove kept copies of runs, so that the runs are made again; copies of releases stay."""
+    """Remove kept copies of runs, so that the runs are repeated; copies of releases stay."""
     for key in keys:
         shutil.rmtree(root / "work" / FINISHED / study.name / key.folder, ignore_errors=True)
 
@@ -183,14 +183,14 @@ def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
         if key.epsilon != "inf":
             budgets.setdefault(key.dataset, []).append(float(key.epsilon))
     return [
-        f"release: {len(spent)} private runs on {dataset}; who gets them all has epsilon {sum(spent):g}"
+        f"release: {len(spent)} private runs on {dataset}; together they have epsilon {sum(spent):g}"
         for dataset, spent in budgets.items()
         if len(spent) > 1
     ]
 
 
 def runs_of(study: Study, cell: str) -> list[RunKey]:
-    """One run, all repeats of a cell, or all that a pattern with * and ? matches.
+    """One run, all repeats of a cell, or all runs that a pattern with * and ? matches.
 
     Raises:
         ValueError: the study plans no such run.

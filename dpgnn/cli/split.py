@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-# written out so that parsing stays quick; a test compares them with the fields of SplitConfig
+# listed here so that parsing is fast; a test compares them with the fields of SplitConfig
 FLAGS: dict[str, type] = {
     "kind": str,
     "inductive": bool,
@@ -31,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--root-seed", type=int, required=True, help="the study's only seed")
     parser.add_argument("--out", type=Path, required=True, help="the Parquet file to write")
     parser.add_argument(
-        "--setting-json", default="{}", help="the recipe as JSON; the flags below win over it"
+        "--setting-json", default="{}", help="the recipe as JSON; the flags below override it"
     )
     for field, kind in FLAGS.items():
         flag = "--" + field.replace("_", "-")
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.data.splits import make_split, write_split
 
     config = setting_of(args)
-    # features stay on disk, and edges where the recipe does not look at them
+    # features stay on disk, and so do edges if the recipe does not read them
     graph = read_graph(args.graph, features=False, edges=config.reads_edges)
     rng = seeds.child(
         args.root_seed, "split", dataset=args.dataset, setting=args.setting, repeat=args.repeat
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def setting_of(args: argparse.Namespace) -> Any:
-    """The SplitConfig of --setting-json with the flags on top.
+    """The SplitConfig of --setting-json, overridden by the flags.
 
     Raises:
         ValueError: not a JSON object, an unknown key, a wrong type or an impossible value.

@@ -1,4 +1,4 @@
-"""`dpgnn train`: one run, or a list of runs, of a study; evaluation is its end."""
+"""`dpgnn train`: train and evaluate one run, or a list of runs, of a study."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def add_parser(subparsers: Any) -> None:
         help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; may be given many times",
     )
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
-    parser.add_argument("--work", type=Path, default=Path("work"), help="where checkpoints lie")
+    parser.add_argument("--work", type=Path, default=Path("work"), help="folder of checkpoints")
     parser.add_argument(
         "--releases", type=Path, default=RELEASES,
-        help="where private runs of a release are kept, so that none is made twice",
+        help="folder of private runs of a release, so that none is made twice",
     )  # fmt: skip
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
     parser.add_argument(
         "--memory", metavar="SIZE",
-        help="such as 4GB: features and arcs stay on disk where the whole graph takes more",
+        help="such as 4GB: features and arcs stay on disk if the whole graph takes more",
     )  # fmt: skip
     parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Make the runs one after the other; each writes its own record, and a failure loses one run only.
+    """Make the runs one after another; each writes its own record, and a failure affects one run only.
 
     Raises:
-        ValueError, OSError, RuntimeError: what went wrong in the only run; of many, how many failed.
+        ValueError, OSError, RuntimeError: the error of the only run; for many runs, how many failed.
     """
     from dpgnn.core.memory import keep_freed_memory
 
     keep_freed_memory()
-    # objects that imports make stay alive, so the collector starts after them, in `run_one`
+    # imported objects stay alive, so the garbage collector starts after them, in `run_one`
     gc.disable()
     try:
         return _make(args)
@@ -74,20 +74,20 @@ def _make(args: argparse.Namespace) -> int:
     number = _rank(args, study)
     if number:
         return _serve(study, keys[0], paths, number, bound)
-    # Snakemake removes all results of a process that makes many runs before it starts it again
+    # Snakemake removes all results of a process of many runs before it restarts it
     finished = args.work / FINISHED / study.name
-    if len(keys) == 1:  # asked for by itself, a run is made
+    if len(keys) == 1:  # a single run is always made
         shutil.rmtree(finished / keys[0].folder, ignore_errors=True)
     failed: list[str] = []
     for key in keys:
         lock = progress.run_lock(args.work, study.name, key.folder)
         try:
-            with exclusive(lock, f"{key.folder} is being made already"):
+            with exclusive(lock, f"{key.folder} is already being made"):
                 record = train(
                     study, key, paths, work=args.work, device=args.device,
                     finished=finished / key.folder, releases=args.releases, bound=bound,
                 )  # fmt: skip
-        except Exception as error:  # whatever it is, the other runs of the process are made
+        except Exception as error:  # after any error, the process goes on with its other runs
             if len(keys) == 1:
                 raise
             known = isinstance(error, ValueError | OSError | RuntimeError)
@@ -112,7 +112,7 @@ def _bound(args: argparse.Namespace) -> Bound | None:
 
 
 def _rank(args: argparse.Namespace, study: Study) -> int | None:
-    """This process's number when torchrun started it, which makes one run of a study."""
+    """This process's rank under torchrun, which makes one run of a study."""
     import os
 
     from dpgnn.core.checks import require
@@ -128,11 +128,11 @@ def _rank(args: argparse.Namespace, study: Study) -> int | None:
 
 
 def _serve(study: Study, key: RunKey, paths: Paths, number: int, bound: Bound | None) -> int:
-    """Ranks 1, 2, ... of torchrun: read what the run reads, answer rank 0, write nothing.
+    """Ranks 1, 2, ... of torchrun: read the run's inputs, answer rank 0, write nothing.
 
     Raises:
         ValueError: the run's method uses one process, or it is a release.
-        RuntimeError: rank 0 is gone.
+        RuntimeError: rank 0 has ended.
     """
     import tempfile
 
@@ -166,17 +166,17 @@ def _keys(study: Study, runs: list[str]) -> list[RunKey]:
 
 
 def _line(key: RunKey, record: Record) -> str:
-    """What the log says of a run that was made."""
+    """The log line of a finished run."""
     test = record.metrics.get("test", {}).get("accuracy")
     score = "" if test is None else f", test accuracy {test:.4f}"
     return f"{key.folder}: {record.status}{score} {record.reason}".rstrip()
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not here, before anything is read.
+    """Refuse a missing device before anything is read.
 
     Raises:
-        ValueError: cuda, and torch was built without it or sees no GPU.
+        ValueError: cuda is asked for, and torch was built without it or sees no GPU.
     """
     from dpgnn.core.checks import require
 
@@ -185,10 +185,10 @@ def check_device(device: str) -> None:
     import torch
 
     remedy = (
-        "say --device cpu, or install a build of torch for CUDA: `make setup TORCH_INDEX=ADDRESS`"
+        "use --device cpu, or install a build of torch for CUDA: `make setup TORCH_INDEX=ADDRESS`"
     )
     if torch.version.cuda is not None:
-        remedy = "say --device cpu, or run where a GPU is seen (nvidia-smi, CUDA_VISIBLE_DEVICES)"
+        remedy = "use --device cpu, or make a GPU visible (nvidia-smi, CUDA_VISIBLE_DEVICES)"
     require(torch.cuda.is_available(), "--device", "be one that torch sees", device, remedy)
 
 
@@ -203,7 +203,7 @@ def train(
     releases: Path | None = None,
     bound: Bound | None = None,
 ) -> Record:
-    """Load what one run reads, make it, and return its record."""
+    """Load the inputs of one run, make it, and return its record."""
     from dpgnn.run.execute import run_one
     from dpgnn.study.inputs import inputs_of
 

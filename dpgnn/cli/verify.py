@@ -1,4 +1,4 @@
-"""`dpgnn verify STUDY|BUNDLE`: are files as they were made, and is a bundle's claim what its events cost?"""
+"""`dpgnn verify STUDY|BUNDLE`: check that files are unchanged, and that a bundle's claim fits its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="check a study's files and releases, or a bundle: files, signature, plan, epsilon, tensors",
-        epilog="Exit status: 1 if anything is wrong, else 0. A file without a checksum is taken as whole.",
+        epilog="Exit status: 1 if anything is wrong, else 0. A file without a checksum counts as unchanged.",
     )
     parser.add_argument(
         "study", help="quick, another study's name, a YAML file, or a bundle's folder"
@@ -27,7 +27,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a line for each file, and how many are in which state.
+    """Print a line for each file, and the number of files in each state.
 
     Raises:
         ValueError: there is no such study.

@@ -1,12 +1,12 @@
-"""What is committed of a study below docs/reference, each kind in one Parquet file.
+"""The committed results of a study below docs/reference, each kind in one Parquet file.
 
-- `runs.parquet`: a row is a run: its folder's name, the texts of record.json and resources.json, byte for
-  byte. Thousands of runs are less than a megabyte.
-- `histories.parquet`, `scores.parquet`: what a paper's figures need beside records, of public data: a row
-  for each step at which a run was scored, and one for each test node whose class scores are drawn.
-- `attacks.parquet`: a row is a file of `dpgnn attack`, its name and its text.
+- `runs.parquet`: a row for each run, with its folder's name and the exact texts of record.json and
+  resources.json. Thousands of runs take less than a megabyte.
+- `histories.parquet`, `scores.parquet`: further data of a paper's figures, from public graphs: a row for each
+  step at which a run was scored, and one for each test node whose class scores are drawn.
+- `attacks.parquet`: a row for each file of `dpgnn attack`, with its name and text.
 
-Of each public graph there is graph.json too.
+For each public graph there is also a graph.json.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dpgnn.core.paths import Paths, parse_run
 from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, write_text
 from dpgnn.data.datasets import listed
 
-REFERENCE = Path("docs/reference")  # below the repository: one folder a study
+REFERENCE = Path("docs/reference")  # below the repository: a folder for each study
 RUNS = "runs.parquet"
 RUN_COLUMNS = ["run", "record", "resources"]
 Texts = Mapping[str, tuple[str, str]]
 
 
 def read_archive(path: str | Path) -> dict[str, tuple[str, str]]:
-    """Run -> the texts of its record and of its resources ("" where there were none), sorted.
+    """Run -> the texts of its record and its resources ("" if there are none), sorted.
 
     Raises:
         DamagedFileError: missing, damaged, or without these columns.
@@ -83,9 +83,9 @@ def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[
 
 
 def keep_graphs(paths: Paths, kept: Paths, datasets: Iterable[str]) -> None:
-    """Copy what is said of each public graph at hand: counts, version, licence, citation; never its data.
+    """Copy the metadata of each public graph that is present: counts, licence, citation; never its data.
 
-    A user's own graph is left out: its counts and the hash of its content tell of private data.
+    A user's own graph is left out, because its counts and content hash depend on private data.
 
     Args:
         paths: of results.
@@ -102,7 +102,7 @@ def unpack(path: str | Path, folder: str | Path) -> int:
     """Write the runs of an archive as files below `folder`; returns their number.
 
     Raises:
-        ValueError: a name is no run's, for example one that leads out of the folder.
+        ValueError: a name is not that of a run, for example one that leads out of the folder.
     """
     texts = read_archive(path)
     for name in texts:
@@ -119,7 +119,7 @@ def parse_json(text: str, where: str) -> object:
     """A JSON text of an archive.
 
     Raises:
-        DamagedFileError: it is none.
+        DamagedFileError: it is not JSON.
     """
     try:
         return json.loads(text)
@@ -135,7 +135,7 @@ HISTORY_COLUMNS = ("step", "epsilon", *SCORE_COLUMNS)
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What is kept of one run.
+    """The archived data of one run.
 
     Attributes:
         history: column -> values by step, as in history.parquet; {} for none.
@@ -150,7 +150,7 @@ NOTHING = Kept()
 
 
 def read_kept(folder: str | Path) -> dict[str, Kept]:
-    """Run -> what the archive in `folder` keeps of it.
+    """Run -> its archived data in `folder`.
 
     Raises:
         DamagedFileError: a file is damaged, or lacks a column.
@@ -163,7 +163,7 @@ def read_kept(folder: str | Path) -> dict[str, Kept]:
 
 
 def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
-    """Write what is kept of each run; a file that would have no rows is removed."""
+    """Write the archived data of each run; a file without rows is removed."""
     import pyarrow as pa
 
     steps: dict[str, list[Any]] = {name: [] for name in ("run", *HISTORY_COLUMNS)}
@@ -232,10 +232,10 @@ ATTACK_COLUMNS = ["file", "text"]
 
 
 def read_attack_texts(folder: str | Path) -> dict[str, str]:
-    """File name -> text of the attacks in a folder, sorted; a file beside the archive replaces its row.
+    """File name -> text of the attacks in a folder, sorted; a file overrides its row in the archive.
 
     Args:
-        folder: holds an archive, files of `dpgnn attack`, both or neither.
+        folder: has an archive, files of `dpgnn attack`, both or neither.
 
     Raises:
         DamagedFileError: the archive is damaged.
@@ -279,7 +279,7 @@ def unpack_attacks(folder: str | Path, out: str | Path) -> int:
     """Write the attacks of a folder's archive as files; returns how many.
 
     Raises:
-        ValueError: a name that leads out of the folder.
+        ValueError: a name leads out of the folder.
     """
     texts = read_attack_texts(folder)
     for name in texts:

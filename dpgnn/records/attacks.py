@@ -1,4 +1,4 @@
-"""What `dpgnn attack` found, as typed values: one result for each attack and variant on a run."""
+"""Results of `dpgnn attack` as typed values, one for each attack and variant on a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.records.archive import read_attack_texts
 
-KEY = ("dataset", "setting", "entry", "epsilon")  # that name a run but for its repeat
+KEY = ("dataset", "setting", "entry", "epsilon")  # the names of a run without its repeat
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedClaim:
-    """The first claim of the attacked run; epsilon is None where the paper's is unbounded."""
+    """The first claim of the attacked run; epsilon is None if the paper's is unbounded."""
 
     epsilon: float | None = None
     delta: float = 0.0
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun:
-    """The test within one run (Steinke et al. 2023): coins, guesses, and the epsilon that they show."""
+    """The audit in one run (Steinke et al. 2023): coins, guesses, and the epsilon that they show."""
 
     epsilon_lower_bound: float
     num_canaries: int
@@ -48,7 +48,7 @@ class OneRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Share of members found when at most a share `asked` of the others is accused, with an interval."""
+    """True positive rate at a false positive rate of at most `asked`, with an interval."""
 
     asked: float
     tpr: float | None = None
@@ -58,23 +58,24 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """One attack, variant and run. None where the attack has no such value.
+    """One attack, variant and run; None if the attack has no such value.
 
     Attributes:
-        dataset, setting, entry, epsilon, repeat: of the attacked run; epsilon as its path has it.
+        dataset, setting, entry, epsilon, repeat: of the attacked run; epsilon as in its path.
         title, method, mode: of its entry.
         claim: its first claim; None without privacy.
-        attack, variant, pair_set, direction, noise, what, hub_degree: which attack, and how.
+        attack, variant, pair_set, direction, noise, what, hub_degree: the attack and its settings.
         status, reason: ok, not-available or not-applicable, and why.
-        auc, average_precision, label_auc, script_auroc: of scores; the class alone; what a script prints.
+        auc, average_precision, label_auc, script_auroc: of scores; of the class alone; as the authors' script
+            prints.
         curve: (false, true) positive rates; `rates` some of them with intervals.
-        line, one_run, detects: the tests of the claim, and the most that they could show.
-        claimed_epsilon, one_run_allowed_epsilon, delta: what was tested; the second counts two changes.
-        covered: whether the claim is about what was attacked.
+        line, one_run, detects: the tests of the claim, and the largest epsilon that they could show.
+        claimed_epsilon, one_run_allowed_epsilon, delta: the tested claim; the second is for two changes.
+        covered: whether the claim covers what was attacked.
         exceeds_claim: whether the claim is contradicted at the test's level.
         untested: why no test was made.
-        scorer: "trained", or "constant" where a classifier told nobody apart.
-        further: numbers that this attack alone has.
+        scorer: "trained", or "constant" if the classifier gave all the same score.
+        further: numbers of this attack only.
     """
 
     dataset: str
@@ -124,12 +125,12 @@ class AttackResult:
 
     @property
     def label(self) -> str:
-        """The entry's title, or its name where it has none."""
+        """The entry's title, or its name if it has none."""
         return self.title or self.entry
 
     @property
     def num_trials(self) -> int:
-        """Coins of a test within one run, or runs of both worlds."""
+        """Number of coins of an audit in one run, or of runs in both worlds."""
         if self.one_run is not None:
             return self.one_run.num_canaries
         return (self.num_members or 0) + (self.num_others or 0)
@@ -138,10 +139,10 @@ class AttackResult:
 def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[AttackResult]:
     """Results of a study's attacks.
 
-    From files and from `attacks.parquet`, in order of data set, setting, entry, budget and repeat.
+    Read from files and `attacks.parquet`, ordered by data set, setting, entry, budget and repeat.
 
     Args:
-        folder: where they lie; no results if it does not exist.
+        folder: of the files; no results if it does not exist.
         pattern: of the names of the files.
 
     Raises:
@@ -178,7 +179,7 @@ def _flat(content: Mapping[str, Any]) -> Iterator[AttackResult]:
 
 
 def result_from(found: Mapping[str, Any]) -> AttackResult:
-    """A result from what an attack returned, with its run's key and claim beside it."""
+    """A result from an attack's return value, with its run's key and claim."""
     key, claim = found["key"], found.get("claim")
     stated = {name: value for name, value in found.items() if name in _NAMES and value is not None}
     stated |= {name: str(key[name]) for name in KEY}
@@ -199,6 +200,6 @@ _NAMES = {part.name for part in fields(AttackResult)}
 
 
 def _read(kind: Any, found: Mapping[str, Any]) -> Any:
-    """The fields that `kind` has; None counts as not stated."""
+    """The fields of `kind`; None counts as not stated."""
     names = {part.name for part in fields(kind)}
     return kind(**{n: v for n, v in found.items() if n in names and v is not None})

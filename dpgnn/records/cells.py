@@ -14,7 +14,7 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.records.schema import Record, answers_of
 from dpgnn.training.evaluation import Interval, mean_interval
 
-UNCOVERED = "°"  # stands behind the label of a private entry whose answers no claim covers
+UNCOVERED = "°"  # after the label of a private entry whose answers no claim covers
 UNCOVERED_WORDS = (
     f"{UNCOVERED} the weights are covered; an answer reads features or edges of other nodes at inference "
     "that no claim covers."
@@ -23,16 +23,16 @@ UNCOVERED_WORDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What tables and figures show as one number.
+    """The runs behind one number in tables and figures.
 
     Attributes:
         dataset, setting, entry, epsilon: the key without the repeat.
-        label: how the entry is called.
+        label: the entry's name in tables.
         method, mode: of the entry.
         metric: name of the score, "accuracy" or "micro_f1".
-        scores: repeat -> score on the test nodes, a fraction; of runs that are ok and were scored.
+        scores: repeat -> score on the test nodes, a fraction; for runs that are ok and scored.
         runs: those runs, by repeat.
-        planned: how many repeats the study plans.
+        planned: number of repeats that the study plans.
         seconds, max_rss_mb: of those runs, where known.
         published_split: the split is the graph's own, the same at every repeat and for every root seed.
     """
@@ -64,29 +64,29 @@ class Cell:
 
     @cached_property
     def answers(self) -> Answers:
-        """Who may see the answers under the claims: the narrowest circle of the runs."""
+        """Who may see the answers under the claims: the most restrictive answer over the runs."""
         return max((answers_of(run.record) for run in self.runs), key=ANSWERS.index)
 
     @property
     def marked_label(self) -> str:
-        """The label; with ° where the entry is private and no claim holds for its answers."""
+        """The label, with ° if the entry is private and no claim covers its answers."""
         return self.label + (UNCOVERED if self.is_private and self.answers == "none" else "")
 
     @cached_property
     def interval(self) -> Interval:
-        """Of the score; the 95 % interval is cut to [0, 1], where scores lie."""
+        """Mean, spread and 95 % interval of the score; the interval is cut to [0, 1]."""
         return mean_interval(list(self.scores.values())).within_0_and_1()
 
     @cached_property
     def validation(self) -> float | None:
-        """Mean validation score over repeats, for choosing; None if a repeat has none."""
+        """Mean validation score over repeats, for selection; None if a repeat has none."""
         found = [run.validation(self.metric) for run in self.runs]
         known = [value for value in found if value is not None]
         return sum(known) / len(known) if len(known) == len(found) else None
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims of the repeats: for each position the one with the largest epsilon, the weakest."""
+        """The weakest claims of the repeats: for each position the one with the largest epsilon."""
         by_run = [claims_of(run.record) for run in self.runs]
         if not by_run or len({len(claims) for claims in by_run}) != 1:
             return max(by_run, key=len, default=())
@@ -94,12 +94,12 @@ class Cell:
 
     @property
     def claim(self) -> Claim | None:
-        """The claim the cell was calibrated for; None without privacy."""
+        """The claim that the cell was calibrated for; None without privacy."""
         return self.claims[0] if self.claims else None
 
     @property
     def unit_text(self) -> str:
-        """What is protected, in the words of the claims' table."""
+        """What is protected, in words for the table of claims."""
         if not self.is_private:
             return "nothing"
         entry, claim = self.runs[0].record.entry, self.claim
@@ -125,9 +125,7 @@ class Cell:
 
     @cached_property
     def majority(self) -> float | None:
-        """Mean share of the largest class among the test nodes; None where labels are no classes or not
-        counted.
-        """
+        """Mean share of the largest class among the test nodes; None without classes or counts."""
         if self.metric != "accuracy":
             return None
         counts = [run.record.metrics["test"].get("per_class_count") for run in self.runs]
@@ -135,10 +133,10 @@ class Cell:
         return sum(shares) / len(shares) if shares else None
 
     def split_of(self, repeat: int) -> Any:
-        """What tells the split at a repeat from others: its sha256; the graph's where it is published.
+        """The identity of the split at a repeat: its sha256, or the graph's for a published split.
 
         The file of a published split names the root seed of the study that wrote it, so its bytes may differ
-        where its nodes are the same. None where it is not recorded.
+        for the same nodes. None if it is not recorded.
         """
         name = "graph_sha256" if self.published_split else "split_sha256"
         for run in self.runs:
@@ -202,10 +200,10 @@ def _cell(
 
 
 def claims_of(record: Record) -> tuple[Claim, ...]:
-    """The claims of a record, with what follows from its facts where it was made before claims said so.
+    """The claims of a record, with the caveats from its facts added for older records.
 
-    A record says whether its plan was made from a declared population; where it was not, its claims say which
-    sizes they take as public, and that add-remove changes one of them.
+    A record says whether its plan was made from a declared population. If not, its claims state the sizes
+    that are taken as public, and that add-remove changes one of them.
     """
     stated = tuple(
         from_dict({name: value for name, value in values.items() if name != "words"})

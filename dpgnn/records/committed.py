@@ -30,7 +30,7 @@ class Measured:
         claims: of the first repeat; () without privacy.
         answers: who may see an answer.
         facts: public facts that the plan was made from.
-        scores: test accuracy (micro F1 with several labels a node) by repeat, fractions.
+        scores: test accuracy (micro F1 for multi-label data sets) by repeat, fractions.
         seconds: of each run.
     """
 

@@ -25,13 +25,13 @@ KEY = ("study", "dataset", "setting", "entry", "epsilon", "repeat")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A record with what lies beside it.
+    """A record with its other files.
 
     Attributes:
         record: the run's record.
         resources: seconds, memory, device, threads; {} when the file is absent.
-        folder: where the files lie; None for records made in memory or read from an archive.
-        kept: what an archive has beside the record.
+        folder: of the files; None for records made in memory or read from an archive.
+        kept: an archive's further data of the run.
     """
 
     record: Record
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def is_unscored_release(self) -> bool:
-        """Whether the run was made for release, and so has no scores."""
+        """Whether the run is a release, which has no scores."""
         record = self.record
         return (
             record.status == "ok"
@@ -59,19 +59,19 @@ class Run:
 
     @cached_property
     def history(self) -> Mapping[str, list[Any]]:
-        """Column -> values by step: of history.parquet, or what an archive kept of it; {} for none."""
+        """Column -> values by step, from history.parquet or an archive; {} for none."""
         path = None if self.folder is None else self.folder / "history.parquet"
         if path is None or not (check(path) or path.exists()):
             return self.kept.history
         return read_parquet(path).to_pydict()
 
     def validation(self, metric: str) -> float | None:
-        """Score on the validation nodes; None where it was not recorded."""
+        """Score on the validation nodes; None if not recorded."""
         return as_float(self.record.metrics.get("val", {}).get(metric))
 
 
 def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[Run]:
-    """Records below a study's `runs` folder with their resources, or those of runs.parquet in its place.
+    """Records with resources below a study's `runs` folder, or in runs.parquet instead.
 
     Args:
         folder: results/studies/STUDY/runs.
@@ -79,7 +79,7 @@ def load_runs(folder: str | Path, planned: Sequence[str] | None = None) -> list[
 
     Raises:
         DamagedFileError: a record is damaged or of another version.
-        ValueError: a record lies in a folder that is not its own.
+        ValueError: a record is in another run's folder.
     """
     folder = Path(folder)
     packed = folder.with_name(archive.RUNS)
@@ -152,7 +152,7 @@ def primary_metric(record: Record) -> str:
 
 
 def as_float(value: Any) -> float | None:
-    """A number of a record, where infinity is the text "inf"; None stays None."""
+    """A number of a record, which writes infinity as "inf"; None stays None."""
     return None if value is None else float(value)
 
 
@@ -193,7 +193,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _scores(record: Record) -> dict[str, Any]:
-    """The metrics of a run that succeeded; a failed run has none, whatever its record holds."""
+    """The metrics of a successful run; a failed run has none."""
     name = primary_metric(record)
     if record.status != "ok" or not record.metrics.get("test"):
         return {"metric": name}

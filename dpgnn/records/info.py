@@ -1,4 +1,4 @@
-"""What a report must know of a study besides its records; stored as tables/study.json for the joined page."""
+"""The description of a study for its report; stored as tables/study.json for the joined page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgnn.core.checks import require
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import DamagedFileError, read_json, write_json
 
-# studies' `paper` -> what it is called
+# a study's `paper` -> its printed name
 PAPERS = {
     "dpgnn": "DP-GNN (Daigavane et al., 2021)",
     "drw": "DRW (Ayle et al., 2023)",
@@ -29,7 +29,7 @@ class EntryInfo:
 
     Attributes:
         name: the entry's name in paths.
-        title: how tables call it; empty where the study gives none.
+        title: its name in tables; empty if the study gives none.
         method: name in the table of methods.
         mode: nonprivate, published or sound.
     """
@@ -45,11 +45,11 @@ class Comparison:
     """A question of a study that differences between entries answer; no run depends on it.
 
     Attributes:
-        question: in words; stands above the answer.
-        entries: names or patterns of entries (dp_gcn~*), each set against each of `against`.
+        question: in words; the heading of its answer.
+        entries: names or patterns of entries (dp_gcn~*), each compared with each of `against`.
         against: names or patterns of entries.
-        steps: in place of the two: a chain, each entry set against the one before it.
-        datasets: where it is asked; everywhere if none is named.
+        steps: in place of the two, a chain of entries, each compared with the one before it.
+        datasets: only these data sets; empty for all.
     """
 
     question: str
@@ -75,14 +75,14 @@ class StudyInfo:
 
     Attributes:
         name: the study's name in paths.
-        title: one line of what it asks.
+        title: its question in one line.
         tier: S, M or L.
         config_path: the study file as it was given on the command line; part of rerun commands.
         config_text: the file's text, shown in the report.
         root_seed: the study's seed.
-        baseline: entry that paired differences are taken against; or empty.
-        paper: name of the paper whose tables are set beside ours; or empty.
-        settings: name -> how the split is made.
+        baseline: reference entry of paired differences; or empty.
+        paper: name of the paper whose tables are compared with ours; or empty.
+        settings: name -> the recipe of the split.
         entries: in the order of the study.
         planned: folders of all runs of this tier, DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
         other_entries: names of entries that only other tiers run; a paper's map may name them.
@@ -126,15 +126,15 @@ class StudyInfo:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What a command may name: planned runs and their cells, DATASET.SETTING/ENTRY/eps=EPSILON."""
+        """Names for commands: planned runs and their cells, DATASET.SETTING/ENTRY/eps=EPSILON."""
         return frozenset(self.planned) | {name.rsplit("/", 1)[0] for name in self.planned}
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Entry name -> what tables and figures call it: its title, which the first of several entries has.
+        """Entry name -> label in tables and figures: its title, for the first entry with that title.
 
-        The others of them add their name, as "GCN (form-gcn)". A point of a sweep (dp_gcn~max_degree=2) is
-        called by the title and what the sweep sets; an entry without a title by its name.
+        Further entries with the same title add their name, as "GCN (form-gcn)". A point of a sweep
+        (dp_gcn~max_degree=2) has the title and the swept values; an entry without a title has its name.
         """
         holders: dict[str, str] = {}
         for entry in sorted(self.entries, key=lambda entry: "~" in entry.name):

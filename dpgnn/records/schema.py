@@ -1,4 +1,4 @@
-"""The record of a run: what was run, what is claimed, what came out; deterministic.
+"""The record of a run: specification, claims and results; deterministic.
 
 `record.json` holds no time, path or host, so that the same run gives the same bytes on one platform;
 `resources.json` beside it holds seconds, memory, device and threads. Plans, claims and versions have one form
@@ -39,7 +39,7 @@ class Record:
     Attributes:
         schema_version: of this file's form.
         key: study, dataset, setting, entry, epsilon (text), repeat.
-        status: ok, failed (with the reason) or not-available (data or code cannot be had here).
+        status: ok, failed (with the reason) or not-available (data or code is missing).
         reason: why it is not ok; "" when ok.
         entry: method, title, mode, privacy_unit, relation and the resolved options.
         source: where the method was published.
@@ -48,13 +48,13 @@ class Record:
         inputs: sha256 of graph, split and prepared sample (None without one).
         facts: public facts the plan was made from.
         plan: mechanisms, number of steps and details.
-        claims: the guarantees, the first being the one the run was calibrated for.
+        claims: the guarantees; the run was calibrated for the first.
         budget: target_epsilon (number or "inf"), delta, spent_epsilon (None without privacy).
         randomness: kind and root_seed.
         num_threads: threads of the run.
         metrics: by part ("val", "test"): see `evaluation.metrics`; {} in a release.
         prediction: answers (who may see them under the claims) and note; `answers_of` reads older ones too.
-        details: what the fit says of itself.
+        details: further values of the fit.
         versions: python, platform and the packages that decide numbers.
     """
 
@@ -105,10 +105,10 @@ def record_from(value: Any, where: str | Path) -> Record:
 
     Args:
         value: of JSON.
-        where: it stands, for the message.
+        where: its place, for the message.
 
     Raises:
-        DamagedFileError: it is not a record of this version; names `where` it stands.
+        DamagedFileError: it is not a record of this version; names `where`.
     """
     try:
         return strict.read(Record, value)
@@ -119,9 +119,9 @@ def record_from(value: Any, where: str | Path) -> Record:
 def answers_of(record: Record) -> Answers:
     """Who may see the answers of a run under its claims.
 
-    Records made before there were three values say whether claims cover the answers, without whose record
-    they read: at node level the answers they call covered read the asked node's own, and so do those of
-    noisy aggregates and of votes, which they call not covered.
+    Older records have two values instead of three: covered or not. At node level, covered answers read the
+    asked node's own record, and so do the answers of noisy aggregates and votes, which these records call not
+    covered.
 
     Guarantee: docs/accounting.md, "Answers, and who may see them": everyone, own-record (for the asked node
     alone) or none.
@@ -148,7 +148,7 @@ PACKAGES = ("numpy", "scipy", "torch", "torch_geometric", "scikit-learn", "numba
 
 
 def plan_of(plan: Plan) -> dict[str, Any]:
-    """A plan as the record holds it.
+    """A plan as in the record.
 
     Args:
         plan: of the run.
@@ -203,7 +203,7 @@ def _kinds(kind: type[Event[Any]]) -> set[type[Event[Any]]]:
 
 
 def claim_of(claim: Any) -> dict[str, Any]:
-    """A claim as the record holds it, with its words.
+    """A claim as in the record, with its words.
 
     Args:
         claim: of the run.
@@ -227,7 +227,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def _installed(package: str) -> str:
-    """A package's version, looked up once a process; "none" if it is not there."""
+    """A package's version, looked up once per process; "none" if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

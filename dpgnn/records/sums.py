@@ -1,7 +1,7 @@
 """SHA256SUMS: checksums of all committed records, in the form that `sha256sum --check` reads.
 
-Listed is what nothing else in the repository makes again: records, audits, attacks, what graphs are. Tables
-and pages are left out; `dpgnn report --docs` makes them from these.
+Listed are files that cannot be remade from the repository: records, audits, attacks, metadata of graphs.
+Tables and pages are left out; `dpgnn report --docs` makes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KINDS = (".parquet", ".json", ".yaml")
 
 
 def recorded(folder: Path) -> list[Path]:
-    """The files below a folder that are listed, sorted."""
+    """The listed files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.suffix in KINDS and path.is_file())
 
 
@@ -26,7 +26,7 @@ def write_sums(reference: Path, part: Path | None = None) -> int:
 
     Args:
         reference: docs/reference, for example.
-        part: a folder below it; the lines of other files stay as they are. All files anew when None.
+        part: a folder below it; lines of other files are kept. None lists all files anew.
     """
     listed, files = reference / SUMS, recorded(part or reference)
     kept: dict[str, str] = {}
@@ -42,10 +42,10 @@ def write_sums(reference: Path, part: Path | None = None) -> int:
 
 
 def differences(reference: Path) -> Iterator[str]:
-    """A line for each file that is missing, other than the list says, or not listed.
+    """A line for each file that is missing, changed, or not listed.
 
     Raises:
-        DamagedFileError: there is no list, or it is none.
+        DamagedFileError: there is no list, or it is damaged.
     """
     wanted = read_checksums(reference / SUMS)
     for path, text in wanted.items():

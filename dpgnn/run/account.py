@@ -1,7 +1,7 @@
-"""What a method's plan says without any data: two of noise, steps and epsilon are given, the third is found.
+"""Accounting by a method's plan, without data: two of noise, steps and epsilon give the third.
 
-The plan is the method's own, made from an entry, public facts and a budget, so that an answer is what a run
-would claim. Nothing is counted here.
+The plan is the method's own, made from an entry, public facts and a budget, so an answer is what a run would
+claim.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from dpgnn.core.checks import at_least, one_of, open_probability, require
 from dpgnn.methods.base import Entry, Facts, Mode, Support
 from dpgnn.run.plan import plan_within, stated_claims
 
-# names of the mechanism whose noise and steps an answer shows, by precedence; any other's stand in the plan
+# mechanisms whose noise and steps an answer shows first, by precedence; the plan has all
 SHOWN = ("train", "aggregate")
 
 
-# what is asked is computed in float64; a norm times this is finite
+# answers are computed in float64; a norm times this is finite
 MOST_NOISE = 1e100
 MOST_STEPS = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A method, its options and public facts, and what is known of noise, steps and epsilon.
+    """A method, its options and public facts, and two of noise, steps and epsilon.
 
     Attributes:
         method: name in the table.
         mode: published or sound.
         privacy_unit, relation: of the guarantee; None takes the method's first pair.
         options: option (dotted) -> value.
-        facts: public sizes; `declared` where they are a study's `public_population`.
+        facts: public sizes; `declared` if they are a study's `public_population`.
         delta: in (0, 1).
-        noise_multiplier: relative to the sensitivity, for every stage; None is found.
-        num_steps: of the option that the method counts by (`Asked.steps`); None is found.
-        target_epsilon: None is found.
+        noise_multiplier: relative to the sensitivity, for every stage; None to compute it.
+        num_steps: value of the method's option `Asked.steps`; None to compute it.
+        target_epsilon: None to compute it.
     """
 
     method: str
@@ -60,13 +60,13 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A plan and what it says.
+    """A plan and its numbers.
 
     Attributes:
         plan: the method's own.
         claims: its claims, with the sizes they take as public and the caveats that follow from facts.
-        num_steps: of `Asked.counted`.
-        steps_within_target: sound steps that the target allows, where noise and target were given.
+        num_steps: number of `Asked.counted`.
+        steps_within_target: sound steps that the target allows, if noise and target were given.
     """
 
     plan: Plan
@@ -110,7 +110,7 @@ def answer(question: Question) -> Answer:
     """The plan that the question describes.
 
     In sound mode with noise and target but no steps, the steps are those that the paper's accounting allows
-    (where the method has a published mode), so that the answer is about the same noise and steps.
+    (if the method has a published mode), so that both modes are compared at equal noise and steps.
 
     Guarantee: the numbers are those of the method's own plan, for its unit and relation; no data is read.
 
@@ -140,7 +140,7 @@ def answer(question: Question) -> Answer:
 def compare(question: Question, found: Answer, counts: Sequence[int]) -> tuple[ComparisonRow, ...]:
     """Paper, RDP and PLD side by side at each number of steps, for the noise of an answer.
 
-    Guarantee: as `answer` for RDP and PLD of the sound plan; the paper's column is what it states.
+    Guarantee: as `answer` for RDP and PLD of the sound plan; the paper's column is the paper's formula.
 
     Args:
         question: as asked.
@@ -263,14 +263,14 @@ def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
 
 
 def _counted_by(question: Question) -> str:
-    """The option that holds the number of steps; "" where it is no choice."""
+    """The option that holds the number of steps; "" if it cannot be chosen."""
     asked = methods.get(question.method).asked
     unit = question.privacy_unit or _first_support(question.method).privacy_unit
     return "" if unit in asked.fixed_steps else asked.steps
 
 
 def _first_support(name: str) -> Support:
-    """The pair of unit and relation that is asked about where none is given."""
+    """The default pair of unit and relation."""
     supports = methods.get(name).supports
     require(
         bool(supports), f"method {name}", "be private", "one without noise, which spends nothing"
@@ -279,7 +279,7 @@ def _first_support(name: str) -> Support:
 
 
 def _check(question: Question) -> None:
-    """Refuse numbers that are none, and too little or too much of them."""
+    """Refuse numbers out of range, and too few or too many of them."""
     one_of("method", question.method, methods.TABLE)
     one_of("mode", question.mode, ("published", "sound"))
     open_probability("delta", question.delta)

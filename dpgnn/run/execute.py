@@ -1,4 +1,4 @@
-"""Making one run: plan from public facts, fit, predict, score, and the record of it all."""
+"""Makes one run: plan from public facts, fit, predict, score, record."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def run_one(
 ) -> Record:
     """Make one run and write its files; `record.json` is written last.
 
-    Guarantee: a private run of a release is made once, however often processes die: it is made aside, one
-    rename puts it into `releases` with its entry in the graph's ledger, and only then it appears in `out`. A
-    second training would be another release of the same data, whose epsilon adds up with the first's.
+    Guarantee: a private run of a release is made once, even if processes die: it is made in a staging folder,
+    one rename moves it into `releases` with its entry in the graph's ledger, and only then it appears in
+    `out`. A second training would be another release of the same data, with its own epsilon.
 
     Args:
         inputs: what the run reads.
         out: the run's folder; gets history.parquet, model.safetensors, resources.json, record.json.
         work: where checkpoints live; None keeps none.
-        finished: a copy of the run's files is kept here, and used instead of running when it is whole and of
-            this very run; for processes that make many runs.
-        releases: where private runs of releases are kept; None keeps none, and every call is a release.
+        finished: folder for a copy of the run's files, which is used instead of running if it is complete and
+            of this very run; for processes that make many runs.
+        releases: folder of private runs of releases; None keeps none, and every call is a new release.
 
     Returns:
         the record; its status is "failed" when the plan cannot be made (the reason says why).
@@ -61,7 +61,7 @@ def run_one(
     _set_threads(inputs.performance.num_threads)
     run = specify(inputs)
     if run.is_private_release and releases is not None:
-        from dpgnn.run.staging import place_of  # it loads all accountants
+        from dpgnn.run.staging import place_of  # it imports all accountants
 
         return _release(run, out, place_of(run, releases), work, clock)
     kept = find_copy(finished, run.fingerprint)
@@ -78,13 +78,13 @@ def run_one(
 def _release(
     run: Specification, out: Path, place: Place, work: Path | None, clock: Clock
 ) -> Record:
-    """Make a release aside, put it in place, copy it to the run's folder; or take the one that is there."""
+    """Make a release in a staging folder, move it in place and copy it to the run's folder; or reuse it."""
     with place.held():
         kept = find_copy(place.folder, run.fingerprint, only=True)
         if kept is None:
             check_not_released(place.folder)
             kept = find_copy(place.staged, run.fingerprint)
-            if kept is None:  # no death left it whole
+            if kept is None:  # an interrupted release is never complete
                 made = make(run, work, clock, lambda plan: place.begin(plan, run.inputs))
                 used = clock.resources(run.inputs.performance) | made.resources
                 if made.fitted is None:
@@ -101,7 +101,7 @@ def _release(
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A run that is not written yet; without a plan there is no fit and no checkpoint."""
+    """A run that is not written yet; without a plan it has no fit and no checkpoint."""
 
     record: Record
     fitted: Fitted | None = None
@@ -115,16 +115,16 @@ def make(
     clock: Clock,
     begin: Callable[[Plan], object] = lambda plan: None,
 ) -> Made:
-    """Plan, fit and score; nothing is written but checkpoints.
+    """Plan, fit and score; only checkpoints are written.
 
-    Guarantee: the fit executes the plan: each mechanism enters the ledger before it touches private data,
-    once; the state that leaves the fit is what the claim's `released` names.
+    Guarantee: the fit executes the plan: each mechanism enters the ledger once, before it reads private data;
+    the state after the fit is what the claim's `released` names.
 
     Args:
-        run: what is made.
+        run: the run to make.
         work: where checkpoints live; None keeps none.
         clock: started with the run.
-        begin: gets the plan before private data is touched, and may refuse it.
+        begin: called with the plan before private data is read; may refuse it.
 
     Returns:
         the record and what the fit left; a record that says "failed" has no fit.
@@ -149,9 +149,9 @@ def make(
 
 
 def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
-    """Whether a run that was stopped may go on from a checkpoint.
+    """Whether a stopped run may resume from a checkpoint.
 
-    In a study every stage repeats its draws. In a release it does not: a later stage that goes on from a
+    In a study every stage repeats its draws. In a release it does not: a later stage that resumes from a
     checkpoint would mix two draws of an earlier stage's noise, unless the method keeps the first.
 
     Args:
@@ -172,7 +172,7 @@ def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
         performance=inputs.performance,
         label="/".join(str(inputs.key[k]) for k in ("dataset", "entry", "epsilon", "repeat")),
     )
-    if not gc.isenabled():  # the command line leaves it off until most imports are done
+    if not gc.isenabled():  # the command line keeps it off until most imports are done
         gc.freeze()
         gc.enable()
     fitted = run.method.fit(
@@ -186,7 +186,7 @@ def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
 def _completed(
     first: Record, run: Specification, facts: Facts, plan: Plan, fitted: Fitted
 ) -> Record:
-    """The record of a run that came to its end."""
+    """The record of a finished run."""
     scores, prediction = _score(run.inputs, fitted)
     return dataclasses.replace(
         first,
@@ -203,7 +203,7 @@ def _completed(
 def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any]]:
     """Scores of a study, and whether claims cover the answers; a release is not scored.
 
-    A score that is thrown away could still raise, and then one node would decide whether there is a release.
+    Even an unused score could raise an error, and then one node would decide whether there is a release.
     """
     method, graph, split = methods.get(inputs.entry.method), inputs.graph, inputs.split
     nodes = np.concatenate([split.val_idx, split.test_idx])
@@ -214,7 +214,7 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
     for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
         rows = logits[first : first + len(idx)]
         first += len(idx)
-        # a graph that was not made for a study may have nodes without a label there
+        # a graph that was not made for a study may have unlabelled test nodes
         labelled = bool((graph.y[idx] >= 0).all())
         if len(idx) and labelled and inputs.randomness == "study":
             scores[part] = evaluation.metrics(

@@ -1,4 +1,4 @@
-"""Copies of finished runs: one is used in place of running again."""
+"""Copies of finished runs, used in place of running again."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dpgnn.core.storage import DamagedFileError, atomic_write, read_json, write_
 from dpgnn.records.schema import Record, read_record
 from dpgnn.run.record import OWN_ROWS, RUN_FILES
 
-# beside a copy, and written after it: what configuration, code and inputs it is of
+# beside a copy, and written after it: hash of its configuration, code and inputs
 FINGERPRINT = "fingerprint.json"
 
 
 def find_copy(folder: Path | None, fingerprint: str, *, only: bool = False) -> Record | None:
-    """The record of the copy in `folder` when it is of the same configuration, code and inputs.
+    """The record of the copy in `folder` if it has the same configuration, code and inputs.
 
     Args:
-        folder: of the copy; None for none.
-        fingerprint: of the configuration, code and inputs.
-        only: the run may not be made a second time; otherwise a damaged copy counts as none.
+        folder: of the copy; None if there is none.
+        fingerprint: hash of configuration, code and inputs.
+        only: the run may not be repeated, so a damaged copy is an error; otherwise it is ignored.
 
     Raises:
         DamagedFileError: the only copy was damaged.
@@ -45,7 +45,7 @@ def find_copy(folder: Path | None, fingerprint: str, *, only: bool = False) -> R
 def check_not_released(folder: Path) -> None:
     """Refuse a run that was released before, with another configuration, code or graph.
 
-    A folder with a run that failed, which versions before left there, is removed.
+    A folder of a failed run, left by an earlier version, is removed.
 
     Raises:
         ValueError: `folder` keeps a release; names its day and epsilon.
@@ -76,7 +76,7 @@ def keep_copy(out: Path, folder: Path | None, fingerprint: str) -> None:
 
 
 def write_fingerprint(folder: Path, fingerprint: str) -> None:
-    """Record which run the files of a folder belong to, once all are there; may tell inputs apart."""
+    """Record which run the files of a complete folder belong to; the fingerprint may reveal the inputs."""
     write_json(folder / FINGERPRINT, fingerprint)
 
 
@@ -85,7 +85,7 @@ def copy_run(source: Path, target: Path, *, link: bool = False) -> None:
 
     Args:
         source, target: folders.
-        link: one file under two names where the disk can, so that a copy takes no room; its time is now.
+        link: use hard links if possible, so that a copy takes no space; the file's time becomes now.
     """
     (target / OWN_ROWS).unlink(missing_ok=True)
     if (source / OWN_ROWS).exists():
@@ -98,12 +98,12 @@ def copy_run(source: Path, target: Path, *, link: bool = False) -> None:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Give a file a second name, if the disk can."""
+    """Make a hard link, if the file system can."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
-        os.utime(target)  # Snakemake takes a result that is older than its inputs for stale
+        os.utime(target)  # Snakemake treats a result that is older than its inputs as stale
     except OSError:
         return False
     return True

@@ -1,8 +1,9 @@
-"""One ledger for each graph: what was released of it, by whichever study or call.
+"""One ledger for each graph: all its releases, by any study or call.
 
-An entry lies in its release's folder, so that one rename brings both about. It names its graph by a checksum
-of features and edges under a secret key, which lies beside: without the key nobody can tell from an entry
-whether it is of a graph that he has. A changed graph is another graph; people in both have the sum.
+An entry is in its release's folder, so that one rename creates both. It names its graph by a checksum of
+features and edges under a secret key, which is kept in the same place: without the key, an entry does not
+reveal whether it is of a given graph. A changed graph is another graph; for people in both, the epsilons add
+up.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Release:
 
     Attributes:
         name: STUDY/RUN of a run, or api/NAME/TIME of a call.
-        dataset: what the graph was called.
+        dataset: name of the graph.
         when: UTC, as 2026-01-02T03:04:05Z.
         method: its name in the table of methods.
-        claims: all claims; the first is the one that was calibrated for.
+        claims: all claims; the first is the calibrated one.
         mechanisms: event (as records hold it) and population of each.
     """
 
@@ -59,7 +60,7 @@ class Release:
 
 
 def release_of(name: str, dataset: str, method: str, plan: Plan) -> Release:
-    """The entry of a release that is made by `plan` now."""
+    """The entry of a release made by `plan` now."""
     mechanisms = tuple(
         {"event": event_of(m.event), "population": m.population} for m in plan.mechanisms
     )
@@ -83,10 +84,10 @@ class GraphLedger:
 
     @cached_property
     def key(self) -> bytes:
-        """The secret key, made when first asked for.
+        """The secret key, made at first use.
 
         Raises:
-            DamagedFileError: there are entries and no key, or it is damaged.
+            DamagedFileError: there are entries but no key, or the key is damaged.
         """
         path = self.root / KEY
         if not path.exists():
@@ -122,7 +123,7 @@ class GraphLedger:
         """All releases of the graph, the oldest first.
 
         Raises:
-            DamagedFileError: an entry was changed, of whatever graph.
+            DamagedFileError: an entry of any graph was changed.
         """
         known = [(self.signed(path)["graph"], path.parent) for path in _entries(self.root)]
         found = [self.read(folder) for graph, folder in known if graph == self.graph]
@@ -140,7 +141,7 @@ class GraphLedger:
         return Release(**values | {"claims": claims, "mechanisms": tuple(values["mechanisms"])})
 
     def sign(self, path: Path, values: Any) -> None:
-        """Write values that `signed` reads; for their owner's eyes."""
+        """Write signed values, readable by the owner only; `signed` reads them."""
         text = json_text({"values": values, "mac": self._mac(values)})
         write_text(path, text, owner_only=True)
 
@@ -163,7 +164,7 @@ class GraphLedger:
 
 
 def without_entry(root: Path) -> list[Path]:
-    """Releases that no ledger counts: versions before there were ledgers made them."""
+    """Releases that no ledger counts, made by versions without ledgers."""
     records = (path.parent for path in root.rglob("record.json") if STAGED not in path.parts)
     found = sorted(folder for folder in records if not (folder / ENTRY).exists())
     return [folder for folder in found if read_json(folder / "record.json").get("claims")]
@@ -174,7 +175,7 @@ def _entries(root: Path) -> Any:
 
 
 def _make_once(path: Path) -> None:
-    """Write a new key; where another process was faster, its key stays."""
+    """Write a new key; if another process was faster, its key is kept."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""Checks of what a method returns to a run: its plan, its fit, its answers; errors name the method."""
+"""Checks of a method's plan, fit and answers; errors name the method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.methods.base import Entry
 
-# tensors a private fit may leave, by what its claim releases; a method may list more (`Method.state`)
+# tensors that a private fit may return, by what its claim releases; a method may list more (`Method.state`)
 WEIGHTS = ("*.weight", "*.bias")
 STATE: Mapping[str, tuple[str, ...]] = {
     "weights": WEIGHTS,
@@ -30,7 +30,7 @@ STATE_AT_EDGE_LEVEL = (
     "*.running_var",
     "*.num_batches_tracked",
 )
-# what a release's training curve may hold: nothing in it depends on the graph
+# columns of a release's training curve; none depends on the graph
 RELEASED_COLUMNS = ("step", "epsilon")
 
 
@@ -56,10 +56,10 @@ def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
 
 
 def check_fitted(entry: Entry, plan: Plan, fitted: Any) -> None:
-    """Check that a fit returned a history of steps and a state of tensors that its claim lets out.
+    """Check that a fit returned a history of steps, and only tensors that its claim releases.
 
-    Guarantee: the state of a private run has no tensor but those of `STATE` for what the first claim releases
-    (and of `Method.state`), so nothing that is kept for the run's own answers gets into the model file.
+    Guarantee: the state of a private run has only the tensors in `STATE` (and `Method.state`) for what the
+    first claim releases, so nothing kept for the run's own answers gets into the model file.
 
     Raises:
         ValueError: something else; names the method and the tensor.
@@ -80,7 +80,7 @@ def check_fitted(entry: Entry, plan: Plan, fitted: Any) -> None:
 
 
 def check_state(entry: Entry, released: str, state: Mapping[str, Any], name: str) -> None:
-    """Check that a state has only names that a claim on `released` lets out.
+    """Check that a state has only tensors that a claim on `released` covers.
 
     Raises:
         ValueError: another tensor; names it.
@@ -90,7 +90,7 @@ def check_state(entry: Entry, released: str, state: Mapping[str, Any], name: str
         allowed = (*allowed, *STATE_AT_EDGE_LEVEL)
     for key in state:
         is_allowed = any(fnmatchcase(key, pattern) for pattern in allowed)
-        rule = f"hold only what a claim on {released} lets out: {', '.join(allowed)}"
+        rule = f"hold only what a claim on {released} covers: {', '.join(allowed)}"
         remedy = "keep it in the process, or state it in `Method.state` with a proof"
         require(is_allowed, f"{name}: state", rule, key, remedy)
 

@@ -1,4 +1,4 @@
-"""The plan of a run: what the method proposes from public facts, with every caveat its claims carry."""
+"""The plan of a run: the method's plan from public facts, with every caveat of its claims."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def propose(run: Specification, facts: Facts) -> Plan:
 
 
 def plan_within(method: Method, entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """The method's plan; where numbers leave what an accountant can hold, the option to change is named.
+    """The method's plan; if a number is out of the accountants' range, the error names the option to change.
 
     Guarantee: as the method's own plan.
 
@@ -67,7 +67,8 @@ def plan_within(method: Method, entry: Entry, facts: Facts, budget: Budget) -> P
         budget: of the run.
 
     Raises:
-        ValueError, TypeError: the method's own; or an overflow or a lack of memory, with the largest option.
+        ValueError, TypeError: as the method raises; or an overflow or lack of memory, naming the largest
+            option.
     """
     try:
         return method.plan(entry, facts, budget)
@@ -78,7 +79,7 @@ def plan_within(method: Method, entry: Entry, facts: Facts, budget: Budget) -> P
 
 
 def _largest_option(entry: Entry) -> tuple[str, float]:
-    """Dotted name and value of the number that is furthest from 1 among an entry's options."""
+    """Dotted name and value of the option that is furthest from 1."""
     found = [("options", math.nan)]
     places = [("", dataclasses.asdict(entry.options))]
     while places:
@@ -92,9 +93,9 @@ def _largest_option(entry: Entry) -> tuple[str, float]:
 
 
 def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
-    """The plan whose claims say what holds for any method: a large delta, preprocessing, public facts.
+    """The plan with the caveats of any method: a large delta, preprocessing, public facts.
 
-    It is done here so that no method can forget it.
+    Added here so that no method can omit them.
 
     Args:
         plan: as the method made it.
@@ -121,11 +122,11 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
 
 
 def release_arithmetic(plan: Plan, device: str = "cpu") -> Arithmetic:
-    """What a release's proof covers of floating point, from the events of its plan.
+    """How far a release's proof covers floating-point arithmetic, from the events of its plan.
 
-    Guarantee: "real" where every release follows its law to the last bit; "rounded-sums" where sums of
-    floating-point terms come out on a public grid, "rounded-sums-assumed" where a GPU computed the terms; any
-    other event leaves the caveat.
+    Guarantee: "real" if every release follows its distribution exactly; "rounded-sums" if sums of
+    floating-point terms are released on a public grid, "rounded-sums-assumed" if a GPU computed the terms;
+    for any other event the caveat stays.
 
     Args:
         plan: of a release.
@@ -149,14 +150,14 @@ def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tup
         method: says whether the shape of a release shows the number of nodes.
         plan: its claims come first.
         facts: public facts the plan was made from, and whether its sizes were declared.
-        delta: of the run; a caveat says where it is too large for the number of nodes.
+        delta: of the run; a caveat is added if it is too large for the number of nodes.
     """
     claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
     return with_sizes(claims, declared=facts.declared, shows_nodes=method.shows_nodes)
 
 
 def add_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:
-    """The plan whose claims carry `caveats` besides their own; ids, sorted, each once.
+    """The plan with `caveats` added to its claims; ids, sorted, each once.
 
     Args:
         plan: any.

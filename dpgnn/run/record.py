@@ -31,9 +31,9 @@ from dpgnn.run.specification import Specification, recorded_inputs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# rows that answers to their own nodes read, of a release that has them; never part of what is handed on
+# rows that answers to their own nodes read, in releases that have them; never published
 OWN_ROWS = "own_rows.safetensors"
-# the record is last: where it stands, the others do too
+# the record is last, so if it exists, the others do too
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", OF_FOLDER, "record.json")
 
 
@@ -45,11 +45,11 @@ class Clock:
     steady: float = field(default_factory=time.monotonic)
 
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the run began."""
         return time.monotonic() - self.steady
 
     def resources(self, performance: Performance) -> dict[str, Any]:
-        """What resources.json holds: time, memory, device, threads."""
+        """The content of resources.json: time, memory, device, threads."""
         return {
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started)),
             "seconds": self.seconds(),
@@ -60,7 +60,7 @@ class Clock:
 
 
 def first_record(run: Specification) -> Record:
-    """The record of a run before its plan: what is asked for."""
+    """The record of a run before its plan."""
     inputs = run.inputs
     return Record(
         key=inputs.key,
@@ -77,20 +77,20 @@ def first_record(run: Specification) -> Record:
 
 
 def budget_of(run: Specification, spent: float | None) -> dict[str, Any]:
-    """The budget as a record holds it."""
+    """The budget as in a record."""
     return {"target_epsilon": run.inputs.epsilon, "delta": run.delta, "spent_epsilon": spent}
 
 
 def write_run(
     out: Path, record: Record, fitted: Fitted | None, resources: Mapping[str, Any]
 ) -> None:
-    """Write the files of a run with their checksums, and in a release the rows kept for the nodes themselves.
+    """Write the files of a run with their checksums, and in a release the rows for the nodes' own answers.
 
     Args:
         out: the run's folder.
-        record: what record.json holds.
-        fitted: what the fit left; None where there was none.
-        resources: what resources.json holds.
+        record: content of record.json.
+        fitted: result of the fit; None without one.
+        resources: content of resources.json.
     """
     write_parquet(out / "history.parquet", _history(record, fitted))
     _write_state(out / "model.safetensors", record, fitted)
@@ -105,7 +105,7 @@ def write_run(
 
 
 def _history(record: Record, fitted: Fitted | None) -> pa.Table:
-    """The training curve: a column for each name, null where a row has none."""
+    """The training curve: a column for each name, null if a row has no value."""
     import pyarrow as pa
 
     rows = [] if fitted is None else [_plain_row(row) for row in fitted.history]
@@ -132,7 +132,7 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
-    """The released tensors, with the name of their method; an empty file where there was no fit."""
+    """The released tensors, with the name of their method; an empty file without a fit."""
     from safetensors.torch import save
 
     state = {} if fitted is None else {k: v.contiguous().cpu() for k, v in fitted.state.items()}
@@ -143,7 +143,7 @@ def _write_state(path: Path, record: Record, fitted: Fitted | None) -> None:
 
 
 def _write_own_rows(path: Path, record: Record, fitted: Fitted | None) -> None:
-    """Rows that answers read, of a release alone; readable by the owner only."""
+    """Rows for the nodes' own answers, in a release only; readable by the owner only."""
     from safetensors.torch import save
 
     path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What one run is: the inputs it reads, and everything that identifies it."""
+"""The specification of a run: its inputs, and everything that identifies it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
 
-# what else decides a record besides the method's own code; a split says which edges are left
+# code besides the method's own that decides a record; a split says which edges are kept
 RUN_MODULES = ("dpgnn.run.execute", "dpgnn.training.evaluation", "dpgnn.data.splits")
 
 
@@ -38,11 +38,12 @@ class RunInputs:
         split: the training, validation and test nodes.
         prepared: the prepared sample, or None.
         hashes: sha256 of graph, split and prepared sample.
-        structure_sha256: features and edges of the whole graph, for its ledger; "" takes those of `graph`.
-        caveats: caveats any claim carries, from the graph's and the split's preprocessing.
-        edge_caveats: those that only methods which read edges carry.
-        population: declared numbers of nodes, where the entry's plan reads them in place of the graph's.
-        repeats_paper: the study repeats a paper, whose delta may exceed one over the number of units.
+        structure_sha256: hash of features and edges of the whole graph, for its ledger; "" takes that of
+            `graph`.
+        caveats: caveats of every claim, from the preprocessing of graph and split.
+        edge_caveats: caveats for methods that read edges.
+        population: declared numbers of nodes, if the entry's plan reads them in place of the graph's.
+        repeats_paper: the study reproduces a paper, whose delta may exceed 1 / (number of units).
         root_seed, randomness: of the study.
         performance: speed settings.
     """
@@ -70,7 +71,7 @@ class Specification:
     """A run with everything resolved.
 
     Attributes:
-        inputs: what it reads; the graph as the method gets it (`Method.sees`).
+        inputs: its inputs; the graph as the method gets it (`Method.sees`).
         method: the entry's method.
         delta: a number in (0, 1).
         streams: the run's named random streams.
@@ -88,7 +89,7 @@ class Specification:
 
     @property
     def is_private_release(self) -> bool:
-        """Whether a second run would be another release of the same data."""
+        """Whether repeating the run would be another release of the same data."""
         return self.inputs.randomness == "release" and self.inputs.entry.mode != "nonprivate"
 
 
@@ -104,7 +105,7 @@ def specify(inputs: RunInputs) -> Specification:
     method, config = methods.get(inputs.entry.method), config_of(inputs)
     code = entry_code(inputs.entry)
     structure = inputs.structure_sha256
-    # before the method's view: also of edges that it does not see
+    # of the whole graph, with edges that the method does not see
     if inputs.randomness == "release" and not structure:
         structure = structure_hash(inputs.graph)
     return Specification(
@@ -151,9 +152,9 @@ def resolve_delta(
 
 
 def checked_delta(inputs: RunInputs) -> float:
-    """`resolve_delta` of a run that another stage than its own plans: audits and attacks.
+    """`resolve_delta` of a run, for audits and attacks, which plan it too.
 
-    Guarantee: below one over the number of nodes; see `population.check_delta`.
+    Guarantee: below 1 / (number of nodes); see `population.check_delta`.
 
     Args:
         inputs: what the run reads.
@@ -162,7 +163,7 @@ def checked_delta(inputs: RunInputs) -> float:
         in (0, 1).
 
     Raises:
-        ValueError: a private entry's delta is one over the nodes, or more.
+        ValueError: a private entry's delta is 1 / (number of nodes) or more.
     """
     delta = resolve_delta(inputs.delta, inputs.entry.privacy_unit, inputs.graph, inputs.population)
     num_nodes = inputs.graph.num_nodes if inputs.population is None else inputs.population.nodes
@@ -177,7 +178,7 @@ def check_run_delta(inputs: RunInputs, delta: float, num_nodes: int) -> None:
 
 
 def config_of(inputs: RunInputs) -> dict[str, Any]:
-    """The configuration of a run; the record states its hash."""
+    """The configuration of a run, whose hash is in the record."""
     return {
         "key": dict(inputs.key),
         "entry": stated(inputs.entry),
@@ -197,12 +198,12 @@ def method_code(method: str) -> str:
 
 
 def entry_code(entry: Entry) -> str:
-    """Hash of the code that decides the records of an entry, code of the user's own included."""
+    """Hash of the code that decides the records of an entry, including the user's own code."""
     return methods.get(entry.method).with_outside(method_code(entry.method), entry)
 
 
 def recorded_inputs(inputs: RunInputs) -> dict[str, Any]:
-    """Hashes of the inputs as the record holds them; none in a release, where they tell graphs apart."""
+    """Hashes of the inputs for the record; none in a release, where they would tell graphs apart."""
     return dict(inputs.hashes) if inputs.randomness == "study" else {}
 
 
@@ -214,5 +215,5 @@ def population_of(population: PublicPopulation | None) -> dict[str, Any]:
 
 
 def processes_of(performance: Performance) -> dict[str, int]:
-    """The number of processes, if more than one: sums are then added in another order."""
+    """The number of processes, if more than one, which changes the order of sums."""
     return {"num_processes": performance.num_processes} if performance.num_processes > 1 else {}

@@ -1,8 +1,8 @@
-"""A release is made aside, whole, and put in place by one rename.
+"""A release is made in a staging folder and moved in place by one rename.
 
 RELEASES/STUDY/RUN appears with all its files, its fingerprint and its entry in the graph's ledger, or not at
-all. A process that dies before the rename has released nothing; one that dies after it has released once,
-and the next takes the release from there.
+all. A process that dies before the rename has released nothing; one that dies after it has released once, and
+the next process uses that release.
 """
 
 from __future__ import annotations
@@ -42,43 +42,43 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Of the release."""
+        """Folder of the release."""
         return self.ledger.root / self.name
 
     @property
     def staged(self) -> Path:
-        """Where it is made."""
+        """Staging folder."""
         return self.ledger.root / STAGED / sha256_json(self.name)[:16]
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the release's lock: no other process makes it meanwhile.
+        """Hold the release's lock, so that no other process makes it.
 
         Raises:
-            BusyError: somebody does.
+            BusyError: another process holds it.
         """
         make_private(self.staged.parent, self.ledger.root)
         with locks.exclusive(self.staged.with_suffix(".lock"), f"{self.name} is being released"):
             yield
 
     def begin(self, plan: Plan, inputs: RunInputs) -> None:
-        """Make an empty folder for the files of a release by `plan`, with its entry alone.
+        """Make a folder for the files of a release by `plan`, with only its entry.
 
         Raises:
             ValueError: a budget of the graph does not allow it.
         """
         release = release_of(self.name, str(inputs.key["dataset"]), inputs.entry.method, plan)
         check_budgets(self.ledger, release)
-        shutil.rmtree(self.staged, ignore_errors=True)  # what a death left
+        shutil.rmtree(self.staged, ignore_errors=True)  # left by a process that died
         make_private(self.staged, self.ledger.root)
         self.ledger.write(self.staged, release)
 
     def commit(self) -> None:
-        """Put the staged release in place; budgets are checked again, as others may have released meanwhile.
+        """Move the staged release in place; budgets are checked again, since others may have released.
 
         Raises:
-            ValueError: a budget does not allow it any more.
-            OSError: something else lies there.
+            ValueError: a budget no longer allows it.
+            OSError: the folder exists already.
         """
         release = self.ledger.read(self.staged)
         for path in self.staged.iterdir():
@@ -99,7 +99,7 @@ def place_of(run: Specification, root: Path) -> Place:
 
 
 def place_of_call(run: Specification, root: Path) -> Place:
-    """Where the entry of a release is kept that a call makes, and whose files are its caller's."""
+    """Place of the ledger entry of a release by a call, whose files belong to the caller."""
     ledger = GraphLedger(root, run.inputs.structure_sha256)
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = (

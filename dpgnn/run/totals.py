@@ -1,4 +1,4 @@
-"""What releases of one graph guarantee together, and budgets that they must keep."""
+"""The joint guarantee of releases of one graph, and budgets for it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUDGETS = "budgets"
-# of numbers that were counted once more: by another grid, or added in another order
+# relative tolerance of recomputed numbers: another grid, or another order of sums
 ROUNDING = 1 + 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """What several releases guarantee together.
+    """The joint guarantee of several releases.
 
     Attributes:
         notion: what neighbouring graphs differ in.
-        epsilon, delta: of all releases together; epsilon is inf where a release proves nothing of the notion.
-        composed: counted from the events of all; False is the sum of the claims.
-        unproved: the releases that prove nothing of the notion.
+        epsilon, delta: of all releases together; epsilon is inf if a release proves nothing for the notion.
+        composed: whether it is composed from all events; otherwise it is the sum of the claims.
+        unproved: the releases that prove nothing for the notion.
     """
 
     notion: Notion
@@ -43,7 +43,7 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True)
 class TotalBudget:
-    """What all releases of a graph may have together."""
+    """A budget for all releases of a graph together."""
 
     notion: Notion
     epsilon: float
@@ -55,18 +55,17 @@ class TotalBudget:
 
 
 def total(releases: Sequence[Release], asked: Notion, delta: float | None = None) -> Total:
-    """What releases guarantee together.
+    """The joint guarantee of releases.
 
-    Guarantee: every release was made with draws of its own, so that whoever has them all knows what an
-    adaptive composition of them tells. The sum of the proved claims bounds it (basic composition), and so
-    does one curve over all events, in which a node counts as taking part in every mechanism of every release
-    (docs/accounting.md, several releases of one graph). The smaller epsilon is given. As-published claims
-    count for nothing.
+    Guarantee: every release has its own independent draws, so all releases together are an adaptive
+    composition. The sum of the proved claims bounds it (basic composition), and so does one privacy curve
+    over all events, in which a node takes part in every mechanism of every release (docs/accounting.md,
+    several releases of one graph). The smaller epsilon is returned. As-published claims do not count.
 
     Args:
         releases: of one graph.
         asked: unit, relation and degree bound.
-        delta: at which epsilon is asked for; None is the sum of the claims' deltas.
+        delta: at which epsilon is computed; None is the sum of the claims' deltas.
     """
     claims = [_proved(release, asked) for release in releases]
     unproved = tuple(r.name for r, claim in zip(releases, claims, strict=True) if claim is None)
@@ -82,7 +81,7 @@ def total(releases: Sequence[Release], asked: Notion, delta: float | None = None
 
 
 def notions_of(releases: Sequence[Release]) -> list[Notion]:
-    """What the releases were calibrated for, each with its smallest degree bound."""
+    """The notions that the releases were calibrated for, each with its smallest degree bound."""
     found: dict[tuple[str, str], Notion] = {}
     for release in releases:
         if release.claims:
@@ -114,7 +113,7 @@ def check_budgets(ledger: GraphLedger, new: Release) -> None:
     """Refuse a release that would exceed a declared budget of its graph.
 
     Raises:
-        ValueError: names the budget and what all releases would have.
+        ValueError: names the budget and the epsilon of all releases.
     """
     declared = budgets(ledger)
     earlier = ledger.releases() if declared else []
@@ -142,14 +141,14 @@ def _proved(release: Release, asked: Notion) -> Claim | None:
         and math.isfinite(claim.epsilon)
         and notion_implies(notion(claim), asked)
     ]
-    # one of the notion itself goes first: its events can be composed
+    # a claim of the notion itself is preferred, because its events can be composed
     return min(fitting, key=lambda c: (notion(c) != asked, c.epsilon), default=None)
 
 
 def _composed(
     releases: Sequence[Release], claims: Sequence[Claim], asked: Notion, delta: float
 ) -> float:
-    """Epsilon of all events under one curve; inf where some event is not known or of another relation."""
+    """Epsilon of all events by one privacy curve; inf if an event is unknown or of another relation."""
     if delta <= 0:
         return math.inf
     try:
@@ -161,17 +160,17 @@ def _composed(
 
 
 def _events(release: Release, claim: Claim) -> list[Event[Any]]:
-    """The events of a release, if they alone are what its claim counts.
+    """The events of a release, if its claim counts exactly these.
 
     Raises:
-        ValueError, TypeError: an event is of a type or relation that is not counted, or they come to more.
+        ValueError, TypeError: an event has a type or relation that is not counted, or they exceed the claim.
     """
     known = [(event_from(m["event"]), m["population"]) for m in release.mechanisms]
     found = {population for _, population in known}
     named: list[str | None] = [name for name in ("train", "others") if name in found]
     for name in named or [None]:
         part = compose_all(*(event for event, whose in known if whose in (None, name)))
-        # a pure claim holds at every delta; a curve over a grid comes near it from above
+        # a pure claim holds at every delta; a curve on a grid approaches it from above
         at, slack = (claim.delta, ROUNDING) if claim.delta else (1e-9, 1 + 1e-3)
         counted = composition.epsilon(part, delta=at, relation=claim.relation)
         if counted > claim.epsilon * slack:

@@ -1,6 +1,6 @@
-"""A stated bound on the memory of a stage: what fits is read at once, what does not stays on disk.
+"""A stated bound on the memory of a stage: data that fits is read at once, the rest stays on disk.
 
-A stage that cannot keep the bound is refused before it does anything long.
+A stage that cannot keep the bound is refused at its start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REMEDY = "raise --memory"
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """What a run may take.
+    """The memory that a run may take.
 
     Attributes:
         memory: bytes.
@@ -49,7 +49,7 @@ class Bound:
 
     @property
     def shown(self) -> str:
-        """The memory as messages say it."""
+        """The memory, for messages."""
         return f"{self.memory / 1e9:.2f} GB"
 
 
@@ -139,7 +139,7 @@ def _stays_apart(
     what: str, how: str, bound: Bound, split: Split, *,
     whole: int, least: Callable[[], int], reason: str,
 ) -> bool:  # fmt: skip
-    """Whether a stage works on parts of the graph; refused for a reason, or where parts take too much."""
+    """Whether a stage works on parts of the graph; refused for a reason, or if even parts take too much."""
     if whole <= bound.memory:
         return False
     if not reason and split.max_degree:
@@ -154,7 +154,7 @@ def _stays_apart(
 
 
 def sorting_bytes(bound: Bound) -> int:
-    """What sorting the edges of a streamed graph may take: the bound less what else the process holds.
+    """Memory for sorting the edges of a streamed graph: the bound minus what else the process holds.
 
     Raises:
         ValueError: too little is left.
@@ -169,7 +169,7 @@ def _rows_of(sample: Path | None) -> int:
     """Rows of the trees of a sample's largest piece, a row group; 0 without lists of nodes."""
     import pyarrow.parquet as pq
 
-    if sample is None or not sample.exists():  # whoever reads it says so
+    if sample is None or not sample.exists():  # its reader reports the error
         return 0
     with pq.ParquetFile(sample) as file:
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]

@@ -1,4 +1,4 @@
-"""Which runs one process makes, and what its job reads and writes."""
+"""The runs that one process makes, and what its job reads and writes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Chunk:
 def run_groups(study: Study, *, apart: bool = False) -> dict[str, list[RunKey]]:
     """Runs that one process makes, by the stem of its log below logs/train/ (see the key runs_per_job).
 
-    A process makes runs on one data set and setting; what is left over of small graphs shares processes.
+    A process makes runs on one data set and setting; the remaining runs on small graphs share processes.
 
     Args:
         study: whose runs.
-        apart: the study holds a part of its runs, so these logs are others than those of the whole.
+        apart: the study holds only some of its runs, so its logs have other names.
     """
-    from dpgnn.study.memory import is_small  # it loads the readers of own graphs
+    from dpgnn.study.memory import is_small  # it imports the readers of users' graphs
 
     size = study.config.runs_per_job
     if size == 1:
@@ -70,7 +70,7 @@ def run_groups(study: Study, *, apart: bool = False) -> dict[str, list[RunKey]]:
 
 
 def _filled(parts: Mapping[str, list[RunKey]], size: int) -> list[list[str]]:
-    """Parts that go together, each where it first fits, so that no process makes more than `size` runs."""
+    """Groups of parts by first fit, so that no process makes more than `size` runs."""
     shared: list[list[str]] = []
     for stem, keys in parts.items():
         for stems in shared:

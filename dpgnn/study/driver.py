@@ -1,4 +1,4 @@
-"""Driving Snakemake: which study file, one workflow at a time in a folder, clean ends."""
+"""Runs Snakemake: finds the study file, allows one workflow in a folder at a time, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpgnn.study.verify import damaged, lines
 if TYPE_CHECKING:
     from dpgnn.study.workflow import Workflow
 
-# Snakemake's flags that make nothing, that show more of it, and that make what is up to date
+# Snakemake's flags that make nothing, that show more, and that force up-to-date targets
 DRY = frozenset(("-n", "--dry-run", "--dryrun"))
 SHOWS = DRY | {
     "--verbose",
@@ -40,7 +40,7 @@ SHOWS = DRY | {
     "-h",
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
-STOPPED = 130  # the exit status of what Ctrl-C ended, as shells have it
+STOPPED = 130  # the exit status after Ctrl-C, as in shells
 _claimed = ExitStack()
 
 
@@ -94,11 +94,10 @@ def run_snakemake(
 ) -> int:
     """Run Snakemake on a study; resumes after a kill without asking to unlock by hand.
 
-    Files of `workflow` that are not those that were made are made again first; a dry run names them.
-
-    This process and Snakemake hold a lock of the kernel's on the folder; a Snakemake that is started by hand
-    takes the same lock (`claim`). One line a stage is shown in place of Snakemake's output, which is in
-    .snakemake/log. When jobs failed, their causes are printed last. Returns its exit status (130: Ctrl-C).
+    Changed files of `workflow` are first made again; a dry run names them. This process and Snakemake hold a
+    kernel lock on the folder; a Snakemake started by hand takes the same lock (`claim`). One line per stage
+    is shown in place of Snakemake's output, which is in .snakemake/log. Causes of failed jobs are printed
+    last. Returns the exit status (130: Ctrl-C).
 
     Raises:
         BusyError: another run holds the folder.
@@ -108,7 +107,7 @@ def run_snakemake(
     config = ["--config", f"study={path}", f"tier={tier}", f"device={device}", *asked, "--"]
     with locks.exclusive(progress.workflow_lock(root)) as lock:
         _remove_lock(snakemake, path, root)
-        started = os.fstat(lock).st_mtime  # by the clock of the file system, as the logs' times
+        started = os.fstat(lock).st_mtime  # by the file system's clock, like the times of logs
         with _signals_for_child() as child:
             screen = _Screen(child, workflow, started)
 
@@ -125,13 +124,13 @@ def run_snakemake(
 
 
 def _why(child: _Child, screen: _Screen, root: Path, started: float) -> Sequence[str]:
-    """Why Snakemake stopped: a signal, its logs' causes, or the last lines that it wrote."""
+    """Why Snakemake stopped: a signal, causes in its logs, or its last lines."""
     causes = list(progress.last_screen(root, since=started))
     return ([screen.stopped(root)] if child.interrupted else causes) or screen.last
 
 
 def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[..., int]) -> None:
-    """Make files again that are not those that were made; a dry run names them."""
+    """Remake changed files; a dry run names them."""
     found = damaged(workflow, root=root)
     if DRY & set(extra):
         print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
@@ -141,7 +140,7 @@ def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[.
 
 
 def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:
-    """Remove Snakemake's own lock, which a killed run left: we hold ours, so no run is active."""
+    """Remove Snakemake's own lock, left by a killed run: we hold ours, so no run is active."""
     if any((root / ".snakemake" / "locks").glob("*")):
         print("removing the lock that a killed run left", file=sys.stderr)
         unlock = [*snakemake, "--unlock", "--quiet", "all"]
@@ -152,7 +151,7 @@ class _Screen:
     """Runs Snakemake and shows the stages of its work.
 
     Attributes:
-        last: the last lines that Snakemake printed and nobody saw.
+        last: the last lines of Snakemake that were not shown.
     """
 
     def __init__(self, child: _Child, workflow: Workflow | None, started: float) -> None:
@@ -167,7 +166,7 @@ class _Screen:
             command: Snakemake's.
             root: its folder.
             lock: the descriptor that it inherits.
-            plain: shows stages; otherwise Snakemake's own words are shown.
+            plain: show stages; otherwise Snakemake's own output is shown.
         """
         if not plain:
             self._child.process = subprocess.Popen(command, cwd=root, pass_fds=(lock,))
@@ -188,10 +187,10 @@ class _Screen:
         return process.wait()
 
     def stopped(self, root: Path) -> str:
-        """How many runs were done when it was stopped."""
+        """The message when the user stopped it, with the number of runs done."""
         done, planned, workflow = self._done, self._planned, self._workflow
         if planned and workflow is not None and workflow.chunks:
-            # of a process that was stopped, the runs that it had made are kept
+            # finished runs of a stopped process are kept
             done, planned = progress.num_made(workflow.study, root=root), len(workflow.study.keys)
         count = f"{done} of {planned} runs done; " if planned else ""
         return f"Stopped by you; {count}the same command goes on"
@@ -200,7 +199,7 @@ class _Screen:
 def claim(root: Path) -> None:
     """Called by Snakemake before its first job: hold the folder's lock until this process ends.
 
-    Where `run_snakemake` started us, it holds the lock for us. Removes what killed jobs left unfinished in
+    If `run_snakemake` started us, it holds the lock for us. Removes unfinished files of killed jobs in
     results/.
 
     Raises:
@@ -232,7 +231,7 @@ class _Child:
 
 @contextmanager
 def _signals_for_child() -> Iterator[_Child]:
-    """Ctrl-C reaches Snakemake too: wait until it has cancelled its jobs. SIGTERM is handed on."""
+    """On Ctrl-C, which Snakemake gets too, wait until it has cancelled its jobs. Pass SIGTERM on."""
     child = _Child()
 
     def hand_on(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Entries of a study: what is stated, and what `extends` and `sweep` make of it."""
+"""Entries of a study, with `extends` and `sweep` applied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgnn.core import config as strict
 from dpgnn.core.config import ConfigError
 from dpgnn.methods.base import Entry, Mode
 
-# fields that win over those of the extended entry (FILTERS unless empty); MERGED are merged with them
+# fields that override the extended entry's (FILTERS unless empty); MERGED are merged
 STATED = ("method", "mode", "privacy_unit", "relation", "epsilons", "delta")
 FILTERS = ("datasets", "settings", "title")
 MERGED = ("options", "options_for", "delta_for")
@@ -38,7 +38,7 @@ class EntryConfig:
         delta_for: delta on one data set, by its name; it overrides `delta`.
         datasets: only these data sets; empty for all.
         settings: only these settings; empty for all.
-        title: how tables call it; the method's title when empty.
+        title: its name in tables; empty takes the method's title.
     """
 
     method: str | None = None
@@ -59,7 +59,7 @@ class EntryConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyEntry:
-    """An entry after `extends` and `sweep`; `for_dataset` gives what a method sees."""
+    """An entry after `extends` and `sweep`; `for_dataset` gives the entry that a method gets."""
 
     name: str
     method: str
@@ -96,7 +96,7 @@ class StudyEntry:
 
 
 def expand_entries(stated: Mapping[str, EntryConfig]) -> dict[str, StudyEntry]:
-    """Apply `extends` and `sweep`; every made name must be new."""
+    """Apply `extends` and `sweep`; every resulting name must be new."""
     expanded: dict[str, StudyEntry] = {}
     for name, entry in stated.items():
         base = _inherit(name, stated, ())

@@ -1,4 +1,4 @@
-"""Loading what one run of a study reads: graph, split, prepared sample, each checked and hashed."""
+"""Loads the inputs of one run of a study: graph, split, prepared sample, each checked and hashed."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def inputs_of(
     draw: Callable[[Entry, Graph, Split], Prepared | None] | None = None,
     bound: Bound | None = None,
 ) -> RunInputs:
-    """Load what one run reads, with the hashes that its record will state.
+    """Load the inputs of one run, with the hashes for its record.
 
     Args:
         study, key, paths: which run, and where its files lie.
         device: where it trains.
-        draw: makes the prepared sample where its file is missing; with None that is an error.
+        draw: draws the prepared sample if its file is missing; with None that is an error.
         bound: on memory; None reads the whole graph.
 
     Raises:
@@ -88,16 +88,16 @@ def _graph(
         require(not release, "--memory", rule, bound.shown, REMEDY)
         return stored_graph(folder, meta, split, bound.work), ""
     graph = graph_in(folder, meta["content_sha256"])
-    # a release enters the ledger of the whole graph, whatever edges its setting leaves
+    # a release enters the ledger of the whole graph, whatever edges its setting keeps
     structure = structure_hash(graph) if release else ""
     return dataclasses.replace(graph, edge_index=edges_in_setting(graph, split)), structure
 
 
 def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:
-    """Refuse a split of another study, recipe or graph: runs on it would only look paired with the others."""
+    """Refuse a split of another study, recipe or graph: its runs would not be paired with the others."""
     stated, setting = parquet_metadata(path), study.config.settings[key.setting]
     remedy = f"`dpgnn run {study.name} --target splits` makes it again"
-    # the checksum stays out of the message: it would tell which of two candidate graphs was used
+    # the message leaves out the checksum, which would tell two candidate graphs apart
     if stated.get("graph_sha256", graph_sha256) != graph_sha256:
         fail(str(path), f"be a split of the graph {key.dataset}", "one of another graph", remedy)
     wanted: dict[str, Any] = {"config": setting.stated}
@@ -122,10 +122,10 @@ def read_prepared(
     draw: Callable[[], Prepared | None] | None = None,
     apart: Path | None = None,
 ) -> tuple[Prepared | None, str | None]:
-    """The prepared sample an entry needs and its file's sha256; (None, None) without one.
+    """The prepared sample of an entry and its file's sha256; (None, None) without one.
 
-    Where the file is missing, `draw` makes the sample, if it is given; that has no sha256. With `apart`, a
-    folder for what is made of it, its rows stay in the file.
+    If the file is missing and `draw` is given, it draws the sample, which then has no sha256. With `apart`, a
+    folder for derived files, the rows stay in the file.
     """
     spec = methods.get(entry.method).sampler(entry)
     if spec is None:

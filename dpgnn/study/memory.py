@@ -1,4 +1,4 @@
-"""How much memory the rules of a workflow ask for, from the size of the graph."""
+"""Memory that the rules of a workflow ask for, from the size of the graph."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from dpgnn.data.raw.sources import read_sources, source_of
 from dpgnn.study.bounds import OTHER, whole_graph
 
 LEAST = 4000  # megabytes
-# texts of numbers grow when they are read, and so do packed arrays
+# numbers as text grow when they are read, and so do packed arrays
 TIMES_FILE = 12
 
 
 @cache
 def to_prepare(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
-    """Megabytes for reading raw files; what is streamed takes the least."""
+    """Megabytes for reading raw files; a streamed data set takes the least."""
     if entry_of(dataset, own_folder=own_folder) is not OWN:
         return LEAST
     return max(LEAST, _of_own(own_folder / dataset))
 
 
 def read_at_once(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
-    """Bytes for reading raw files; 0 for a data set that is streamed, whatever its size."""
+    """Bytes for reading raw files; 0 for a streamed data set of any size."""
     if entry_of(dataset, own_folder=own_folder) is OWN:
         return 10**6 * _of_own(own_folder / dataset)
     return 0 if is_streamed(dataset) else 10**6 * _of_published(dataset)
 
 
 def _of_own(folder: Path) -> int:
-    """Megabytes for reading a user's own files; 0 where they are streamed."""
+    """Megabytes for reading a user's own files; 0 if they are streamed."""
     if stream.is_large(folder):
         return 0
     if (folder / "nodes.parquet").exists():
@@ -50,7 +50,7 @@ def to_read(
 ) -> int:
     """Megabytes for a stage that holds the whole graph: split, sample, training, attack.
 
-    Once the graph is made, its counted sizes decide; before that, published ones or those of the raw files.
+    From the graph's counts once it is made, before that from published counts or the raw files.
     """
     counted = _counted(graphs / dataset / "graph.json")
     if counted is not None:
@@ -61,16 +61,16 @@ def to_read(
 
 
 def is_small(dataset: str) -> bool:
-    """Whether a process may make runs on this data set beside those on others; an own graph stays alone."""
+    """Whether runs on this data set may share a process with others; a user's own graph may not."""
     try:
         own = entry_of(dataset) is OWN
-    except ValueError:  # no such data set: who makes its graph says so
+    except ValueError:  # no such data set: the stage that makes its graph reports it
         return False
     return not own and to_read(dataset) == LEAST
 
 
 def _unpacked(path: Path) -> int:
-    """Bytes of a file once it is unpacked; of a damaged archive, which its reader refuses, its own size."""
+    """Bytes of a file once it is unpacked; of a damaged archive its own size, since its reader refuses it."""
     try:
         with zipfile.ZipFile(path) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -79,7 +79,7 @@ def _unpacked(path: Path) -> int:
 
 
 def _of_published(dataset: str) -> int:
-    """Megabytes by the published counts of a data set of the table; 0 where none are stated."""
+    """Megabytes by the published counts of a data set of the table; 0 if none are stated."""
     if dataset not in read_sources():
         return 0
     stated = source_of(dataset).counts()
@@ -88,12 +88,17 @@ def _of_published(dataset: str) -> int:
 
 
 def _counted(path: Path) -> int | None:
-    """Megabytes by the counts of a graph.json; None where there is none, or not a whole one."""
+    """Megabytes by the counts of a graph.json; None if it is missing or incomplete."""
     try:
         meta = read_json(path)
         sizes = (int(meta[f"num_{name}"]) for name in ("nodes", "features", "edges"))
         return max(LEAST, whole_graph(*sizes) // 10**6)
-    except (DamagedFileError, KeyError, TypeError, ValueError):  # the stage that reads it says so
+    except (
+        DamagedFileError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # the stage that reads it reports it
         return None
 
 

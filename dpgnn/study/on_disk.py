@@ -1,4 +1,4 @@
-"""The graph of a run whose features and arcs stay on disk: copies below the run's work folder, made once."""
+"""The graph of a run with features and arcs on disk, as copies in the run's work folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
     Args:
         folder: the graph's.
         meta: its graph.json.
-        split: decides which arcs are left.
-        work: where the copies lie; as sensitive as the graph.
+        split: decides which arcs are kept.
+        work: folder of the copies; as sensitive as the graph.
 
     Raises:
         ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
@@ -39,14 +39,14 @@ def stored_graph(folder: Path, meta: Mapping[str, Any], split: Split, work: Path
 
 
 def place_of(work: Path, meta: Mapping[str, Any]) -> Path:
-    """The folder of all copies of a graph and of what runs on it keep on disk."""
+    """The folder of a graph's copies and of other files that its runs keep on disk."""
     return work / "stored" / str(meta["content_sha256"])[:16]
 
 
 def _lists(
     folder: Path, meta: Mapping[str, Any], split: Split, work: Path, mirrored: bool
 ) -> StoredLists:
-    """Lists of the split's setting; those of all arcs are shared by all splits."""
+    """Lists of the split's setting; lists of all arcs are shared by all splits."""
     from dpgnn.methods.partitioned import setting_of
     from dpgnn.samplers.partitioned.arcs import partitions_for
     from dpgnn.samplers.partitioned.neighbours import kept_lists, lists_for

@@ -1,4 +1,4 @@
-"""How much work a study is, how far it is, and why a job failed: read from records, locks and logs."""
+"""Cost and progress of a study, and causes of failed jobs, read from records, locks and logs."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from dpgnn.study.verify import states as states_of
 from dpgnn.study.wanted import Wanted
 from dpgnn.study.workflow import attack_files, audit_files
 
-# where locks do not reach from node to node, a log that was written this recently tells of a run
+# if locks do not work between nodes, a log written this recently shows that a run is active
 RUNNING_SECONDS = 120.0
 MAX_CAUSES = 20
 SHOWN_CAUSES = 3
 
 
 def run_lock(work: Path, study: str, folder: str) -> Path:
-    """The file that is locked while a run is being made."""
+    """The file that is locked while a run is made."""
     return work / "locks" / study / f"{folder}.lock"
 
 
 def workflow_lock(root: Path) -> Path:
-    """The file that is locked while a workflow is at work in `root`."""
+    """The file that is locked while a workflow is active in `root`."""
     return root / "work" / "run.lock"
 
 
 def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) -> str:
-    """Runs by data set and the hours they take, from runs measured in this folder or the committed records.
+    """Runs by data set with their hours, estimated from runs in this folder or from the committed records.
 
     Args:
         study: the study.
@@ -47,8 +47,8 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         root: the folder of the workflow.
 
     Returns:
-        lines of text; an entry that was never measured counts as the median run of its data set, a data set
-        that never was as the one nearest in size, scaled.
+        lines of text; an unmeasured entry counts as the median run of its data set, an unmeasured data set as
+        the one nearest in size, scaled.
     """
     times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
     wanted = study.keys if keys is None else keys
@@ -74,7 +74,7 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
 
 
 def _not_timed(ways: Counter[str]) -> str:
-    """How many runs were not timed themselves, and where their time comes from."""
+    """How many runs have estimated times, and how these were estimated."""
     words = {
         "guessed": "guessed from other entries",
         "scaled": "scaled by nodes, edges, features and steps from graphs that were timed",
@@ -90,9 +90,9 @@ def _long(seconds: float) -> str:
 
 
 def status(study: Study, *, root: Path) -> str:
-    """How far a study is: runs done, running, failed and left, the hours left, and each failure's cause.
+    """Progress of a study: runs done, running, failed and left, the hours left, and causes of failures.
 
-    A run whose record is of another configuration or code than the study has now is not done; such runs are
+    A run whose record has another configuration or code than the study has now is not done; such runs are
     counted separately.
     """
     states = run_states(study, root=root)
@@ -132,7 +132,7 @@ def run_states(study: Study, *, root: Path) -> dict[RunKey, str]:
 
 
 def num_made(study: Study, *, root: Path) -> int:
-    """Runs of the study that need not be made again: by their records, or what their process kept of them."""
+    """Number of runs that need not be repeated, by their records or by copies that their process kept."""
     wanted, made = Wanted(study), 0
     for key in study.keys:
         kept = Path("work") / FINISHED / study.name / key.folder
@@ -142,7 +142,7 @@ def num_made(study: Study, *, root: Path) -> int:
 
 
 def num_kept(study: Study, *, root: Path, since: float) -> int:
-    """Runs of the study that processes have kept since a time, in seconds of the epoch."""
+    """Number of runs that processes have kept since a time, in seconds of the epoch."""
     folder, found = root / "work" / FINISHED / study.name, 0
     for path in folder.rglob("record.json"):
         with suppress(FileNotFoundError):
@@ -151,7 +151,7 @@ def num_kept(study: Study, *, root: Path, since: float) -> int:
 
 
 def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> list[str]:
-    """What is said of a run besides its being counted."""
+    """Lines about a run, besides its count."""
     if state == "damaged":
         bad = [item for item in states_of(run_group(study.name, key, root)) if item.is_bad]
         return [f"damaged: {key.folder}: {item.path.name} {item.state}" for item in bad]
@@ -164,7 +164,7 @@ def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> li
 
 
 def _checks(study: Study, root: Path) -> Iterator[str]:
-    """How many of the audits and attacks of a study are done, and why others failed."""
+    """Number of a study's audits and attacks that are done, and why others failed."""
     for name, files in (
         ("audit", audit_files(study, Paths())),
         ("attack", attack_files(study, Paths())),
@@ -182,8 +182,8 @@ def _checks(study: Study, root: Path) -> Iterator[str]:
 def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
     """A run's state by its files, its lock and its log.
 
-    It is "done", "damaged", "running", "released", "failed", "other" or "left". "damaged" lacks a file or has
-    one other than was made. "other" has a record of another configuration or code; copies of such runs are
+    It is "done", "damaged", "running", "released", "failed", "other" or "left". A "damaged" run lacks a file
+    or has a changed one. "other" has a record of another configuration or code; copies of such runs are
     ignored. In a study of releases such a copy makes the run "released": running it again would be refused.
     """
     private = study.entries[key.entry].mode != "nonprivate"
@@ -226,7 +226,7 @@ def causes(root: Path, *, since: float) -> list[str]:
 
 
 def last_screen(root: Path, *, since: float) -> Iterator[str]:
-    """The last lines when jobs failed: each cause, and what to do."""
+    """The last lines after failed jobs: each cause, and what to do."""
     found = causes(root, since=since)
     for line in found[:MAX_CAUSES]:
         yield f"failed: {line}"
@@ -247,7 +247,7 @@ def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[
 
 
 def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[str]:
-    """Lines for the end of a workflow: how many runs have no result, and the first causes."""
+    """Lines for the end of a workflow: the number of runs without a result, and the first causes."""
     found = without_result(keys, study, root=root)
     if found:
         yield f"{len(found)} runs have no result; the report and --status say why"
@@ -255,7 +255,7 @@ def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[
 
 
 def _record(folder: Path) -> dict[str, Any] | None:
-    """A run's record; None where there is none, {} where it cannot be read."""
+    """A run's record; None if there is none, {} if it cannot be read."""
     try:
         return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -276,24 +276,24 @@ def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:
 
 
 def _cause(log: Path, key: RunKey) -> str:
-    """Why a run failed; "" when the log tells of no failure of it."""
+    """Why a run failed; "" if the log has no failure of it."""
     lines = _lines(log)
     own = [line for line in lines if line.startswith(f"{key.folder}: error: ")]
     if own:
         return own[-1].removeprefix(f"{key.folder}: ")
     last = _last_line(log)
-    # a process of many runs ends with their number, after it has named each that failed
+    # a process of many runs names each failed run, and last their number
     return last if _is_error(last) and " runs failed" not in last else ""
 
 
 def _written(folder: Path, since: float) -> list[Path]:
-    """Logs below `folder` that were written since then, oldest first."""
+    """Logs below `folder` that were written since a time, oldest first."""
     times = {path: path.stat().st_mtime for path in folder.rglob("*.log")}
     return sorted((path for path, time in times.items() if time >= since), key=times.__getitem__)
 
 
 def _failed_jobs(path: Path, root: Path) -> Iterator[tuple[str, str]]:
-    """Log and message of each job that failed by Snakemake's log and did not come to its end later."""
+    """Log and message of each job that failed, by Snakemake's log, and did not finish later."""
     text = path.read_text(encoding="utf-8", errors="replace")
     for block in re.findall(r"^Error in rule .*\n((?: {4}.*\n)+)", text, re.MULTILINE):
         fields = dict(re.findall(r"^ {4}(\w+): (.*)$", block, re.MULTILINE))

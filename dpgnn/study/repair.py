@@ -1,7 +1,7 @@
-"""Before a workflow starts: what is not the file that was made is made again, and as little else as can be.
+"""Before a workflow starts, remakes changed files, and as little else as possible.
 
-Snakemake goes by times: it takes a file that was changed without a new time for whole, and after one split
-was made again it makes every run on it again.
+Snakemake compares times: it misses a change that keeps the file's time, and it repeats every run on a split
+that was remade.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dpgnn.study.verify import Finding
 
 
 def repair(findings: Sequence[Finding], *, root: Path, make: Callable[[list[str]], object]) -> None:
-    """Remove damaged files, and make graphs, splits and samples among them again.
+    """Remove damaged files, and remake graphs, splits and samples among them.
 
-    Where the same bytes come back, they get their old time: nothing that was made from them is made again.
+    Files with the same bytes as before get their old time, so nothing made from them is repeated.
 
     Args:
-        findings: files that are changed or missing, each with a list that can be read or is damaged itself.
+        findings: changed or missing files, each with its list of checksums, which may itself be damaged.
         root: the folder of the workflow.
-        make: makes the targets that it is given.
+        make: makes the given targets.
     """
     made: dict[Path, Path] = {}
     for found in findings:
@@ -32,7 +32,7 @@ def repair(findings: Sequence[Finding], *, root: Path, make: Callable[[list[str]
         if found.group.is_data:
             made[found.group.listed] = found.group.files[0].relative_to(root)
     before = {listed: (_sums(listed), listed.stat().st_mtime_ns) for listed in made}
-    for found in findings:  # the first file is one that Snakemake asks for, and its job makes all
+    for found in findings:  # Snakemake asks for the first file, and its job makes all of them
         for path in (found.path, found.group.files[0]):
             path.unlink(missing_ok=True)
     if not made:
@@ -45,7 +45,7 @@ def repair(findings: Sequence[Finding], *, root: Path, make: Callable[[list[str]
 
 
 def _sums(listed: Path) -> dict[Path, str]:
-    """What a list holds; {} where it cannot be read."""
+    """The checksums of a list; {} if it cannot be read."""
     try:
         return read_checksums(listed)
     except DamagedFileError:

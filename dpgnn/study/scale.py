@@ -1,6 +1,6 @@
-"""What a large graph would take: steps, noise, hours and gigabytes, from public sizes and measured rates.
+"""Cost of a large graph: steps, noise, hours and gigabytes, from public sizes and measured rates.
 
-Nothing is read but `data/scale.yaml`. What no rate was measured for is said to be unknown.
+Only `data/scale.yaml` is read. Quantities without a measured rate are stated as unknown.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ PIECE = 1 << 16  # roots of one piece of a sample
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A run to be reckoned.
+    """A run to be estimated.
 
     Attributes:
         graph: name in data/scale.yaml.
         epsilon: budget of a sound claim for node-record, add-remove.
-        delta: failure probability; None takes one over ten times the training nodes.
+        delta: failure probability; None is 1 / (10 x training nodes).
         epochs: passes over the training nodes; steps follow.
         batch_size: expected roots of a step.
         max_degree, num_hops: of the own-list sampler.
-        cores: of one machine, used as so many times the measured thread.
+        cores: of one machine, each as fast as the measured thread.
         network_gbit: assumed speed between machines, gigabits a second.
     """
 
@@ -71,7 +71,7 @@ def known(path: Path | None = None) -> Mapping[str, Any]:
     """Graphs and rates.
 
     Args:
-        path: of the file; data/scale.yaml where None.
+        path: of the file; None is data/scale.yaml.
     """
     found: Mapping[str, Any] = read_yaml(path or data_folder() / "scale.yaml")
     return found
@@ -119,7 +119,7 @@ def estimate(asked: Asked, path: Path | None = None) -> str:
         text for a terminal.
 
     Raises:
-        ValueError: nothing is known of the graph, or as `plan_of`.
+        ValueError: the graph is not in the file, or as `plan_of`.
     """
     facts = known(path)
     if asked.graph not in facts["graphs"]:
@@ -146,12 +146,12 @@ def estimate(asked: Asked, path: Path | None = None) -> str:
         f"{f'{line.what}, {line.unit}':<34}{_shown(line.one):>14}{_shown(line.eight):>14}   {line.how}"
         for line in lines
     ]
-    foot = ["", "one GPU: not measured, so not reckoned. Accuracy is not predicted."]
+    foot = ["", "one GPU: not measured, so not estimated. Accuracy is not predicted."]
     return "\n".join([*head, *table, *foot])
 
 
 def max_rows(asked: Asked, graph: Mapping[str, Any]) -> float:
-    """Rows of a root's tree: one and the mean degree of each hop, as no sample says better.
+    """Rows of a root's tree, by the mean degree at each hop.
 
     Guarantee: none; it decides no noise.
     """

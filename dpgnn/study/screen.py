@@ -1,6 +1,6 @@
-"""What a person sees of a workflow at work: a line for each stage, in place of Snakemake's own words.
+"""The display of a running workflow: a line for each stage, in place of Snakemake's output.
 
-Snakemake's words are in `.snakemake/log`; where it fails without the failure of a job, the last are shown.
+Snakemake's output is in `.snakemake/log`; if it fails without a failed job, its last lines are shown.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ STAGES = {
     "graph": "graphs", "split": "splits", "prepare": "samples", "train": "runs",
     "audit": "audits", "attack": "attacks", "report": "report", "joined_report": "joined report",
 }  # fmt: skip
-EVERY = 30.0  # seconds between lines of one stage where the screen is no terminal
+EVERY = 30.0  # seconds between lines of one stage if the output is no terminal
 KEPT = 40  # of Snakemake's last lines
-LOOK = 2.0  # seconds between looks at what processes of many runs have made
+LOOK = 2.0  # seconds between counts of the runs that processes of many runs have made
 
 
 class Stages:
@@ -35,16 +35,16 @@ class Stages:
         self.runs = runs
         self.planned: dict[str, int] = {}
         self.done: dict[str, int] = {}
-        self.kept = 0  # runs that processes have made, of which Snakemake hears when they end
+        self.kept = 0  # runs made so far by processes that have not ended, which Snakemake does not count yet
         self.failed = 0
         self._in_table = False
 
     def read(self, line: str) -> bool:
-        """Take in one line; whether it changed a count."""
+        """Read one line; returns whether it changed a count."""
         if self._in_table:
             found = re.fullmatch(r"(\w+)\s+(\d+)", line)
             if found is None:
-                # the table's own head and rule; an empty line ends it
+                # the table's header and rule; an empty line ends it
                 self._in_table = bool(line) and self._in_table
                 return False
             rule, jobs = found[1], int(found[2])
@@ -76,7 +76,7 @@ class Stages:
         return "train" if rule.startswith("train") else rule
 
     def of_runs(self) -> tuple[int, int]:
-        """Runs done, and runs that this workflow was to make."""
+        """Runs done, and runs that this workflow makes in all."""
         return self.done.get("train", 0), self.planned.get("train", 0)
 
 
@@ -86,13 +86,13 @@ def follow(
     out: TextIO | None = None,
     kept: Callable[[], int] | None = None,
 ) -> tuple[Stages, list[str]]:
-    """Show the stages while Snakemake's lines come; in a terminal with a bar each.
+    """Show the stages while Snakemake runs; in a terminal with a bar for each.
 
     Args:
         lines: what Snakemake prints, until it ends.
         runs: see `Stages`.
         out: the screen; stderr when None.
-        kept: counts the runs that processes have made so far; it is asked every `LOOK` seconds.
+        kept: counts the runs that processes have made so far; called every `LOOK` seconds.
 
     Returns:
         the counts at the end, and Snakemake's last lines.
@@ -114,7 +114,7 @@ def follow(
 def _looking(
     stages: Stages, show: _Bars | _Lines, kept: Callable[[], int] | None
 ) -> Iterator[threading.Lock]:
-    """Look now and then at what was made; gives the lock of the stages and of the screen."""
+    """Count finished runs from time to time; yields the lock of the stages and the display."""
     lock, over = threading.Lock(), threading.Event()
 
     def look() -> None:
@@ -165,7 +165,7 @@ class _Bars:
 
 
 class _Lines:
-    """A plain line when a stage is complete, and now and then before."""
+    """A plain line when a stage is complete, and from time to time before."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._start = out, time.monotonic()

@@ -1,8 +1,8 @@
-"""Sharing a finished study with git and DVC: what may leave this machine, and one command that sends it.
+"""Shares a finished study by git and DVC: what may leave this machine, and the command that sends it.
 
-`.dvcignore` is made from data/sources.csv: DVC never sees a graph, split or prepared sample of a data set
-whose terms do not say that it may be redistributed, nor a user's own, so no DVC command can push it.
-Records, models, tables and figures are results and travel.
+`.dvcignore` is made from data/sources.csv. It hides from DVC each graph, split and prepared sample of a data
+set whose terms do not allow redistribution, and those of users' own graphs, so no DVC command can push them.
+Records, models, tables and figures are results and are shared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARED_HEAD = """\
 
 
 def may_leave(dataset: str) -> bool:
-    """Whether files made of a data set may be handed on: its terms say so. Own graphs never are."""
+    """Whether a data set's terms allow redistribution of files made from it; never for a user's own graph."""
     source = read_sources().get(dataset)
     return source is not None and source.redistribute == "yes"
 
@@ -57,15 +57,15 @@ def ignore_text() -> str:
 
 
 def own_remembered(root: Path) -> set[str]:
-    """Names of a user's own data sets that Snakemake's memory has checksums of.
+    """Names of a user's own data sets with checksums in Snakemake's metadata.
 
-    Whoever holds two candidates of a private graph could tell by a checksum which of them was used.
+    With two candidates of a private graph, a checksum would reveal which one was used.
     """
     memory, found = root / ".snakemake" / "metadata", set()
     for path in memory.rglob("*") if memory.is_dir() else ():
         if path.is_dir():
             continue
-        # Snakemake names a file by its output's path in base64, cut into folders "@..." where it is long
+        # Snakemake names a file by its output's path in base64, cut into folders "@..." if long
         text = "".join(part.removeprefix("@") for part in path.relative_to(memory).parts)
         try:
             parts = Path(base64.urlsafe_b64decode(text).decode()).parts
@@ -92,26 +92,26 @@ def share(
         path: its YAML file, relative to `root`.
         root: a git repository with DVC set up.
         push: send the files to DVC's default remote.
-        git: then send the branch's commits to git's remote, so that nobody meets a version without its files.
+        git: push the branch's commits after the files, so that no commit lacks its files.
         message: of the git commit.
 
     Returns:
         what was done, in one line.
 
-    Guarantee: nothing made of a data set that may not leave is versioned or sent, nor Snakemake's memory
-    where it holds checksums of an own graph; records, models, audits, attacks and pages are. Records and
-    models stand on their claims; what the others say of a private graph stands on none.
+    Guarantee: files made from a data set that may not leave are neither versioned nor sent, nor is
+    Snakemake's metadata if it holds checksums of a user's graph; records, models, audits, attacks and pages
+    are. Records and models are covered by their claims; no claim covers the others.
 
     Raises:
-        ValueError: the study is not finished, or git or DVC is not set up here.
+        ValueError: the study is not finished, or git or DVC is not set up.
         RuntimeError: DVC holds a data set that may not leave; nothing was committed or pushed.
-        BusyError: a workflow is at work in the folder.
+        BusyError: a workflow is active in the folder.
     """
     _check_ready(study, root)
     require(
         study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
         study.config.randomness,
-        "hand on record.json and model.safetensors of its run: times, memory and checksums are no part of it",
+        "publish record.json and model.safetensors of its run; times, memory and checksums are not covered",
     )  # fmt: skip
     with locks.exclusive(progress.workflow_lock(root)):
         write_text(root / IGNORED, ignore_text())
@@ -149,7 +149,7 @@ def _version(study: Study, root: Path, *, memory: bool) -> list[str]:
         RuntimeError: DVC holds a data set that may not leave.
     """
     for checks in ("audits", "attacks"):
-        # outs of the stage of runs, in studies that ask for none too
+        # outputs of the stage of runs, also in studies without audits or attacks
         (root / "results" / "studies" / study.name / checks).mkdir(exist_ok=True)
     targets = ["graphs", "splits", "prepared", f"runs@{study.name}", f"report@{study.name}"]
     targets += ["memory"] if memory else []
@@ -164,7 +164,7 @@ def _version(study: Study, root: Path, *, memory: bool) -> list[str]:
 
 
 def _not_for_others(study: Study, root: Path) -> list[str]:
-    """What the joined page and Snakemake's memory hold besides studies that are shared."""
+    """What the joined page and Snakemake's metadata hold besides shared studies."""
     import yaml
 
     text = (root / SHARED).read_text(encoding="utf-8")
@@ -194,7 +194,7 @@ def _check_ready(study: Study, root: Path) -> None:
 
 
 def _note(study: Study, path: Path, root: Path) -> None:
-    """Add the study to those that dvc.yaml makes stages for."""
+    """Add the study to the list that dvc.yaml reads."""
     import yaml
 
     place = root / SHARED
@@ -206,7 +206,7 @@ def _note(study: Study, path: Path, root: Path) -> None:
 
 
 def _versioned(root: Path) -> Iterator[str]:
-    """Names of the data sets whose files DVC holds a version of."""
+    """Names of the data sets with files in DVC."""
     import yaml
 
     lock = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))
@@ -225,7 +225,7 @@ def _versioned(root: Path) -> Iterator[str]:
 
 
 def _commit(root: Path, path: Path, message: str) -> bool:
-    """Commit what names the versions; False when nothing changed."""
+    """Commit the files that name the versions; False if nothing changed."""
     names = [IGNORED.as_posix(), SHARED.as_posix(), "dvc.lock", "dvc.yaml", path.as_posix()]
     names = [name for name in names if (root / name).exists()]
     _run(root, "git", "add", "--", *names)

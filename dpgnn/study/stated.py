@@ -35,8 +35,8 @@ class DatasetConfig:
         settings: names of settings (splits) it is run in.
         entries: only these entries; empty for all.
         delta: overrides the study's delta; "auto" or a number in (0, 1).
-        public_population: numbers of nodes and of training nodes that the owner states, rounded as the owner
-            likes; sound plans under add-remove read them in place of the graph's.
+        public_population: numbers of nodes and training nodes that the owner declares, with any rounding;
+            sound plans under add-remove read them in place of the graph's.
     """
 
     settings: tuple[str, ...]
@@ -66,17 +66,17 @@ class StudyConfig:
         num_processes: processes that share the per-root gradients of one run of dp_gnn, dp_mlp or
             dp_mlp_smooth; other methods use one. Results are byte-identical for one value of it.
         runs_per_job: runs that one process makes, so that process starts do not dominate short runs.
-        paper: name of the paper whose tables are set beside ours (dpgnn, drw, dpar, caribou); or empty.
-        baseline: the entry that paired differences are taken against; or empty.
+        paper: name of the paper whose tables are compared with ours (dpgnn, drw, dpar, caribou); or empty.
+        baseline: reference entry of paired differences; or empty.
         comparisons: questions that paired differences answer in the report; no run depends on them.
         tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
             nodes, repeat by repeat, beside the fixed entry; no run depends on it.
-        accuracy: false where accuracies are listed and nothing is said of them: no ranking, no figure; such a
-            study tells what runs take and what can be claimed.
-        audits: true tests the claim of every private entry and budget, about a minute each; or patterns of
-            which, as DATASET.SETTING/ENTRY/eps=EPSILON.
-        attacks: true runs the published attacks on every run, seconds to minutes each; or patterns of which,
-            as DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+        accuracy: false if accuracies are only listed, without rankings or figures, as in a study of run times
+            and claims.
+        audits: true tests the claim of every private entry and budget, about a minute each; a list of
+            patterns DATASET.SETTING/ENTRY/eps=EPSILON selects some.
+        attacks: true runs the published attacks on every run, seconds to minutes each; a list of patterns
+            DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT selects some.
     """
 
     name: str
@@ -115,17 +115,17 @@ def study_schema() -> dict[str, Any]:
         }
         for name in sorted(methods.TABLE)
     ]
-    # an entry that only extends states a part of its options
+    # an entry with `extends` may state only some options
     for branch in entry["allOf"]:
         branch["then"]["properties"]["options"].pop("required", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
 
 
 def check_config(config: StudyConfig) -> None:
-    """Check names, numbers and budgets, and that whatever refers to a name finds it.
+    """Check names, numbers and budgets, and that every reference to a name resolves.
 
     Raises:
-        ConfigError: the first that is wrong, with the key's path.
+        ConfigError: the first problem, with the key's path.
     """
     try:
         _check_names(config)

@@ -1,7 +1,7 @@
-"""How long runs take: measured in this folder, else in the committed records, else scaled from other graphs.
+"""Run times: measured in this folder, else from the committed records, else scaled from other graphs.
 
-A graph that was never timed takes the seconds of the timed graph nearest in size, times the ratio of their
-sizes (nodes times features, and edges) and of the steps that are taken: an order of magnitude.
+For a graph without times, the seconds of the timed graph nearest in size are scaled by the ratios of sizes
+(nodes times features, and edges) and of steps; this gives an order of magnitude.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Timings:
         return "scaled" if self._datasets else ""
 
     def of(self, key: RunKey) -> float | None:
-        """The median of the same entry's runs on the data set, of the data set's, or what another scales to.
+        """Median seconds of the entry's runs on the data set, of the data set's runs, or scaled from another.
 
-        Each is looked for in this folder first; None where nothing was measured.
+        Each is taken from this folder if possible; None if nothing was measured.
         """
         known = self._known.get((key.dataset, key.entry))
         if known is not None:
@@ -90,9 +90,7 @@ class Timings:
         return self._scalings[place]
 
     def _stand_in(self, entry: str, dataset: str) -> str:
-        """For an entry that was timed nowhere: the entry of median seconds, of its method where one was
-        timed.
-        """
+        """For an entry that was never timed, the one with median seconds, of the same method if possible."""
         entries = self._study.entries
         timed = sorted(
             (value, other) for (name, other), value in self._known.items() if name == dataset
@@ -118,7 +116,7 @@ class Timings:
         return _planned_steps(made, key) or most or 1
 
     def total(self, keys: Iterable[RunKey]) -> float:
-        """Seconds of runs; 0 where nothing was measured."""
+        """Seconds of runs; 0 if nothing was measured."""
         return sum(self.of(key) or 0.0 for key in keys)
 
     @cached_property
@@ -132,13 +130,13 @@ class Timings:
 
     @cached_property
     def _datasets(self) -> frozenset[str]:
-        """Data sets of which a run was measured."""
+        """Data sets with a measured run."""
         return frozenset(name for name, _ in self._known)
 
     @staticmethod
     @cache
     def _sizes(dataset: str) -> float:
-        """Numbers that a pass over the graph touches: features of all nodes, and a state of each edge."""
+        """Numbers that a pass over the graph reads: features of all nodes, and a state for each edge."""
         counts = counts_of(dataset)
         nodes, edges = counts.get("num_nodes", 1000), counts.get("num_edges", 10_000)
         return float(nodes * counts.get("num_features", 100) + WIDTH * edges)
@@ -184,14 +182,14 @@ def _grouped(texts: Iterable[tuple[str, str]]) -> Measured:
 
 
 def counts_of(dataset: str) -> dict[str, int]:
-    """Counts of nodes, edges, features and classes that publishers state; {} if none are stated."""
+    """Published counts of nodes, edges, features and classes; {} if none are stated."""
     from dpgnn.data.raw.sources import read_sources, source_of
 
     return source_of(dataset).counts() if dataset in read_sources() else {}
 
 
 def _planned_steps(entry: Entry, key: RunKey) -> int | None:
-    """Steps of the plan by the data set's public counts; None where no plan can be made of them."""
+    """Steps of the plan from the data set's public counts; None if they allow no plan."""
     from dpgnn import methods
     from dpgnn.accountants.plan import Budget
     from dpgnn.methods.base import Facts

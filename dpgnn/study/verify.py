@@ -1,4 +1,4 @@
-"""Are a study's files those that were made? Every file is compared with the list that its job wrote."""
+"""Checks that a study's files are unchanged: each is compared with the checksums that its job wrote."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from dpgnn.study.workflow import Workflow
 
 State = Literal["ok", "changed", "missing", "no checksum"]
-# larger files are hashed by a full check alone; jobs that read them check each page
+# larger files are hashed only by a full check; jobs that read them check each page
 MAX_HASHED_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """What one job makes.
+    """The files of one job.
 
     Attributes:
         listed: the job's list of checksums.
-        files: what it makes at least.
-        is_data: graph, split or sample, from which runs are made; the others are made from runs.
-        folders: that the job fills; what its list does not name there has no checksum.
+        files: files that it always makes.
+        is_data: whether it is a graph, split or sample, from which runs are made; other files are made from
+            runs.
+        folders: that the job fills; files in them that its list does not name have no checksum.
     """
 
     listed: Path
@@ -45,8 +46,8 @@ class Finding:
 
     Attributes:
         path: the file.
-        state: "no checksum" is a file that no list names, as those of earlier versions and archives.
-        group: whose it is.
+        state: "no checksum" is a file that no list names, such as files of earlier versions and archives.
+        group: the job that made it.
     """
 
     path: Path
@@ -55,7 +56,7 @@ class Finding:
 
     @property
     def is_bad(self) -> bool:
-        """Whether it must be made again."""
+        """Whether it must be remade."""
         return self.state in ("changed", "missing")
 
 
@@ -67,7 +68,7 @@ def run_group(study: str, key: RunKey, root: Path) -> Group:
 
 
 def groups(workflow: Workflow, root: Path) -> Iterator[Group]:
-    """All jobs of a study whose files should be here, in the order in which they are made."""
+    """All jobs of a study whose files should be present, in the order in which they are made."""
     for name in workflow.datasets:
         files = tuple(root / path for path in workflow.graph_files(name))
         yield Group(listed=files[0].parent / OF_FOLDER, files=files, is_data=True)
@@ -111,7 +112,7 @@ def states(group: Group, *, whole: bool = True) -> Iterator[Finding]:
 
 
 def is_whole(group: Group) -> bool:
-    """Whether all files of a group exist and none has changed."""
+    """Whether all files of a group exist unchanged."""
     return not any(item.is_bad for item in states(group))
 
 
@@ -129,7 +130,7 @@ def verify(workflow: Workflow, *, root: Path) -> Iterator[Finding]:
 
 
 def damaged(workflow: Workflow, *, root: Path) -> list[Finding]:
-    """What a run would build on and is not what was made: files with a checksum, up to 256 MiB."""
+    """Changed or missing files that a run would read; only files with a checksum, up to 256 MiB."""
     found = (group for group in groups(workflow, root) if group.listed.exists())
     return [item for group in found for item in states(group, whole=False) if item.is_bad]
 
@@ -141,7 +142,7 @@ def lines(findings: Iterable[Finding], root: Path) -> Iterator[str]:
 
 
 def _is_as_written(group: Group, sums: Mapping[Path, str]) -> bool:
-    """Whether a list names all that its job makes, in the bytes that the job wrote."""
+    """Whether a list is unchanged and names all files of its job."""
     folder = group.listed.parent
     lines = sorted((str(path.relative_to(folder)), sha256) for path, sha256 in sums.items())
     text = "".join(f"{sha256}  {name}\n" for name, sha256 in lines)
@@ -169,7 +170,7 @@ def _packed(study: Study, root: Path) -> bool:
 
 
 def _state_of_archive(path: Path) -> Finding:
-    """An archive has no checksum but those of its pages."""
+    """The state of an archive, which has only the checksums of its pages."""
     group = Group(listed=path, files=(path,))
     try:
         read_archive(path)

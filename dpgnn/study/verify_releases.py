@@ -1,6 +1,6 @@
-"""Are a study's releases, the copies of them in results/ and the ledgers those that were made?
+"""Checks that a study's releases, their copies in results/, and the ledgers are unchanged.
 
-Nothing here can be made again: another training of the same graph would be another release of it.
+None of these files can be remade: another training on the same graph would be another release.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _HASH = re.compile(b'"[0-9a-f]{64}"\n')
 def verify_releases(study: Study, *, root: Path) -> Iterator[Finding]:
     """The state of every file of a study's releases, of their copies, and of all ledgers beside them.
 
-    Guarantee: a changed byte of any file is found, but for a fingerprint of other code or another graph than
-    are here, and for own rows that are kept once: these are said to have no checksum.
+    Guarantee: a changed byte in any file is found, except in a fingerprint of other code or another graph
+    than present, and in own rows with a single copy; these are reported as having no checksum.
 
     Args:
         study: a study of releases; others have none.
@@ -50,7 +50,7 @@ def verify_releases(study: Study, *, root: Path) -> Iterator[Finding]:
 
 
 def _of_run(study: Study, key: RunKey, root: Path) -> Iterator[Finding]:
-    """One release and its copy; nothing of a run that is not made, or that failed."""
+    """One release and its copy; nothing for a run that is not made or that failed."""
     folder = root / RELEASES / study.name / key.folder
     copied = root / Paths().run(study.name, key.folder)
     if not folder.exists() and not _is_made(copied / RUN_FILES[-1]):
@@ -72,7 +72,7 @@ def _of_run(study: Study, key: RunKey, root: Path) -> Iterator[Finding]:
 
 
 def _is_made(record: Path) -> bool:
-    """Whether a record is there of a run that came to its end; one that cannot be read is named elsewhere."""
+    """Whether there is a record of a finished run; an unreadable record is reported elsewhere."""
     try:
         return record.exists() and read_record(record).status == "ok"
     except DamagedFileError:
@@ -90,12 +90,12 @@ def _entry(folder: Path, releases: Path) -> State:
         entry = ledger.read(folder)
     except (DamagedFileError, ValueError, TypeError, KeyError):
         return "changed"
-    # the entry of another release is no entry of this one
+    # the entry of another release does not count
     return "ok" if entry.name == str(folder.relative_to(releases)) else "changed"
 
 
 def _fingerprint(study: Study, key: RunKey, folder: Path, root: Path) -> State:
-    """The state of a fingerprint: made again where configuration, code and graph are those of the release."""
+    """The state of a fingerprint, recomputed if configuration, code and graph are those of the release."""
     path = folder / FINGERPRINT
     if not path.exists():
         return "missing"
@@ -110,7 +110,7 @@ def _fingerprint(study: Study, key: RunKey, folder: Path, root: Path) -> State:
         ledger = GraphLedger(root / RELEASES, run.inputs.structure_sha256)
         same = ledger.signed(folder / ENTRY)["graph"] == ledger.graph
     except (DamagedFileError, ValueError, KeyError, AttributeError):
-        return "no checksum"  # a graph, a split or a record is not here, or is named by itself
+        return "no checksum"  # a graph, a split or a record is missing, or reported by itself
     return "changed" if same else "no checksum"
 
 
@@ -125,12 +125,12 @@ def _own_rows(folder: Path, copied: Path, group: Group) -> Iterator[Finding]:
         yield Finding(path=one, state="no checksum", group=group)
     else:
         same = one.read_bytes() == other.read_bytes()
-        for path in (one, other):  # which of the two changed, nothing tells
+        for path in (one, other):  # it is not known which of the two changed
             yield Finding(path=path, state="ok" if same else "changed", group=group)
 
 
 def _ledgers(releases: Path) -> Iterator[Finding]:
-    """The key, declared budgets, and entries of whatever else was released into the same folder."""
+    """The key, declared budgets, and entries of other releases in the same folder."""
     if not releases.exists():
         return
     group = Group(listed=releases / KEY, files=(releases / KEY,))
@@ -144,7 +144,7 @@ def _ledgers(releases: Path) -> Iterator[Finding]:
     signed |= {
         path: _is_signed(ledger, path) for path in sorted((releases / BUDGETS).glob("*.json"))
     }
-    # a key that fits nothing is the one that changed
+    # if the key fits no entry, it is the key that changed
     fits = any(signed.values()) or not signed
     yield Finding(path=key, state="ok" if fits else "changed", group=group)
     for path, whole in signed.items():

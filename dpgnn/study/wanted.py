@@ -1,4 +1,4 @@
-"""The configuration and code that the records of a study would state if they were made now."""
+"""The configuration and code that a study's records would state now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Wanted:
         self._code = cache(lambda entry, dataset: code_of(study, entry, dataset))
 
     def inputs(self, key: RunKey, device: str = "cpu") -> RunInputs:
-        """What the study states of a run; `study.inputs` adds graph, split, sample and hashes."""
+        """The inputs of a run that the study states; `study.inputs` adds graph, split, sample and hashes."""
         config = self._study.config
         return RunInputs(
             key={"study": self._study.name, **key.axes},
@@ -48,9 +48,9 @@ class Wanted:
         )
 
     def made(self, record: Mapping[str, Any], key: RunKey) -> bool:
-        """Whether a record is of the configuration and code that its run would have now.
+        """Whether a record has the configuration and code that its run would have now.
 
-        Its inputs are not compared: they may have to be made first.
+        Inputs are not compared, because they may not exist yet.
         """
         return record.get("code_sha256") == self._code(key.entry, key.dataset) and record.get(
             "config_sha256"

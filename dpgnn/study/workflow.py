@@ -1,4 +1,4 @@
-"""What the Snakefile asks: target lists, and what each job's result depends on.
+"""Answers for the Snakefile: lists of targets, and what each job's result depends on.
 
 Nothing here imports Snakemake. A rule gets only the section it needs, as canonical JSON, so that changing a
 value reruns the jobs that use it and no others.
@@ -24,14 +24,14 @@ from dpgnn.study.study import RunKey, Study, load_study, only
 from dpgnn.study.wanted import code_of, with_own_code
 
 REPORT_MODULES = ("dpgnn.cli.report",)
-# what else the report is made from: its templates, and the papers' numbers
+# other inputs of the report: its templates, and the papers' numbers
 REPORT_FOLDERS = (PACKAGE / "report" / "templates", PACKAGE.parent / "data" / "papers")
-# as dpgnn.attacks.request.ATTACKS has them, which needs torch
+# the names in dpgnn.attacks.request.ATTACKS, whose import needs torch
 ATTACKS = ("linkteller", "gmia", "leak")
 
 
 def audit_files(study: Study, paths: Paths) -> list[Path]:
-    """Where the audits that a study asks for are written."""
+    """Paths of the audits that a study asks for."""
     folder = paths.study(study.name) / "audits"
     names = {
         f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json" for key in study.audited
@@ -40,7 +40,7 @@ def audit_files(study: Study, paths: Paths) -> list[Path]:
 
 
 def attack_files(study: Study, paths: Paths) -> list[Path]:
-    """Where the attacks that a study asks for are written."""
+    """Paths of the attacks that a study asks for."""
     folder = paths.study(study.name) / "attacks"
     return [
         folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
@@ -71,8 +71,7 @@ class Workflow:
         study_file: path of the study's YAML file, relative to the working folder or absolute.
         tier: S, M or L; None for the study's own.
         device: cpu or cuda.
-        asked: a file that names runs of the study, one a line: the workflow makes these and no others. "" for
-            all.
+        asked: a file with names of runs, one on each line; the workflow makes only these. "" for all.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class Workflow:
         return [str(folder / name) for name in ("nodes.parquet", "edges.parquet", "graph.json")]
 
     def prepared_of(self, dataset: str, setting: str, entry: str, repeat: int | str) -> list[str]:
-        """The prepared samples a run reads ([] or one, with its facts)."""
+        """The files of the prepared sample that a run reads; [] without one."""
         spec = self._spec(entry, dataset)
         if spec is None:
             return []
@@ -195,7 +194,7 @@ class Workflow:
         return self.study.config.root_seed if is_stand_in(dataset) else 0
 
     def graph_code(self, dataset: str) -> str:
-        """Hash of the loader's code, of what the table says of the data set, and of a user's own files."""
+        """Hash of the loader's code, of the data set's entry in the table, and of a user's own files."""
         from dpgnn.data.datasets import entry_of, home_of, own_fingerprint
 
         entry = entry_of(dataset)
@@ -225,7 +224,7 @@ class Workflow:
         return self._samplers[label][1]
 
     def sampler_code(self, label: str) -> str:
-        """Hash of the code that prepares samples, and of the rule which edges a split leaves."""
+        """Hash of the code that prepares samples, and of the rule which edges a split keeps."""
         method = methods.get(self._samplers[label][1])
         assert method.prepare is not None
         return code_sha256(method.prepare.__module__, "dpgnn.data.splits")
@@ -250,7 +249,7 @@ class Workflow:
 
     @cached_property
     def presentation_json(self) -> str:
-        """What the report shows of the study and no run depends on."""
+        """The part of the study that only the report reads."""
         config = self.study.config
         shown = {
             name: getattr(config, name)
@@ -271,7 +270,7 @@ class Workflow:
 
     @cached_property
     def report_code(self) -> str:
-        """Hash of what makes tables, figures and pages: code, templates, the paper's map."""
+        """Hash of the report's code, templates and papers' maps."""
         parts = [code_sha256(*REPORT_MODULES)]
         for path in sorted(path for folder in REPORT_FOLDERS for path in folder.rglob("*")):
             if path.is_file():
