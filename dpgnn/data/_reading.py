@@ -13,7 +13,7 @@ _pread.restype = ctypes.c_ssize_t
 
 @njit(nogil=True)
 def read_runs(descriptor, offset, first, sizes, out):  # type: ignore[no-untyped-def]
-    """Bytes first[i]..first[i]+sizes[i]-1 behind `offset`, one run after the other; False if one is short."""
+    """Read bytes first[i]..first[i]+sizes[i]-1 after `offset`, run by run; False if one is short."""
     at, address = 0, out.ctypes.data
     for i in range(len(first)):
         done = 0

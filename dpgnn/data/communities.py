@@ -52,7 +52,7 @@ def louvain(edge_index: np.ndarray, num_nodes: int, *, rng: np.random.Generator)
 
 
 def pack(sizes: np.ndarray, fractions: tuple[float, ...]) -> np.ndarray:
-    """Assign whole communities to parts, the largest first, each to the part that lacks most.
+    """Assign whole communities to parts, the largest first, each to the part with the most space left.
 
     Args:
         sizes: int64, shape (num_communities,).
@@ -78,7 +78,7 @@ def pack(sizes: np.ndarray, fractions: tuple[float, ...]) -> np.ndarray:
 
 
 def _move_nodes(graph: sp.csr_array, rng: np.random.Generator) -> tuple[np.ndarray, bool]:
-    """One level: move nodes between communities while modularity grows; numbers from 0."""
+    """One level: move nodes between communities while modularity grows; communities are numbered from 0."""
     size = graph.shape[0]
     order = rng.permutation(size)
     strength = np.asarray(graph.sum(axis=1)).ravel()
@@ -112,7 +112,7 @@ def _sweep_plain(
     community: np.ndarray,
     total: np.ndarray,
 ) -> int:
-    """Visit every node once; `community` and `total` change in place; returns how many moved."""
+    """Visit every node once; `community` and `total` change in place; returns the number of moves."""
     all_weight = strength.sum()
     to = np.zeros(len(total))
     changes = 0

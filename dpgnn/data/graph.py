@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Task = Literal["multiclass", "multilabel"]
 TASKS = ("multiclass", "multilabel")
 # a dense float32 array or a scipy CSR array; scipy ships no types, so the check is at run time, and
-# scipy.sparse is imported where there are sparse features: that takes longer than a small run
+# scipy.sparse is imported only for sparse features, since that takes longer than a small run
 Features: TypeAlias = Any
 
 
@@ -27,18 +27,18 @@ class Graph:
 
     Attributes:
         name: the data set's name; appears in messages and paths.
-        x: float32, shape (num_nodes, num_features), a dense array or a scipy CSR array; finite. CSR
-            entries that stand twice are summed into one, because norms of rows are taken entry by entry.
+        x: float32, shape (num_nodes, num_features), a dense array or a scipy CSR array; finite. Duplicate CSR
+            entries are summed, because norms of rows are computed entry by entry.
         edge_index: int64, shape (2, num_edges); row 0 sources, row 1 targets; messages go source to
             target. An undirected edge is stored as both directions.
         y: int64, shape (num_nodes,), -1 where unlabelled; or uint8, shape (num_nodes, num_labels),
             for the multilabel task.
         num_classes: number of classes (or labels); public, so it is declared and not counted.
         task: "multiclass" (cross-entropy, accuracy) or "multilabel" (binary cross-entropy, micro-F1).
-        directed: False promises that each edge stands in both directions; it is checked.
+        directed: False means that each edge is stored in both directions, which is checked.
         splits: the publisher's own splits by name ("public"), each a mapping train/val/test -> int64
             node positions; {} when there are none.
-        allow_self_loops: self-loops are an error unless the source is known to hold them.
+        allow_self_loops: whether self-loops are allowed; otherwise they are an error.
 
     Raises:
         ValueError: a shape, dtype, id, label or value is wrong; the message names the first offender.
@@ -103,7 +103,7 @@ class Graph:
         return np.asarray(self.x) if isinstance(self.x, np.ndarray) else self.x.toarray()
 
     def edges_within(self, node_mask: np.ndarray) -> np.ndarray:
-        """edge_index of the edges whose two ends lie in `node_mask`; ids are kept.
+        """edge_index of the edges with both ends in `node_mask`; ids are kept.
 
         Args:
             node_mask: bool, shape (num_nodes,).
@@ -116,7 +116,7 @@ class Graph:
 
 
 def distinct_keys(keys: np.ndarray) -> np.ndarray:
-    """Ascending, each once; numpy's unique hashes whole numbers, ten times slower on pairs of ids.
+    """The distinct keys, ascending; numpy's unique is ten times slower, because it hashes integers.
 
     Args:
         keys: int64, any order.
@@ -139,7 +139,7 @@ def clean_edges(
         source, target: integer node ids in 0..num_nodes-1, shape (num_raw_edges,).
         num_nodes: number of nodes.
         undirected: add the reverse of every edge.
-        drop_self_loops: leave edges from a node to itself out.
+        drop_self_loops: drop edges from a node to itself.
 
     Returns:
         int64, shape (2, num_edges).
@@ -156,7 +156,7 @@ def clean_edges(
 
 
 def is_symmetric(edge_index: np.ndarray, num_nodes: int) -> bool:
-    """Whether each directed edge also stands in the other direction, with the same multiplicity.
+    """Whether each directed edge is also stored in the other direction, with the same multiplicity.
 
     Args:
         edge_index: int64, shape (2, num_edges).
@@ -168,10 +168,10 @@ def is_symmetric(edge_index: np.ndarray, num_nodes: int) -> bool:
 
 
 def _sorted_keys(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.ndarray:
-    """One number for each pair, ascending; made in place, as edges may take most of a machine's memory."""
+    """One number for each pair, ascending; computed in place, since edges may take most of the memory."""
     keys = source * num_nodes
     keys += target
-    # files of graphs are sorted already
+    # graph files are already sorted
     if (keys[1:] < keys[:-1]).any():
         keys.sort()
     return keys

@@ -1,4 +1,4 @@
-"""How the parts of a split are drawn: functions from a graph's labels and edges to node positions."""
+"""Recipes of splits: functions from a graph's labels and edges to node positions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpgnn.data.graph import Graph
 
 Sizes = tuple[int, int, int]  # per class, validation, test
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
-FIXED_SEED = 0  # of the clustered split: one split for all repeats, as the paper's file would be
-CARIBOU_SEED = 12345  # of the torch generator that CARIBOU's code splits with
+FIXED_SEED = 0  # seed of the clustered split: one split for all repeats, like the paper's file
+CARIBOU_SEED = 12345  # seed of the torch generator that CARIBOU's code splits with
 
 
 def labelled_nodes(graph: Graph) -> np.ndarray:
-    """Positions of the nodes that carry a label, int64, ascending."""
+    """Positions of the labelled nodes, int64, ascending."""
     if graph.task == "multilabel":
         return np.arange(graph.num_nodes)
     return np.flatnonzero(graph.y >= 0)
@@ -42,8 +42,8 @@ def clustered(graph: Graph, train_fraction: float, val_fraction: float) -> Parts
 def caribou(graph: Graph) -> Parts:
     """10 % validation, 20 % test, the rest training, in the order of torch's generator.
 
-    Bit-exact with the paper's code on Cora, PubMed, Photo and Computers, where all nodes are split; it
-    splits Facebook before it drops small classes, and our loader drops them first.
+    Bit-exact with the paper's code on Cora, PubMed, Photo and Computers, where all nodes are split. On
+    Facebook the paper's code splits before dropping small classes, and our loader drops them first.
     """
     import torch
 
@@ -121,15 +121,15 @@ def take_per_class(graph: Graph, order: np.ndarray, count: int) -> list[np.ndarr
 def _without(order: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """What remains of `order`, in its order.
 
-    That is no uniform order any more once nodes were taken class by class from the front: a large class has
-    given up its first few only, a small one nearly all, so large classes come early. Who cuts a sample off
-    the front permutes it again.
+    This order is not uniform if nodes were taken class by class from the front: a large class lost only its
+    first nodes, a small one nearly all, so large classes come early. Permute it again before cutting a sample
+    off the front.
     """
     return order[~np.isin(order, taken)]
 
 
 def dropped_nodes(graph: Graph, *, min_class_size: int, drop_isolated: bool) -> np.ndarray:
-    """Members of small classes, and nodes without an edge once those have left; int64, ascending."""
+    """Members of small classes, and nodes without an edge after their removal; int64, ascending."""
     out = np.zeros(graph.num_nodes, dtype=bool)
     if min_class_size:
         require(

@@ -1,4 +1,4 @@
-"""Row normalisation of features: it acts on each record by itself, so it changes no neighbouring relation."""
+"""Row normalisation of features; each record is processed alone, so neighbouring relations are unchanged."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ SMALL_NORM, LARGE_NORM = 2.0**-40, 2.0**40
 
 
 def normalize_rows(x: Any, kind: RowNorm) -> Any:
-    """Divide each row by its L1 or L2 norm, or take its own mean away and divide by the L2 norm of the rest.
+    """Divide each row by its L1 or L2 norm, or subtract its mean and divide by the L2 norm of the result.
 
-    Guarantee: the norm of every row is 1 up to float32 rounding, however small or large its values are; rows
-    of zeros (centred: of equal values) become zero. Each row is processed alone.
+    Guarantee: the norm of every row is 1 up to float32 rounding, for values of any size; rows of zeros
+    (centred: of equal values) become zero. Each row is processed alone.
 
     Args:
         x: float32, shape (num_nodes, num_features), dense or CSR.
-        kind: "none" gives x back; "centred" less the row's mean over its features, then by L2 norm.
+        kind: "none" returns x; "centred" subtracts the row's mean over its features, then divides by the L2
+            norm.
 
     Returns:
-        float32, same shape and kind as x; dense if centred, for a zero becomes less than zero.
+        float32, same shape and type as x; dense if centred, because zeros become non-zero.
 
     Raises:
         ValueError: `kind` is unknown.
@@ -37,7 +38,7 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
         return x
     if kind == "centred":
         return _centred(x)
-    # no warning may tell that a row of huge or tiny values is there
+    # no warning may reveal that a row has huge or tiny values
     with np.errstate(over="ignore", under="ignore"):
         norms = _norms(x, kind)
         extreme = _extreme_rows(x, norms)
@@ -51,7 +52,7 @@ def normalize_rows(x: Any, kind: RowNorm) -> Any:
 
 
 def _scaled_sparse(x: Any, scale: np.ndarray, extreme: np.ndarray, kind: RowNorm) -> Any:
-    """CSR rows times `scale`; those of `extreme` norms are made in float64 and put in their places."""
+    """CSR rows times `scale`; rows with `extreme` norms are computed in float64."""
     import scipy.sparse as sp
 
     scaled = sp.csr_array(sp.diags_array(scale) @ x).astype(np.float32)
@@ -64,12 +65,12 @@ def _scaled_sparse(x: Any, scale: np.ndarray, extreme: np.ndarray, kind: RowNorm
 
 
 ROWS_AT_ONCE = 4096  # centred in float64
-# a row whose values are equal but for the rounding of its mean has nothing left
+# a row of equal values is zero up to the rounding of its mean
 NOTHING_LEFT = 2.0**-40
 
 
 def centred_rows(rows: np.ndarray) -> np.ndarray:
-    """Dense float64 rows, each less its own mean, of norm 1; rows of equal values become zero."""
+    """Dense float64 rows minus their means, of norm 1; rows of equal values become zero."""
     rest = rows - rows.mean(axis=1, keepdims=True)
     sizes, whole = (np.linalg.norm(part, axis=1, keepdims=True) for part in (rest, rows))
     return np.divide(rest, sizes, out=np.zeros_like(rest), where=sizes > NOTHING_LEFT * whole)
@@ -96,13 +97,13 @@ def _norms(x: Any, kind: RowNorm) -> np.ndarray:
 
 
 def _extreme_rows(x: Any, norms: np.ndarray) -> np.ndarray:
-    """Positions of the rows whose norm is not told right, int64, ascending; zero rows are not among them."""
+    """Positions of non-zero rows whose float32 norm is inaccurate, int64, ascending."""
     rows = np.flatnonzero((norms < SMALL_NORM) | (norms > LARGE_NORM))
     return rows[np.asarray(abs(x[rows]).sum(axis=1)).ravel() > 0]
 
 
 def _in_float64(x: Any, kind: RowNorm) -> Any:
-    """Rows of float32 normalised in float64, where no square of theirs underflows or overflows."""
+    """Rows of float32 normalised in float64, where no square underflows or overflows."""
     x = x.astype(np.float64)
     norms = _norms(x, kind)
     if isinstance(x, np.ndarray):

@@ -1,4 +1,4 @@
-"""Graph -> Split: which nodes are trained on, selected on and tested on."""
+"""Graph -> Split: training, validation and test nodes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class SplitConfig:
         kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "per_class"
             (`num_per_class` training nodes a class, then `num_val` and `num_test`), "clustered" (whole
             communities packed into the fractions, as DP-GNN's ogbn-arxiv-clustered), "caribou"
-            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's). "clustered" looks
-            at private edges, "per_class" and "membership" at private labels: claims carry the caveat
+            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's). "clustered" reads
+            private edges, "per_class" and "membership" read private labels: claims then carry the caveat
             `preprocessing`.
         inductive: True drops every edge whose ends lie in different parts (the disjoint setting);
             False trains and evaluates on the whole graph (transductive).
@@ -59,13 +59,12 @@ class SplitConfig:
         num_per_class: training nodes of each class, for "per_class" and "membership".
         num_val, num_test: sizes for "per_class"; num_test 0 takes all the rest. For "membership"
             num_test is the number of nodes left out of training that the attack is tested on.
-        min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all.
-            It looks at private labels: claims carry the caveat `preprocessing`.
+        min_class_size: members of smaller classes leave the graph after the split is drawn; 0 keeps all. It
+            reads private labels, so claims carry the caveat `preprocessing`.
         drop_isolated: nodes without an edge leave the graph after the split is drawn.
-        max_degree: edges are cut down to this many a node by a fixed public rule (`data.truncation`),
-            so that a declared degree bound is true; 0 keeps all. Claims then speak of the graph after the
-            cut and carry the caveat `preprocessing`. Undirected graphs only: the rule takes an edge for
-            both directions.
+        max_degree: each node keeps at most this many edges by a fixed public rule (`data.truncation`), so
+            that a declared degree bound holds; 0 keeps all. Claims are then about the truncated graph and
+            carry the caveat `preprocessing`. Undirected graphs only.
     """
 
     kind: Kind = "random"
@@ -95,32 +94,32 @@ class SplitConfig:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The fields as a mapping, less `max_degree` where it cuts nothing.
+        """The fields as a mapping, without `max_degree` if it is 0.
 
-        Hashes of configurations are taken over this, so the option has not changed those made before it.
+        Hashes of configurations use this, so the option does not change older hashes.
         """
         fields = asdict(self)
         return fields if self.max_degree else {k: v for k, v in fields.items() if k != "max_degree"}
 
     @property
     def sizes(self) -> recipes.Sizes:
-        """(per class, validation, test), as the recipes take them."""
+        """(per class, validation, test), for the recipes."""
         return self.num_per_class, self.num_val, self.num_test
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Caveat ids that claims on such a split carry: recipes that look at private labels or edges."""
+        """Caveat ids of claims on such a split, for recipes that read private labels or edges."""
         looks = self.kind in LOOKING_KINDS or self.min_class_size > 0 or self.drop_isolated
         looks = looks or self.max_degree > 0
         return ("preprocessing",) if looks else ()
 
     @property
     def reads_edges(self) -> bool:
-        """Whether drawing the split looks at edges."""
+        """Whether drawing the split reads edges."""
         return self.kind == "clustered" or self.drop_isolated
 
 
-# the settings of the papers by name; ogbn and Reddit sets bring their public split
+# the settings of the papers by name; ogbn and Reddit have a public split
 PAPER_SETTINGS: Mapping[str, SplitConfig] = {
     "dpgnn-transductive": SplitConfig(kind="public"),
     "dpgnn-disjoint": SplitConfig(kind="public", inductive=True),
@@ -154,9 +153,9 @@ class Split:
 
     Attributes:
         train_idx, val_idx, test_idx: int64, shape (num,), ascending.
-        inductive: True when edges between parts are dropped, in training and in evaluation.
-        dropped_idx: nodes that the setting takes out of the graph: no part, no edge.
-        max_degree: edges are cut down to this many a node; 0 keeps all.
+        inductive: True if edges between parts are dropped, in training and in evaluation.
+        dropped_idx: nodes that the setting removes: they have no part and no edge.
+        max_degree: largest number of edges that each node keeps; 0 keeps all.
     """
 
     train_idx: np.ndarray
@@ -196,8 +195,8 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
     """Draw a split by the recipe in `config`.
 
     Args:
-        graph: only labelled nodes enter a part. Features are not looked at; edges by "clustered" and
-            `drop_isolated` only.
+        graph: only labelled nodes enter a part. Features are not read; edges only by "clustered" and
+            `drop_isolated`.
         config: the recipe.
         rng: used by "random", "per_class" and "membership"; "public", "clustered" and "caribou" draw
             nothing from it, so their repeats share one split.
@@ -206,8 +205,8 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
         the parts, ascending; membership is public in every claim.
 
     Raises:
-        ValueError: the graph has no public split, a class has too few labelled nodes, or a directed graph
-            shall be cut to a largest degree.
+        ValueError: the graph has no public split, a class has too few labelled nodes, or `max_degree` is set
+            for a directed graph.
     """
     if config.max_degree:
         _refuse_directed(graph, config.max_degree)
@@ -256,18 +255,18 @@ def membership_splits(
 def edges_in_setting(graph: Graph, split: Split) -> np.ndarray:
     """edge_index seen in the split's setting: all edges, or only those inside one part.
 
-    Edges of nodes that the setting takes out of the graph are left out in both. What is left is cut down to
-    the split's `max_degree`, if it has one.
+    Edges of removed nodes are left out in both. The rest is truncated to the split's `max_degree`, if it has
+    one.
 
     Args:
         graph: the whole graph.
-        split: who is in which part, and whether training sees the others.
+        split: the parts, and whether training sees the other parts.
 
     Returns:
         int64, shape (2, num_kept); node ids are the graph's.
 
     Raises:
-        ValueError: a directed graph shall be cut to a largest degree.
+        ValueError: `max_degree` is set for a directed graph.
     """
     if split.max_degree:
         _refuse_directed(graph, split.max_degree)
@@ -295,7 +294,7 @@ def write_split(
         path: usually results/splits/DATASET.SETTING.REPEAT.parquet.
         split: the parts.
         num_nodes: of the graph, one row each.
-        metadata: kept beside the column: dataset, setting, repeat, the recipe, the graph's hash.
+        metadata: stored with the column: dataset, setting, repeat, recipe, the graph's hash.
     """
     import pyarrow as pa
 
@@ -311,7 +310,7 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
 
     Args:
         path: the file.
-        num_nodes: when given, the file must have that many rows.
+        num_nodes: if given, the file must have that many rows.
 
     Raises:
         DamagedFileError: missing, damaged, changed, or of another graph.
@@ -338,13 +337,13 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
 
 
 def _refuse_directed(graph: Graph, max_degree: int) -> None:
-    """The cut gives both directions of what it keeps, so a directed graph would gain edges."""
+    """Refuse `max_degree` for a directed graph, which would gain edges: both directions are kept."""
     rule, remedy = "be 0 for a directed graph", "bound its degrees in the method's options instead"
     require(not graph.directed, f"split of {graph.name}: max_degree", rule, max_degree, remedy)
 
 
 def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
-    """The parts without the nodes that the setting takes out of the graph."""
+    """The parts without the removed nodes."""
     dropped = recipes.dropped_nodes(
         graph, min_class_size=config.min_class_size, drop_isolated=config.drop_isolated
     )

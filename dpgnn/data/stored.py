@@ -1,8 +1,7 @@
-"""Arrays that stay in files: a batch reads its own rows, and nothing else comes into memory.
+"""Arrays that stay in files: a batch reads only its own rows into memory.
 
-Rows are read by the system's `pread`, not mapped into memory: a page that is mapped counts as this process's
-own for as long as there is room, and one read may bring two megabytes. The system's cache keeps what it has
-room for.
+Rows are read by the system's `pread`, not by memory mapping: mapped pages count as this process's memory, and
+one access may load two megabytes. The system's page cache still speeds up repeated reads.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RowFunction = Callable[[np.ndarray], np.ndarray]
 
 
 class FileArray:
-    """An array of a .npy file that stays there.
+    """An array that stays in its .npy file.
 
     Args:
         path: of the file.
@@ -34,7 +33,7 @@ class FileArray:
         shape, dtype: of the array.
 
     Raises:
-        DamagedFileError: the file is missing, or is no whole .npy file of one C-ordered array.
+        DamagedFileError: the file is missing, or is not a complete .npy file of one C-ordered array.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,13 +71,13 @@ class FileArray:
         return self.runs(index, index + 1)
 
     def runs(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Entries first[i]..last[i]-1 for each i, one run after the other.
+        """Entries first[i]..last[i]-1 for each i, one run after another.
 
         Args:
             first, last: int64, shape (n,), 0 <= first <= last <= len.
 
         Raises:
-            IndexError: a run lies outside.
+            IndexError: a run is out of range.
             DamagedFileError: the file became shorter.
         """
         first, last = (np.ascontiguousarray(end, dtype=np.int64) for end in (first, last))
@@ -97,10 +96,10 @@ class FileArray:
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Features in a file, in place of an array: float32, dense; no operation reads all of them at once.
+    """Features in a file instead of an array: float32, dense; no operation reads all of them at once.
 
-    Rows may be changed on their way, each by itself, as normalisation does; they are the same, bit for bit,
-    as those of the whole array changed at once.
+    Functions such as normalisation may be applied to rows on reading, each row by itself; the result is bit
+    for bit that of the whole array.
 
     Attributes:
         values: float32, shape (num_nodes, num_features).
@@ -143,7 +142,7 @@ class StoredRows:
         return self._changed(self.values.gather(node))
 
     def mapped(self, function: RowFunction) -> StoredRows:
-        """The same rows, each changed by `function` after those that stand here already."""
+        """The same rows with a further `function` applied after the present ones."""
         return StoredRows(self.values, (*self.functions, function))
 
     def _changed(self, rows: np.ndarray) -> np.ndarray:
@@ -153,7 +152,7 @@ class StoredRows:
 
 
 def normalized(x: Any, kind: RowNorm) -> Any:
-    """As `data.rows.normalize_rows`; rows in a file are normalised when they are read.
+    """As `data.rows.normalize_rows`; rows in a file are normalised on reading.
 
     Guarantee: as `normalize_rows`: each row is processed alone.
 
@@ -168,10 +167,10 @@ def normalized(x: Any, kind: RowNorm) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredLists:
-    """Which nodes each node reads, in files.
+    """The nodes that each node reads, in files.
 
     Attributes:
-        pointer: int64, shape (num_nodes + 1,): where the list of each node starts.
+        pointer: int64, shape (num_nodes + 1,): start of each node's list.
         source: int32, shape (num_arcs,): the nodes that are read, in the order of the graph's arcs.
 
     Both are as sensitive as the graph.
@@ -192,14 +191,14 @@ class StoredLists:
             nodes: int64, shape (n,).
 
         Returns:
-            int64 pointers from 0, shape (n + 1,), and int64 sources, one list after the other.
+            int64 pointers from 0, shape (n + 1,), and int64 sources, one list after another.
         """
         first, last = self._ends(nodes)
         pointer = np.concatenate([[0], np.cumsum(last - first)])
         return pointer, self.source.runs(first, last).astype(np.int64)
 
     def lengths(self, nodes: np.ndarray) -> np.ndarray:
-        """int64, shape (n,): how many nodes each of `nodes` reads."""
+        """int64, shape (n,): number of nodes that each of `nodes` reads."""
         first, last = self._ends(nodes)
         return last - first
 

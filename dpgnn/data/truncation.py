@@ -1,4 +1,4 @@
-"""Graphs cut down to a largest degree by a fixed public rule, so that a declared bound is true of them."""
+"""Truncates graphs to a largest degree by a fixed public rule, so that a declared bound holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import numpy as np
 
 from dpgnn.data.graph import distinct_keys
 
-KEY = np.uint64(0x9E3779B97F4A7C15)  # fixed and public: every study cuts a graph the same way
+KEY = np.uint64(
+    0x9E3779B97F4A7C15
+)  # fixed and public: every study truncates a graph in the same way
 
 
 def truncate(edge_index: np.ndarray, num_nodes: int, max_degree: int) -> np.ndarray:
-    """The undirected edges that are among the `max_degree` first of both their ends.
+    """Keep the undirected edges that are among the first `max_degree` edges of both their ends.
 
-    The order is a fixed hash of the two node ids: it does not depend on the data. No node of the result has
-    more than `max_degree` edges, and an edge stays or goes by the lists of its two ends alone: removing an
-    edge {u, v} can admit one edge at u and one at v, and no change goes further. A greedy rule, which keeps
-    an edge if both ends still have room, has no such bound.
+    The order is a fixed hash of the two node ids, so it does not depend on the data. No node of the result
+    has more than `max_degree` edges, and whether an edge is kept depends only on the lists of its two ends:
+    removing an edge {u, v} can admit one edge at u and one at v, and nothing else changes. A greedy rule,
+    which keeps an edge if both ends still have room, has no such bound.
 
-    This makes a data set whose degrees are bounded; it is no mechanism. A claim about the result speaks of
-    graphs after the cut: one node of the graph before it can change the edges of each of its neighbours.
+    This makes a data set of bounded degree; it is not a private mechanism. A claim about the result is about
+    truncated graphs: one node of the original graph can change the edges of each of its neighbours.
 
     Args:
         edge_index: int64, shape (2, num_arcs), of an undirected graph: direction is ignored, self-loops are

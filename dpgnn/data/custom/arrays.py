@@ -45,11 +45,10 @@ def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph
 
 
 def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
-    """Read graph.pt: a PyG `Data` or a dictionary of tensors, without running what it may hold.
+    """Read graph.pt: a PyG `Data` or a dictionary of tensors, without executing any code in it.
 
     Raises:
-        ValueError: it holds anything but tensors and PyG's own containers, or a tensor that is read is not
-            dense.
+        ValueError: it holds anything but tensors and PyG's own containers, or a needed tensor is not dense.
     """
     import torch
     from torch_geometric.data import Data
@@ -59,7 +58,7 @@ def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             found = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # torch raises many kinds for damaged and hostile files
+    except Exception as error:  # torch raises many exception types for damaged and hostile files
         text = " ".join(str(error).split())
         remedy = "save the graph as `torch.save(data, ...)` with tensors only; nothing was executed"
         fail(str(path), "hold tensors only", text[-160:], remedy)
@@ -67,13 +66,13 @@ def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
     if not isinstance(values, Mapping):
         fail(str(path), "hold a PyG Data or a dictionary", type(values).__name__)
     tensors = {str(k): v for k, v in values.items() if isinstance(v, torch.Tensor)}
-    # what else a graph carries, such as a sparse copy of its edges, is left alone
+    # other attributes, such as a sparse copy of the edges, are ignored
     arrays = {k: _array_of(f"{path}: {k}", v) for k, v in tensors.items() if k in READ}
     return _from_arrays(path, arrays, options, present=sorted(tensors))
 
 
 def _array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
-    """A dense tensor's values; bfloat16, which numpy does not know, as float32."""
+    """A dense tensor's values; bfloat16, which numpy lacks, becomes float32."""
     import torch
 
     plain = tensor.detach()

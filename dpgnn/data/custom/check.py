@@ -1,6 +1,6 @@
-"""An own graph before it is judged, and what is asked of it or of a batch of a large one.
+"""A user's graph before it is validated, and the checks of it or of a batch of a large one.
 
-What only the whole graph can answer has a function of its own, which a streamed graph is asked at its end.
+Checks that need the whole graph are separate functions, which run at the end for a streamed graph.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dpgnn.data.graph import Features
 
 @dataclass(kw_only=True)
 class RawGraph:
-    """Arrays of one graph before they are judged.
+    """Arrays of one graph before validation.
 
     Attributes:
         where, where_edges: files, for messages.
         num_nodes: rows of the node table.
-        x: float32, dense or CSR; x, y, source and target are None where they could not be read.
+        x: float32, dense or CSR; x, y, source and target are None if they could not be read.
         y: int64, -1 where unlabelled, or uint8 columns.
         source, target: int64 node positions, one row for each edge of the file.
         codes: int8 part of each node (0 train, 1 val, 2 test, -1 none), or None.
-        ids: the user's names of nodes, or None when they are positions.
+        ids: the user's names of nodes, or None if they are positions.
         columns: the user's names of features, or None.
-        first, first_edge: numbers of the first node and edge here, from 0, in a batch of a large graph.
+        first, first_edge: numbers of the first node and edge, from 0, for a batch of a large graph.
     """
 
     where: str
@@ -61,7 +61,7 @@ class RawGraph:
 
 @dataclass
 class Problems:
-    """Everything wrong with a graph, in the one message form of `checks`."""
+    """All problems of a graph, in the message form of `checks`."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class Problems:
             self.texts.append(str(error))
 
     def stop(self) -> None:
-        """Raise the first problem, where reading on is of no use.
+        """Raise the first problem, if reading on would be useless.
 
         Raises:
             ValueError: there is one.
@@ -83,7 +83,7 @@ class Problems:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """A ValueError or OSError inside ends the reading and becomes the last problem."""
+        """A context in which a ValueError or OSError ends the reading and becomes the last problem."""
         try:
             yield
         except (ValueError, OSError) as error:
@@ -116,7 +116,7 @@ def check_labels(raw: RawGraph, y: np.ndarray, options: Options, problems: Probl
     labelled = y[y >= 0]
     num_classes = options.stated_classes or (int(labelled.max()) + 1 if len(labelled) else 0)
     if num_classes > len(labelled) and options.stated_classes is None and len(labelled):
-        # a class that nobody has is more likely an id in the wrong column, and costs memory for each
+        # a class without nodes is more likely an id in the wrong column, and each class costs memory
         rule = f"be below the number of labelled nodes, {len(labelled)}, where no number is stated"
         remedy = "state num_classes in graph.yaml, or number the classes 0, 1, 2, ..."
         shown = f"{num_classes - 1} at node {raw.name_of(int(np.argmax(y)))}"
@@ -152,7 +152,7 @@ def check_distinct(where: str, distinct: int, problems: Problems) -> None:
 def check_edges(
     raw: RawGraph, source: np.ndarray, target: np.ndarray, options: Options, problems: Problems
 ) -> None:
-    """Every edge joins two nodes that are there, stands once and is no loop, as far as graph.yaml asks it."""
+    """Every edge joins two existing nodes, is unique and is no self-loop, unless graph.yaml allows it."""
     where, n = f"{raw.where_edges}: edge", raw.num_nodes
     outside = (source < 0) | (source >= n) | (target < 0) | (target >= n)
     if outside.any():
@@ -180,7 +180,7 @@ def check_edges(
 
 
 def check_unlabelled(raw: RawGraph, y: np.ndarray, problems: Problems) -> None:
-    """No node of a part lacks a label."""
+    """Every node of a part has a label."""
     if raw.codes is None or y.ndim > 1:
         return
     bad = (raw.codes >= 0) & (y < 0)
@@ -190,7 +190,7 @@ def check_unlabelled(raw: RawGraph, y: np.ndarray, problems: Problems) -> None:
 
 
 def check_parts(where: str, codes: Collection[int], problems: Problems) -> None:
-    """The split of the whole graph has nodes to train and to test on; `codes` are those that occur."""
+    """The split of the whole graph has training and test nodes; `codes` are the codes that occur."""
     for part, code in (("train", PART_CODES["train"]), ("test", PART_CODES["test"])):
         if code not in codes:
             remedy = "drop the column split"

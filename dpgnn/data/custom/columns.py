@@ -1,4 +1,4 @@
-"""Columns of own tables -> arrays, the same for a whole table and for a batch of a large one."""
+"""Columns of a user's tables -> arrays, for a whole table or a batch of a large one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Rows:
     Attributes:
         path: the table, for messages.
         frame: the rows.
-        first: number of the first of them in the table, from 0.
-        ids: the user's names of nodes, or None when they are positions.
+        first: number of the first row in the table, from 0.
+        ids: the user's names of nodes, or None if they are positions.
     """
 
     path: Path
@@ -48,10 +48,10 @@ class Rows:
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuse a table with two columns of one name: which of them is read would be undefined.
+    """Refuse a table with two columns of one name, because it is undefined which is read.
 
     Raises:
-        ValueError: names the repeated ones; or there are more than `MAX_FEATURES` columns.
+        ValueError: a name is repeated, or there are more than `MAX_FEATURES` columns.
     """
     remedy = "leave features out"
     require(len(names) <= MAX_FEATURES, f"{path}: columns", RULE, len(names), remedy)
@@ -64,7 +64,7 @@ def check_schema(path: Path, schema: pa.Schema) -> None:
     """Refuse a Parquet table that polars cannot hold.
 
     Raises:
-        ValueError: a name stands twice, or a column holds neither numbers of up to 128 bits nor texts.
+        ValueError: a name is repeated, or a column holds neither numbers of up to 128 bits nor texts.
     """
     import pyarrow as pa
 
@@ -76,16 +76,16 @@ def check_schema(path: Path, schema: pa.Schema) -> None:
 
 
 def frame_of(path: Path, table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """A Parquet table as polars holds it.
+    """A Parquet table as a polars frame.
 
     Raises:
-        ValueError: a text is no UTF-8, lengths do not fit together, or a type is neither number nor text.
+        ValueError: a text is not UTF-8, lengths disagree, or a type is neither number nor text.
     """
     import polars as pl
     import pyarrow as pa
 
     try:
-        # polars panics, which is no exception, where a text or what is noted of a column is no UTF-8
+        # polars panics, which is not an Exception, if a text or a column's metadata is not UTF-8
         table.validate(full=True)
         return pl.DataFrame(type(table).from_arrays(table.columns, names=table.schema.names))
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
@@ -93,7 +93,7 @@ def frame_of(path: Path, table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> list[str]:
-    """All columns of nodes but id, labels and split."""
+    """All columns of nodes except id, labels and split."""
     taken = ("id", "split")
     columns = [name for name in names if name not in taken and not LABEL_COLUMN.fullmatch(name)]
     if not columns:
@@ -104,7 +104,7 @@ def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> lis
 def check_feature_names(
     path: Path, found: Sequence[str], stated: Sequence[str], problems: Problems
 ) -> None:
-    """Check that the feature columns are those that graph.yaml names, if it names any."""
+    """Check that the feature columns are those in graph.yaml, if it names any."""
     if stated and list(found) != list(stated):
         other = [name for name in found if name not in stated]
         missing = [name for name in stated if name not in found]
@@ -113,7 +113,7 @@ def check_feature_names(
 
 
 def check_edge_columns(path: Path, names: Sequence[str], problems: Problems) -> bool:
-    """Whether the two ends are there; further columns are noted."""
+    """Whether both end columns exist; further columns are reported."""
     missing = [name for name in ENDS if name not in names]
     if missing:
         shown = ", ".join(names)
@@ -127,7 +127,7 @@ def check_edge_columns(path: Path, names: Sequence[str], problems: Problems) -> 
 
 
 def texts_of(column: pl.Series) -> pl.Series:
-    """Cells as texts without blanks around them; "" where a cell is empty or NaN."""
+    """Cells as texts without surrounding blanks; "" if a cell is empty or NaN."""
     import polars as pl
 
     if column.dtype.is_float():
@@ -142,7 +142,7 @@ def texts_of(column: pl.Series) -> pl.Series:
 
 
 def numbers(rows: Rows, name: str, problems: Problems) -> np.ndarray | None:
-    """One column as float64; the first cell that is no number is named."""
+    """One column as float64; the first cell that is not a number is reported."""
     import polars as pl
 
     column = rows.frame[name]
@@ -170,7 +170,7 @@ def features(rows: Rows, columns: Sequence[str], problems: Problems) -> np.ndarr
     found = [numbers(rows, name, problems) for name in columns]
     if not found or any(column is None for column in found):
         return None
-    with np.errstate(over="ignore"):  # what is infinite then is named later
+    with np.errstate(over="ignore"):  # values that overflow to infinity are reported later
         return np.stack([c for c in found if c is not None], axis=1).astype(np.float32)
 
 
@@ -201,9 +201,9 @@ def ends(
 
     Args:
         rows: of the table of edges.
-        place: position of each id; None when nodes have none.
+        place: position of each id; None if nodes have no ids.
         num_nodes: of the graph.
-        problems: gets the first end that is no node.
+        problems: gets the first end that is not a node.
     """
     found = []
     for name in ENDS:
@@ -223,7 +223,7 @@ def ends(
 
 
 def _positions(column: pl.Series, place: Mapping[str, int] | None, num_nodes: int) -> np.ndarray:
-    """Nodes' positions, int64, -1 where there is no such node."""
+    """Nodes' positions, int64, -1 for unknown nodes."""
     import polars as pl
 
     if place is not None:

@@ -1,4 +1,4 @@
-"""The line of graph.yaml that declares the classes of an own graph, for its owner to paste."""
+"""The line of graph.yaml that declares the classes of a user's graph, ready to paste."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dpgnn.data.custom.options import graph_file, read_options
 
 
 def undeclared_classes(folder: Path, num_classes: int) -> str:
-    """The line to paste; "" where classes are declared already.
+    """The line to paste; "" if the classes are already declared.
 
-    Names stand in alphabetical order, as they are numbered without a declaration.
+    Names are in alphabetical order, the order of their numbers without a declaration.
 
     Args:
-        folder: of an own graph in which nothing is wrong.
-        num_classes: as counted from its labels.
+        folder: of a valid user's graph.
+        num_classes: counted from its labels.
     """
     options = read_options(folder)
     if options.stated_classes is not None or options.task == "multilabel":
@@ -28,7 +28,7 @@ def undeclared_classes(folder: Path, num_classes: int) -> str:
 
 
 def _names(path: Path) -> set[str]:
-    """Labels of a table as texts; none of a file of arrays, whose labels are numbers."""
+    """Labels of a table as texts; none for a file of arrays, whose labels are numbers."""
     import polars as pl
 
     if path.suffix == ".csv":
@@ -41,7 +41,7 @@ def _names(path: Path) -> set[str]:
 
 
 def _quoted(name: str) -> str:
-    """A name as YAML; in quotes unless it is letters, digits, - and _ and begins with a letter."""
+    """A name as YAML; quoted unless it has only letters, digits, - and _ and starts with a letter."""
     plain = name.replace("-", "a").replace("_", "a").isalnum() and name[0].isalpha()
     reads_as_else = name.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
     return name if plain and not reads_as_else else "'" + name.replace("'", "''") + "'"

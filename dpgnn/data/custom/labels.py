@@ -1,4 +1,4 @@
-"""The labels of own tables: which columns hold them, and which class each cell means."""
+"""The labels of a user's tables: their columns, and the class of each cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgnn.data.custom.options import Options
 if TYPE_CHECKING:
     import polars as pl
 
-WHOLE = re.compile(r"-?\d+(\.0*)?")  # 3, and 3.0 as pandas writes it beside empty cells
+WHOLE = re.compile(r"-?\d+(\.0*)?")  # 3, and 3.0 as pandas writes it if the column has empty cells
 MAX_DIGITS = 18  # of a number that fits into int64
 MAX_EXACT = 2.0**53  # whole numbers beyond are not told apart as floats
 SEVERAL_LABELS = "for several labels a node set task: multilabel in graph.yaml"
@@ -26,7 +26,7 @@ NAME_THEM = "name all classes in their order in graph.yaml: `classes: [...]`"
 def label_columns(
     path: Path, names: Sequence[str], options: Options, problems: Problems
 ) -> list[str]:
-    """The columns of labels in order; [] when they are not there. One that would be left over is noted."""
+    """The columns of labels in order; [] if there are none. A superfluous column is reported."""
     found = [name for name in names if LABEL_COLUMN.fullmatch(name)]
     several = sorted((name for name in found if name != "label"), key=lambda name: int(name[6:]))
     if options.task == "multilabel":
@@ -54,9 +54,9 @@ def labels(
 
     Args:
         rows: of the table of nodes.
-        columns: what `label_columns` found.
+        columns: from `label_columns`.
         options: graph.yaml.
-        problems: gets the first cell that is no label.
+        problems: gets the first cell that is not a label.
     """
     if not columns:
         return None
@@ -76,7 +76,7 @@ def labels(
 
 
 def _classes(rows: Rows, options: Options, problems: Problems) -> np.ndarray | None:
-    """Whole numbers as they are; names by their place in `classes`, or in alphabetical order."""
+    """Whole numbers as they are; names by their position in `classes`, or in alphabetical order."""
     import polars as pl
 
     texts = _texts(rows, options, problems)
@@ -103,7 +103,7 @@ def _classes(rows: Rows, options: Options, problems: Problems) -> np.ndarray | N
 
 
 def _texts(rows: Rows, options: Options, problems: Problems) -> pl.Series | None:
-    """Labels as texts; whole floats as whole numbers, true and false as 1 and 0 unless classes are named."""
+    """Labels as texts; whole floats as integers, true and false as 1 and 0 unless classes are named."""
     import polars as pl
 
     column = rows.frame["label"]
@@ -125,23 +125,23 @@ def _texts(rows: Rows, options: Options, problems: Problems) -> pl.Series | None
     return texts_of(column)
 
 
-# a label, the rule that it breaks, the remedy
+# a label, the violated rule, the remedy
 Wrong = tuple[str, str, str]
 
 
 def _not_stated(found: Sequence[str], options: Options) -> Wrong | None:
-    """The first label that is none of the classes in graph.yaml."""
+    """The first label that is not among the classes in graph.yaml."""
     rule = f"be one of the classes in graph.yaml: {', '.join(options.classes)}"
     known = {*options.classes, "-1"}
     return next(((text, rule, "") for text in found if text not in known), None)
 
 
 def _no_name(found: Sequence[str], options: Options) -> Wrong | None:
-    """The first label that cannot stand among names that nobody has listed.
+    """The first label that is not allowed among undeclared names.
 
-    A number among names may be a class or a sign for a missing one, as nan is, so it is not guessed. Where
-    the number of classes is stated, names are not numbered by those that are there: one private node more
-    would give all others another class.
+    A number among names may be a class or mark a missing label, like nan, so it is an error. If the number of
+    classes is stated, names are not numbered as they occur, because one more private node could change the
+    class of all others.
     """
     names = [text for text in found if not WHOLE.fullmatch(text)]
     whole = [text for text in found if WHOLE.fullmatch(text) and text != "-1"]
@@ -158,7 +158,7 @@ def _no_name(found: Sequence[str], options: Options) -> Wrong | None:
 
 
 def _no_class(values: dict[str, int]) -> Wrong | None:
-    """The first whole number that is no class."""
+    """The first whole number that is not a class."""
     for text, value in values.items():
         if len(str(abs(value))) > MAX_DIGITS:
             return text, "be a class 0, 1, 2, ...", ""

@@ -1,4 +1,4 @@
-"""graph.yaml: what the owner of a graph states of it, and which file of its folder holds the graph."""
+"""graph.yaml: what the owner states about a graph, and the file of its folder that holds the graph."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dpgnn.core.yaml_text import read_yaml
 from dpgnn.data.graph import Task
 
 FORMATS = ("nodes.csv", "nodes.parquet", "graph.npz", "graph.pt")
-# a model has weights for each
+# a model has weights for each feature and class
 MAX_CLASSES = 1_000_000
 MAX_FEATURES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """graph.yaml: what the owner states of the graph; public, so it may stand in a plan.
+    """graph.yaml: what the owner states about the graph; public, so plans may use it.
 
     Attributes:
         task: multiclass, or multilabel with 0/1 columns label_0, label_1, ...
-        num_classes: number of classes; counted from the labels when it is not stated, which looks
-            at private data: claims then carry the caveat `preprocessing`.
-        classes: names of the classes in order, when labels are texts; needed where `num_classes` is stated,
-            because names that are numbered as they are found depend on every node's.
-        features: names of the feature columns in their order, when they may be published with a model.
-        public_ids: the ids of the nodes may be published with a model; who is in the graph is then known.
+        num_classes: number of classes; if not stated, it is counted from private labels, and claims carry the
+            caveat `preprocessing`.
+        classes: names of the classes in order, if labels are texts; required if `num_classes` is stated,
+            because numbering names as they occur depends on every node's label.
+        features: names of the feature columns in order, if they may be published with a model.
+        public_ids: the ids of the nodes may be published with a model, which reveals who is in the graph.
         directed: edges run from source to target only; otherwise reverse edges are added.
-        drop_self_loops: leave self-loops out instead of refusing them.
+        drop_self_loops: drop self-loops instead of refusing them.
         drop_duplicates: keep the first of equal edges instead of refusing them.
     """
 
@@ -59,7 +59,7 @@ class Options:
 
     @property
     def stated_classes(self) -> int | None:
-        """The number of classes, as far as it is stated."""
+        """The number of classes, if stated."""
         return len(self.classes) or self.num_classes
 
 
@@ -67,7 +67,7 @@ def graph_file(folder: Path) -> Path:
     """The file that decides the format.
 
     Raises:
-        ValueError: none of the four, or more than one, or no regular file.
+        ValueError: there is none of the four, or more than one, or it is not a regular file.
     """
     found = [name for name in FORMATS if (folder / name).exists()]
     if len(found) != 1:
@@ -87,7 +87,7 @@ def read_options(folder: Path) -> Options:
 
 
 def caveats_of(folder: Path) -> tuple[str, ...]:
-    """`preprocessing` when the number of classes is counted from private labels."""
+    """`preprocessing` if the number of classes is counted from private labels."""
     return () if read_options(folder).stated_classes else ("preprocessing",)
 
 
@@ -97,7 +97,7 @@ def ids_are_public(folder: Path) -> bool:
 
 
 def public_names(folder: Path) -> dict[str, list[str]]:
-    """Names of classes and features that graph.yaml states, and so may be published with a model."""
+    """Names of classes and features in graph.yaml, which may be published with a model."""
     options = read_options(folder)
     stated = {"classes": options.classes, "features": options.features}
     return {kind: list(names) for kind, names in stated.items() if names}

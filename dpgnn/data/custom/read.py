@@ -1,7 +1,7 @@
 """A user's own graph: a folder of CSV, Parquet, npz or saved PyG files in the schema of docs/data.md.
 
 The folder holds one of: nodes.csv with edges.csv; nodes.parquet with edges.parquet; graph.npz;
-graph.pt; and, optionally, graph.yaml with what is known in advance and public.
+graph.pt; and, optionally, graph.yaml with public facts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load_folder(folder: Path, name: str) -> Graph:
         a validated graph.
 
     Raises:
-        ValueError: anything wrong with it; the message lists up to 20 problems.
+        ValueError: it is not valid; the message lists up to 20 problems.
     """
     graph, problems = read_folder(folder, name)
     if graph is None:
@@ -66,7 +66,7 @@ def load_folder(folder: Path, name: str) -> Graph:
 
 
 def read_folder(folder: Path, name: str) -> tuple[Graph | None, list[str]]:
-    """The graph, or None and everything that is wrong with it."""
+    """The graph, or None and all its problems."""
     problems = Problems()
     graph = None
     with problems.caught():
@@ -77,7 +77,7 @@ def read_folder(folder: Path, name: str) -> tuple[Graph | None, list[str]]:
 
 
 def problems_of(path: Path) -> list[str]:
-    """All problems found; [] when the graph can be used. Of a graph that is prepared in pieces, the first.
+    """All problems of a graph, [] if it is valid; only the first for a graph that is read in pieces.
 
     Args:
         path: a folder that `dpgnn data prepare` made (it holds graph.json), or a user's own graph in
@@ -100,10 +100,10 @@ def problems_of(path: Path) -> list[str]:
 
 
 def warnings_of(path: Path) -> list[str]:
-    """What its owner may want to change in a graph in which nothing is wrong.
+    """Warnings about a valid graph, for its owner.
 
     Args:
-        path: as for `problems_of`; a graph that is read in pieces is not looked at.
+        path: as for `problems_of`; a graph that is read in pieces has none.
     """
     from dpgnn.data.custom import stream
     from dpgnn.data.custom.declare import undeclared_classes
@@ -160,12 +160,12 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
 
 
 def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGraph:
-    """Read nodes and edges, noting all that is wrong.
+    """Read nodes and edges, and report all problems.
 
     Args:
-        nodes_path: nodes.csv or nodes.parquet; edges are looked for beside it.
+        nodes_path: nodes.csv or nodes.parquet; the file of edges is beside it.
         options: graph.yaml.
-        problems: gets everything that is wrong.
+        problems: gets all problems.
     """
     edges_path = regular(nodes_path.with_stem("edges"))
     if not edges_path.exists():
@@ -197,7 +197,7 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
 
 
 def node_ids(path: Path) -> tuple[str, ...]:
-    """The column `id` of a table of nodes that was read before; () without one.
+    """The column `id` of a valid table of nodes; () without one.
 
     Args:
         path: nodes.csv or nodes.parquet.
@@ -206,7 +206,7 @@ def node_ids(path: Path) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """All columns of a table; CSV cells as texts, so that a bad one can be named."""
+    """All columns of a table; CSV cells as texts, so that messages can quote a bad one."""
     import polars as pl
 
     if path.suffix == ".parquet":
@@ -240,9 +240,9 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
-    """Refuse a row with fewer cells than the header: they would be read as empty ones.
+    """Refuse a row with fewer cells than the header, since the missing ones would be read as empty.
 
-    What the reader of the whole table refuses itself, too many cells or damaged quotes, is left to it.
+    Too many cells and damaged quotes are reported by the reader of the whole table.
     """
     try:
         for row in reader:
@@ -254,7 +254,7 @@ def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
 
 
 def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | None:
-    """The column `id` as texts; None when there is none or it is 0, 1, 2, ..."""
+    """The column `id` as texts; None if there is none or it is 0, 1, 2, ..."""
     if "id" not in nodes.columns:
         return None
     ids = texts_of(nodes["id"]).to_list()
@@ -271,7 +271,7 @@ def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | Non
     if all(re.fullmatch(r"-?\d{1,4000}", value) for value in ids):
         numbers = [int(value) for value in ids]
         falling = [b for a, b in zip(numbers, numbers[1:]) if b < a]
-        if falling:  # so that one graph has one file, one order and one hash
+        if falling:  # so that a graph has one file, one order and one hash
             problems.add(
                 f"{path}: id", "ascend", f"{falling[0]} after a larger one", "sort the table by id"
             )

@@ -1,4 +1,4 @@
-"""A user's own Parquet tables that are too large to be read at once."""
+"""A user's own Parquet tables that are too large to read at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgnn.data.custom.options import FORMATS, Options, read_options
 from dpgnn.data.files.pieces import Pieces, Rows
 from dpgnn.data.files.streaming import Header
 
-# what one cell of a node and one edge add to the peak of reading all at once, and what else a process takes
+# peak bytes for each cell of a node and each edge when reading at once, and for the process itself
 CELL_BYTES, EDGE_BYTES, OTHER_BYTES = 30, 140, 400_000_000
 STREAMED_BYTES = 3_500_000_000
 ROWS_AT_ONCE = 1 << 16
@@ -33,7 +33,7 @@ def is_large(folder: Path) -> bool:
 
 
 def peak_bytes(folder: Path) -> int | None:
-    """About the most memory that reading the two Parquet tables at once takes; None where they are damaged.
+    """Approximate peak memory of reading the two Parquet tables at once; None if they are damaged.
 
     Measured with up to 10 M edges, 40 M cells: 29 bytes a cell, 137 an edge of an undirected graph, 90 of a
     directed one.
@@ -43,7 +43,7 @@ def peak_bytes(folder: Path) -> int | None:
     try:
         nodes, edges = (pq.read_metadata(folder / f"{name}.parquet") for name in ("nodes", "edges"))
     except (OSError, ValueError):
-        return None  # the reader of small tables names what is wrong
+        return None  # the reader of small tables reports what is wrong
     cells = nodes.num_rows * nodes.num_columns
     return OTHER_BYTES + CELL_BYTES * cells + EDGE_BYTES * int(edges.num_rows)
 
@@ -51,11 +51,11 @@ def peak_bytes(folder: Path) -> int | None:
 def pieces(folder: Path, name: str, options: Options) -> Pieces:
     """The graph of nodes.parquet and edges.parquet, batch by batch.
 
-    Nodes are rows 0, 1, 2, ... (no column id), and what a whole graph would be searched for first is asked
-    of graph.yaml instead: num_classes and drop_duplicates. All else is read and checked as in memory.
+    Nodes are rows 0, 1, 2, ... (no column id). graph.yaml must state num_classes and drop_duplicates, which
+    would need a pass over the whole graph. The rest is read and checked as in memory.
 
     Raises:
-        ValueError: an option or a column is missing, or, while it is read, any value is wrong.
+        ValueError: an option or a column is missing, or a value is wrong; raised while reading.
     """
     import pyarrow.parquet as pq
 
@@ -89,7 +89,7 @@ def pieces(folder: Path, name: str, options: Options) -> Pieces:
 
 
 def _stated(options: Options, yaml: Path) -> int:
-    """The number of classes; what a whole graph would be searched for is stated in graph.yaml."""
+    """The number of classes in graph.yaml, which must state all options that need a pass over the graph."""
     num_classes = options.stated_classes or 0
     require(num_classes > 0, f"{yaml}: num_classes", "be stated", None, TOO_LARGE)
     require(options.drop_duplicates, f"{yaml}: drop_duplicates", "be true", False, TOO_LARGE)
@@ -122,7 +122,7 @@ def _names(path: Path) -> list[str]:
 def _rows(
     path: Path, features: list[str], label: list[str], options: Options, problems: Problems
 ) -> Iterator[Rows]:
-    """Features, labels and parts of the nodes, batch by batch; what only all nodes can tell comes last."""
+    """Features, labels and parts of the nodes, batch by batch; checks over all nodes come last."""
     classes, parts = set[int](), set[int]()
     codes: np.ndarray | None = None
     for batch in _batches(path):
@@ -164,7 +164,7 @@ def _edges(
 
 
 def problems_of(folder: Path) -> list[str]:
-    """The first thing that is wrong with a large graph, as its preparation would find it."""
+    """The first problem of a large graph, as its preparation would report it."""
     problems = Problems()
     with problems.caught():
         found = pieces(folder, folder.name, read_options(folder))
@@ -183,7 +183,7 @@ def _raw(
     first: int = 0,
     first_edge: int = 0,
 ) -> RawGraph:
-    """What the checks ask of a batch besides the arrays that they are given."""
+    """A batch for the checks, without its arrays."""
     return RawGraph(
         where=str(batch.path),
         where_edges=str(batch.path),

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["TABLE", "entry_of", "load", "prepare", "provenance", "read_graph", "save_graph"]
 
 RAW_FOLDER = Path("data/raw")
-OWN_FOLDER = Path("data/own")  # a user's own graphs, one folder each
+OWN_FOLDER = Path("data/own")  # a user's own graphs, a folder for each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Where a data set's loader is, and what must be said of the graph.
+    """A data set's loader and the caveats of its graph.
 
     Attributes:
         module: below dpgnn.data.datasets; it has either `load(name, files, root_seed) -> Graph`, or
             `pieces(name, files, root_seed) -> Pieces` for a graph that can be streamed.
-        raw_edges: sources.csv counts the raw file's edges, and the loader compares them itself.
-        caveats: caveat ids that any claim on this graph carries.
-        edge_caveats: those that only methods which read edges carry.
+        raw_edges: sources.csv counts the raw file's edges, which the loader checks itself.
+        caveats: caveat ids of every claim on this graph.
+        edge_caveats: further caveats for methods that read edges.
     """
 
     module: str
@@ -48,7 +48,7 @@ class Entry:
     edge_caveats: tuple[str, ...] = ()
 
 
-# NAME-* stands for every name that starts like it
+# NAME-* matches every name with this prefix
 TABLE: Mapping[str, Entry] = {
     "chains-50": Entry(module="chains"),
     "chains-l": Entry(module="chains"),
@@ -82,7 +82,7 @@ OWN = Entry(module="custom")
 
 
 def is_stand_in(name: str) -> bool:
-    """Whether a data set is drawn at random, shaped like one that may not be at hand.
+    """Whether a data set is a stand-in: drawn at random in the shape of a real one.
 
     Args:
         name: of a data set.
@@ -91,7 +91,7 @@ def is_stand_in(name: str) -> bool:
 
 
 def listed(name: str) -> Entry | None:
-    """The table's entry for a data set; None for a name that is not its own, as a user's own graph.
+    """The table's entry for a data set; None for a name that is not in it, such as a user's own graph.
 
     Args:
         name: of a data set.
@@ -104,14 +104,14 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
 
     Args:
         name: of the table, such as `cora` or `facebook-Rutgers89`, or of a folder of the user's.
-        own_folder: where own graphs lie.
+        own_folder: folder of users' graphs.
 
     Raises:
-        ValueError: the name is unknown, and lists what exists; or an own graph has a name of the table.
+        ValueError: the name is unknown (lists what exists), or a user's graph has a name of the table.
     """
     found, own = listed(name), Path(own_folder) / name
     if found is not None:
-        # one of the two would be used silently, and nobody could say which
+        # otherwise one of the two would be used silently
         if own.is_dir():
             fail(str(own), "have a name of its own", name, "rename the folder: the name is taken")
         return found
@@ -124,7 +124,7 @@ def entry_of(name: str, *, own_folder: Path = OWN_FOLDER) -> Entry:
 
 
 def is_streamed(name: str) -> bool:
-    """Whether a data set of the table is written piece by piece, never held as a whole.
+    """Whether a data set of the table is streamed and never held as a whole.
 
     Args:
         name: of the table.
@@ -133,7 +133,7 @@ def is_streamed(name: str) -> bool:
 
 
 def home_of(entry: Entry) -> str:
-    """The module that reads a data set, by its full name.
+    """The full name of the module that reads a data set.
 
     Args:
         entry: a row of the table.
@@ -142,14 +142,14 @@ def home_of(entry: Entry) -> str:
 
 
 def check_known(name: str, *, own_folder: Path = OWN_FOLDER) -> None:
-    """Check that a data set exists, also where the table has its family only (facebook-*, synthetic-*).
+    """Check that a data set exists, including members of families such as facebook-*.
 
     Args:
         name: of a data set.
         own_folder: where own graphs lie.
 
     Raises:
-        ValueError: it does not; lists what does.
+        ValueError: it does not exist; lists those that do.
     """
     from dpgnn.core.checks import one_of
     from dpgnn.data.datasets.schools import SCHOOLS
@@ -167,12 +167,12 @@ def check_out(out: Path, source: Path) -> None:
     """Refuse to write a graph over anything but an earlier copy of it.
 
     Args:
-        out: the folder that a graph shall be written to.
+        out: the folder to write a graph to.
         source: the folder of a user's own graph of that name; it need not exist.
 
     Raises:
-        ValueError: `out` is the source, or holds files and no graph.json; what a killed write left does not
-            count, the next one removes it.
+        ValueError: `out` is the source, or holds files but no graph.json; leftovers of a killed write do not
+            count, because the next write removes them.
     """
     remedy = "say a folder of its own, such as results/graphs/NAME"
     if out.resolve() == source.resolve():
@@ -191,20 +191,20 @@ def check_out(out: Path, source: Path) -> None:
 def load(
     name: str, *, root_seed: int, folder: Path = RAW_FOLDER, own_folder: Path = OWN_FOLDER
 ) -> Graph:
-    """Load a data set from raw files, fetching those that are not here.
+    """Load a data set from raw files, fetching missing ones.
 
     Args:
         name: a name of the table, or of a folder below `own_folder`.
         root_seed: used by synthetic data sets only.
-        folder: where raw files are kept; mirror folders come from DPGNN_MIRROR.
-        own_folder: holds a user's own graphs, one folder each.
+        folder: of raw files; mirror folders come from DPGNN_MIRROR.
+        own_folder: a user's own graphs, a folder for each.
 
     Returns:
-        a validated graph whose counts are the published ones.
+        a validated graph with the published counts.
 
     Raises:
         ValueError: unknown name, damaged file, or counts other than the published ones.
-        OSError: a raw file is not here and could not be fetched.
+        OSError: a raw file is missing and could not be fetched.
     """
     from dpgnn.data.custom import read as custom
     from dpgnn.data.files import pieces
@@ -236,13 +236,13 @@ def prepare(
     Args:
         name, folder, root_seed, own_folder: as for `load`.
         out: the graph's folder, usually results/graphs/NAME.
-        memory_bytes: for sorting the edges of a graph that is streamed.
+        memory_bytes: for sorting the edges of a streamed graph.
 
     Returns:
         what graph.json holds.
 
     Raises:
-        ValueError, OSError: as `load`, or as `check_out`; nothing stands in `out` then.
+        ValueError, OSError: as `load`, or as `check_out`; `out` is then empty.
     """
     from dpgnn.data.custom import stream as custom_stream
     from dpgnn.data.custom.options import read_options
@@ -293,7 +293,7 @@ def _check_counts(name: str, found: Mapping[str, int], source: Source) -> None:
 
 
 def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
-    """Changes when a file of a user's own graph changes; "" for a data set of the table.
+    """A hash of the files of a user's own graph; "" for a data set of the table.
 
     Args:
         name: of an own graph.
@@ -310,7 +310,7 @@ def own_fingerprint(name: str, own_folder: Path = OWN_FOLDER) -> str:
 
 
 def own_provenance(folder: Path) -> dict[str, Any]:
-    """What graph.json says of a user's own graph: the checksums of its files, and names that are public.
+    """Provenance of a user's own graph for graph.json: checksums of its files, and public names.
 
     Args:
         folder: of an own graph.
@@ -335,7 +335,7 @@ def own_provenance(folder: Path) -> dict[str, Any]:
 def provenance(name: str, folder: Path = RAW_FOLDER) -> dict[str, Any]:
     """Origin, licence, citation, caveats and raw checksums of a data set, for graph.json.
 
-    A checksum that nobody publishes is that of the file here, in `folder` or a mirror folder.
+    An unpublished checksum is taken from the file in `folder` or a mirror folder.
 
     Args:
         name: of a data set.

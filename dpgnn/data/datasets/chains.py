@@ -1,4 +1,4 @@
-"""Chains: the label stands in the features of each chain's first node only.
+"""Chains: only the features of each chain's first node show the label.
 
 Counts (nodes, stored edges, features, classes): chains-s 48, 90, 5, 2; chains-m 60, 114, 5, 2;
 chains-l 90, 174, 5, 2; chains-x 150, 290, 5, 2; chains-50 1500, 2900, 5, 2.
@@ -47,10 +47,10 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     """Make one of the chain graphs; bit-exact, so neither files nor the root seed are used.
 
     Directed as the paper stores it: node i -> i + 1 within a chain, and one self-loop on every node.
-    A method that wants both directions or no self-loops makes them itself.
+    A method that needs both directions or no self-loops changes the edges itself.
     """
     shape = SHAPES[one_of("chains", name, SHAPES)]
-    # the legacy generator on purpose: the published graph is its stream, features first
+    # the legacy generator on purpose: the published graph was drawn from it, features first
     rng = np.random.RandomState(GENERATOR_SEED)
     per_class, length = shape.chains_per_class, shape.length
     x = rng.uniform(-0.0, 0.0, size=(NUM_CLASSES, per_class, length, NUM_FEATURES))

@@ -1,4 +1,4 @@
-"""Which works stand behind data sets and methods: data/citations.bib and data/papers/methods.bib."""
+"""Citations of data sets and methods, from data/citations.bib and data/papers/methods.bib."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_bibliography() -> dict[str, str]:
 
 
 def bibtex_of(names: Sequence[str], methods: Mapping[str, str | None]) -> str:
-    """BibTeX for data sets and methods, each work once, after a comment that says who uses it.
+    """BibTeX for data sets and methods, each work once, after a comment on what uses it.
 
     Args:
         names: data sets; an own graph needs no citation.

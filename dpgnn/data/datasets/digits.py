@@ -22,13 +22,13 @@ MAX_PIXEL = 16
 
 
 def load(name: str, files: RawFiles, root_seed: int) -> Graph:
-    """Digits with a symmetric 10-nearest-neighbour graph; nothing is drawn.
+    """Digits with a symmetric 10-nearest-neighbour graph; deterministic.
 
     An edge joins two digits when either is among the other's 10 nearest in squared Euclidean
     distance of pixels, ties going to the lower id. Pixels are divided by 16, so x is in [0, 1].
 
-    The edges come from the features, so a guarantee for a graph method on this data set takes the
-    graph as given: it carries the caveat `preprocessing`.
+    The edges are computed from the features, so a guarantee for a graph method takes the graph as given and
+    carries the caveat `preprocessing`.
     """
     from sklearn.datasets import load_digits
 

@@ -34,7 +34,7 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     self-loops, then members without a friend left. Features are the one-hot codes of status, gender,
     major, minor and housing over the whole school; 0 is missing and sets no column.
 
-    Dropping small classes looks at private labels: claims carry the caveat `preprocessing`.
+    Dropping small classes reads private labels, so claims carry the caveat `preprocessing`.
     """
     path = files.only_path()
     adjacency, info = read_school(path)
@@ -75,7 +75,7 @@ def read_school(path: Path) -> tuple[sp.csr_array, np.ndarray]:
 
     try:
         found: dict[str, Any] = loadmat(path, variable_names=["A", "local_info"])
-    except Exception as error:  # scipy raises many kinds for damaged bytes; all mean the same here
+    except Exception as error:  # scipy raises many exception types for damaged bytes
         fail(
             str(path),
             "be a whole MATLAB 5 file",

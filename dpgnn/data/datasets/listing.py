@@ -1,4 +1,4 @@
-"""What `dpgnn data list` prints: what is here, what would be fetched, under which licence."""
+"""The lines of `dpgnn data list`: data sets that are present or can be fetched, with licences."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes"
 
 
 def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
-    """Aligned lines: a header, each data set of data/sources.csv, each own graph; then own graphs whose
-    name is taken.
+    """Aligned lines: a header, data sets of data/sources.csv, users' graphs, those with a taken name last.
 
     Args:
         raw_folder: where fetched files are kept; mirror folders come from DPGNN_MIRROR.

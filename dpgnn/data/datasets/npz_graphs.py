@@ -31,8 +31,8 @@ ARRAYS = tuple(
 def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     """Read the one .npz file of a data set.
 
-    As every published loader does: edges are made symmetric and kept once, self-loops dropped, and a
-    feature is 1 where the raw value (a count or TF-IDF) is above 0.
+    As in every published loader, edges are made symmetric and kept once, self-loops are dropped, and a
+    feature is 1 if the raw value (a count or TF-IDF) is above 0.
     """
     path = files.only_path()
     arrays = read_npz(path, ARRAYS)

@@ -4,7 +4,7 @@ Counts (nodes, raw edges, features, classes): ogbn-arxiv 169343, 1166243, 128, 4
 2449029, 61859140, 100, 47; ogbn-mag papers 736389, 5416271, 128, 349. Raw edges are the rows of the
 edge file; the graph here has both directions of each, once.
 
-The package ogb is not needed: its own reader trusts pickles that current torch refuses.
+The package ogb is not used: its reader loads pickles that current torch refuses.
 
 Source: Hu et al. (2020), arXiv:2005.00687.
 """
@@ -37,7 +37,7 @@ CODES = {"train": 0, "val": 1, "test": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where a data set's tables lie inside its archive."""
+    """Paths of a data set's tables inside its archive."""
 
     archive: str
     split: str

@@ -33,9 +33,9 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     """Read the eight ind.NAME.* files.
 
     Features as published (binary for Cora and CiteSeer, TF-IDF for PubMed), not normalised. Edges
-    are made symmetric, each kept once, self-loops dropped. The 15 isolated CiteSeer nodes that the
-    files leave out get zero features and, as in every published loader, class 0; they stand in no
-    part of the public split.
+    are made symmetric, each kept once, self-loops dropped. The 15 isolated CiteSeer nodes that the files
+    leave out get zero features and, as in every published loader, class 0; they are in no part of the public
+    split.
 
     Raises:
         ValueError: a file is damaged, holds something else, or has other rows than its companions.
@@ -71,7 +71,7 @@ def load(name: str, files: RawFiles, root_seed: int) -> Graph:
 
 
 def _read_pickles(name: str, files: RawFiles) -> dict[str, Any]:
-    """Features and labels, their kinds checked."""
+    """Features and labels, with their types checked."""
     raw: dict[str, Any] = {}
     for part in (*MATRICES, *ARRAYS):
         path = files.path(f"ind.{name}.{part}")

@@ -28,8 +28,8 @@ DPAR_CLASSES = 8
 def load(name: str, files: RawFiles, root_seed: int) -> Graph:
     """Read both files; `reddit-dpar` keeps the 8 largest classes.
 
-    DPAR does not describe how its 8-class subset was chosen. The rule here is the obvious guess; the
-    counts are checked after loading, so a wrong guess stops with the numbers of both.
+    DPAR does not describe how its 8-class subset was chosen. The rule here is a guess; the counts are checked
+    after loading, so a wrong guess is an error with both numbers.
     """
     archive = files.only_path()
     data = read_npz(archive, ("feature", "label", "node_types"), inside="reddit_data.npz")

@@ -2,10 +2,10 @@
 
 Each preset has the node count, mean degree, degree spread, share of edges inside a class, and class
 balance of the graph it is named after, as far as they are published; the rest is stated as chosen.
-Results on a stand-in say how fast and how private a method is, not how accurate on the real graph.
+Results on a stand-in show a method's speed and privacy, not its accuracy on the real graph.
 
-What holds for every preset and seed (tests keep it): node count and class sizes exact, mean degree
-within 2 %, share of edges inside a class within 0.02, degree quantiles within 12 % of the model's.
+For every preset and seed (checked by tests): node count and class sizes are exact, mean degree within 2 %,
+share of edges inside a class within 0.02, degree quantiles within 12 % of the model's.
 
 Source: Karrer and Newman (2011), "Stochastic blockmodels and community structure in networks",
 arXiv:1008.3926.
@@ -35,12 +35,12 @@ CALIBRATION_DRAWS = 1 << 18
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What a stand-in shall look like.
+    """The parameters of a stand-in.
 
     Attributes:
         num_edges: undirected edges.
-        degree_spread: how uneven degrees are: sigma of a lognormal ("lognormal") or shape of a gamma
-            ("gamma") from which every node's weight is drawn.
+        degree_spread: spread of degrees: sigma of the lognormal ("lognormal") or shape of the gamma
+            distribution ("gamma") of node weights.
         homophily: share of edges inside one block (a class, or a hidden block for multi-label).
         num_blocks: classes, or hidden blocks for multi-label.
         block_exponent: block sizes fall as rank ** -exponent; 0 makes them equal.
@@ -142,11 +142,11 @@ class Model:
 
     @cached_property
     def calibration(self) -> tuple[float, float]:
-        """(number of draws, probability of drawing inside a block) that hit both targets.
+        """(number of draws, probability of drawing inside a block) that meet both targets.
 
-        Draws repeat an edge now and then, inside small blocks more often, and only the first counts.
-        One sample of draws tells how many distinct edges any number of draws leaves:
-        a pair drawn with rate r is present with probability 1 - exp(-r).
+        Draws sometimes repeat an edge, more often inside small blocks, and only the first counts. The number
+        of distinct edges is estimated from one sample of draws: a pair drawn with rate r is present with
+        probability 1 - exp(-r).
         """
         preset = self.preset
         inside, draws = preset.homophily, float(preset.num_edges)
@@ -241,7 +241,7 @@ def block_sizes(num_nodes: int, num_blocks: int, exponent: float) -> np.ndarray:
 
 
 def _draw_weights(preset: Preset, rng: np.random.Generator) -> np.ndarray:
-    """A positive weight for each node with mean 1; a degree is about weight times mean degree."""
+    """Positive node weights with mean 1; a node's degree is about its weight times the mean degree."""
     one_of("degree family", preset.degree_family, ("lognormal", "gamma"))
     if preset.degree_family == "gamma":
         weight = rng.gamma(preset.degree_spread, size=preset.num_nodes)

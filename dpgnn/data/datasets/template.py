@@ -39,7 +39,7 @@ entries:
   dp_mlp-mean: {{method: dp_mlp_smooth, mode: sound, privacy_unit: node, relation: add-remove{mean}}}
 """
 RELEASE = """\
-# One private model of {name} that may be handed on: see docs/releasing.md. No score is written.
+# One private model of {name} for release: see docs/releasing.md. No score is written.
 name: {name}-release
 title: A release of {name}
 root_seed: 2026
@@ -65,7 +65,7 @@ RECIPES = {
     "random": f"random: {{kind: random, inductive: true, {FRACTIONS}}}",
     "public": "public: {kind: public, inductive: true}  # the parts that the graph brings",
 }
-# up to so many training nodes a step takes all of them: half a batch of the default size is no batch
+# up to this many training nodes, a step takes all of them
 SMALL = 512
 FULL_BATCH = ", training: {expected_batch_size: full}"
 
@@ -73,10 +73,10 @@ FULL_BATCH = ", training: {expected_batch_size: full}"
 def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
     """The YAML text of a study on one data set: MLP, GCN, DP-MLP, DP-GNN, and DP-MLP with averaged answers.
 
-    An own graph that has a split of its own is run in it, and a small graph with full batches.
+    A user's graph with its own split uses that split; a small graph uses full batches.
 
     Raises:
-        ValueError: no data set and no own graph has that name, or it cannot stand in a path.
+        ValueError: no data set or user's graph has that name, or it cannot be part of a path.
     """
     return _filled(TEXT, name, own_folder)
 
@@ -107,13 +107,13 @@ def _filled(text: str, name: str, own_folder: Path) -> str:
 
 
 def _own_facts(folder: Path) -> tuple[str, int | None]:
-    """Setting and number of training nodes; the latter is None where it is not needed or unknown."""
+    """Setting and number of training nodes; the latter is None if not needed or unknown."""
     from dpgnn.data.custom import read as custom
     from dpgnn.data.custom import stream as custom_stream
 
     if custom_stream.is_large(folder):
         return "random", None
-    # what is wrong with a graph is said by `dpgnn data validate`, and again before the first run
+    # problems of a graph are reported by `dpgnn data validate`, and before the first run
     graph, _ = custom.read_folder(folder, folder.name)
     if graph is None:
         return "random", None
@@ -123,6 +123,6 @@ def _own_facts(folder: Path) -> tuple[str, int | None]:
 
 
 def _listed(name: str) -> int | None:
-    """Training nodes of a data set of the table, as far as its number of nodes is published."""
+    """Training nodes of a data set of the table, if its number of nodes is published."""
     num_nodes = source_of(name).num_nodes
     return None if num_nodes is None else round(TRAIN_FRACTION * num_nodes)

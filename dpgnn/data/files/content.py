@@ -1,4 +1,4 @@
-"""One hash for a graph's values, the same whether it was written at once or streamed."""
+"""One hash of a graph's values, equal for graphs written at once and streamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ContentHash:
             self._feed(f"split {name}", codes, "<i1")
 
     def add_features(self, x: Features) -> None:
-        """The next rows of features alone."""
+        """The next rows of features only."""
         import scipy.sparse as sp
 
         rows = sp.csr_array(x)
@@ -54,7 +54,7 @@ class ContentHash:
         self._feed("target", target, "<i8")
 
     def hexdigest(self, head: Mapping[str, Any]) -> str:
-        """64 hexadecimal digits; `head` holds what is no array: task, directed, sizes."""
+        """64 hexadecimal digits; `head` holds task, directed and sizes."""
         streams = {name: digest.hexdigest() for name, digest in self._streams.items()}
         text = json.dumps([VERSION, dict(head), streams], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -73,7 +73,7 @@ def features_hash(graph: Graph) -> str:
 
 
 def content_hash(graph: Graph) -> str:
-    """The hash of a graph in memory, whatever its file layout and the order of its edges."""
+    """The hash of a graph in memory, independent of file layout and order of edges."""
     found = ContentHash()
     codes = {name: part_codes(graph, name) for name in graph.splits}
     for start in range(0, graph.num_nodes, ROWS_AT_ONCE):
@@ -84,7 +84,7 @@ def content_hash(graph: Graph) -> str:
 
 
 def structure_hash(graph: Graph) -> str:
-    """The hash of features and edges alone; hidden labels or splits do not change it."""
+    """The hash of features and edges; labels and splits do not change it."""
     found = ContentHash()
     found.add_features(graph.x)
     found.add_edges(*_sorted_edges(graph))
@@ -100,7 +100,7 @@ def _sorted_edges(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hashed_head(graph: Any) -> dict[str, Any]:
-    """What a graph's hash covers besides arrays; taken from a Graph or a stream's header."""
+    """The part of a graph's hash besides arrays, from a Graph or a stream's header."""
     names = ("task", "directed", "num_nodes", "num_features", "num_classes")
     return {name: getattr(graph, name) for name in names}
 

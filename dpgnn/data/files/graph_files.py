@@ -29,14 +29,14 @@ from dpgnn.data.files.content import PART_CODES, content_hash, part_codes
 from dpgnn.data.graph import Features, Graph
 
 SCHEMA_VERSION = 1
-# CSR costs 8 bytes an entry against 4 dense, and its row operations are slower
+# CSR takes 8 bytes for each entry, dense 4, and its row operations are slower
 MAX_SPARSE_DENSITY = 0.25
-# whole files up to this size are hashed on reading; larger ones rely on their pages' checksums
+# files up to this size are hashed on reading; larger ones rely on their pages' checksums
 MAX_HASHED_BYTES = 256 << 20
 FILES = ("nodes.parquet", "edges.parquet")
-# what graph.json states of a graph beside sizes, splits and checksums
+# keys of graph.json besides sizes, splits and checksums
 STATED = ("name", "num_classes", "task", "directed", "allow_self_loops")
-HIDDEN = ".new"  # beginning of the name of the folder where files wait until all are whole
+HIDDEN = ".new"  # prefix of the folder where files wait until all are complete
 
 
 def save_graph(
@@ -46,7 +46,7 @@ def save_graph(
 
     Args:
         graph: any valid graph.
-        folder: made when missing; graph.json is written last, so a folder with it is whole.
+        folder: created if missing; graph.json is written last, so a folder with it is complete.
         provenance: stored in graph.json: origin, licence, citation, caveats, raw files' sha256.
 
     Returns:
@@ -80,7 +80,7 @@ def save_graph(
 def unfinished(folder: Path) -> Iterator[Path]:
     """A hidden folder inside a graph's folder where its files are written; `put_in_place` moves them out.
 
-    What killed processes left in `folder` is removed first.
+    Leftovers of killed processes in `folder` are removed first.
     """
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def unfinished(folder: Path) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Move the whole files and their list; graph.json comes last and goes first: no reader sees a mixture."""
+    """Move the finished files in place; graph.json is removed first and moved last, for readers."""
     known = {
         name: facts["sha256"] for name, facts in read_json(new / "graph.json")["files"].items()
     }
@@ -105,7 +105,7 @@ def put_in_place(new: Path, folder: Path) -> None:
 def was_cut_short(folder: Path) -> bool:
     """Whether a process was killed while it put a graph's files in place.
 
-    graph.json then still lies in the hidden folder, where it is written last.
+    graph.json, which is moved last, is then still in the hidden folder.
     """
     return not (folder / "graph.json").exists() and any(
         (left / "graph.json").exists() for left in locks.left_folders(folder, HIDDEN)
@@ -121,8 +121,8 @@ def read_graph(
 
     Args:
         folder: holds nodes.parquet, edges.parquet, graph.json.
-        full_check: hash the files whatever their size, and compare the content's hash.
-        features: False leaves x empty (CSR without entries), for graphs larger than memory.
+        full_check: hash files of any size, and compare the content's hash.
+        features: False leaves x empty (CSR without entries), for graphs that exceed memory.
         edges: False leaves edge_index empty.
 
     Returns:
@@ -201,7 +201,7 @@ def feature_layout(x: Features) -> str:
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a file as graph.json keeps them."""
+    """Size and sha256 of a file, for graph.json."""
     return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
@@ -261,7 +261,7 @@ def _no_features(shape: tuple[int, int]) -> Features:
 
 
 def _edge_index(folder: Path) -> np.ndarray:
-    """The edges, one end after the other: the largest part of most graphs is held twice at no time."""
+    """The edges, read one end after the other, so that they are never in memory twice."""
     edge_index = np.zeros((2, 0), dtype=np.int64)
     for row, name in enumerate(("source", "target")):
         ids = values_of(read_parquet(folder / "edges.parquet", [name])[name])
@@ -291,7 +291,7 @@ def row_values(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _inner(chunk: pa.Array) -> pa.Array:
-    """The same as `chunk.flatten()`, which imports all of Arrow's functions, where no list is null."""
+    """The same as `chunk.flatten()` without null lists; that would import all of Arrow's functions."""
     if chunk.null_count or not len(chunk):
         return chunk.flatten()
     if pa.types.is_fixed_size_list(chunk.type):

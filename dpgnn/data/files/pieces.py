@@ -1,4 +1,4 @@
-"""A graph as batches: one description that is either collected in memory or streamed to disk."""
+"""A graph as batches, either collected in memory or streamed to disk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Rows = tuple[Features, np.ndarray, Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces:
-    """A graph that need never be in memory as a whole.
+    """A graph that is never in memory as a whole.
 
     Attributes:
         header: the sizes.
         nodes: called once; yields (x, y, codes of each split) in order of node.
-        edges: called once; yields (source, target) in any order; reverse edges and duplicates are
-            taken care of by whoever reads.
+        edges: called once; yields (source, target) in any order; the reader handles reverse edges and
+            duplicates.
     """
 
     header: Header

@@ -1,4 +1,4 @@
-"""Edges on their way: appended to files by range of their source, then sorted one range at a time."""
+"""Spilled edges: appended to files by range of their source, then sorted one range at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgnn.core.storage import explain_os_errors, read_json, sha256_json, write_
 from dpgnn.data.graph import distinct_keys
 
 PROGRESS = "progress.json"
-# pieces between two notes of how far the files came, for those that are gone on with
+# pieces between two progress notes, for files that can be resumed
 NOTE_EVERY = 32
 
 
@@ -26,8 +26,8 @@ class Spills:
     Args:
         folder: of the files; exists.
         num_nodes: larger than every id.
-        num_ranges: how many ranges the nodes are cut into.
-        kept: what the folder holds is gone on with, and how far it came is noted there.
+        num_ranges: number of ranges of nodes.
+        kept: resume from the files in the folder, and note the progress there.
     """
 
     def __init__(self, folder: Path, num_nodes: int, num_ranges: int, *, kept: bool) -> None:
@@ -46,7 +46,7 @@ class Spills:
             file.close()
 
     def begin(self) -> bool:
-        """Tell of the next piece; False where its edges are here already."""
+        """Begin the next piece; False if its edges are already stored."""
         self._pieces += 1
         return self._pieces > self._done
 
@@ -61,12 +61,12 @@ class Spills:
                 self._file(n).write(keys[order[starts[n] : starts[n + 1]]].tobytes())
 
     def end(self) -> None:
-        """Tell that the edges of the piece are all here."""
+        """End the piece: all its edges are stored."""
         if self._kept and self._pieces % NOTE_EVERY == 0:
             self._note()
 
     def ranges(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Number and keys of each range that has edges: ascending, each once."""
+        """Number and keys of each range with edges; keys ascend and are unique."""
         if self._kept:
             self._note()
         for n in sorted(self._files):
@@ -91,7 +91,7 @@ class Spills:
             write_json(self.folder / PROGRESS, {"pieces": pieces, "sizes": sizes})
 
     def _go_on(self, noted: dict[str, Any]) -> None:
-        """Open the files as they were at the last note."""
+        """Open the files at the state of the last note."""
         self._done = int(noted["pieces"])
         for n, size in noted["sizes"].items():
             file = open(self.folder / f"{n}.keys", "r+b")  # noqa: SIM115  closed by __exit__
@@ -105,10 +105,10 @@ def scratch_folder(root: Path, name: str, resume: str | None) -> Iterator[Path]:
     """A folder for spilled edges, removed at the end.
 
     Args:
-        root: where it lies.
+        root: parent folder.
         name: of the graph.
-        resume: names what is written: a folder of that name stays after an error or a kill, and who comes
-            with the same name finds it, who comes with another removes it; None begins with an empty one.
+        resume: name of the folder, which is kept after an error or a kill: the next call with the same name
+            resumes from it, a call with another name removes it. None starts with an empty folder.
     """
     if resume is None:
         with locks.held_folder(root, name) as folder:

@@ -1,4 +1,4 @@
-"""A graph whose features and arcs stay on disk: the files beside a graph's folder, and the graph of them."""
+"""A graph with features and arcs on disk: the files, and the graph that reads them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from dpgnn.data.graph import Graph
 from dpgnn.data.stored import FileArray, StoredLists, StoredRows
 
 MANIFEST, PROGRESS = "features.json", "progress.json"
-# row groups of nodes.parquet between two notes of how far the copy is
+# row groups of nodes.parquet between two progress notes
 NOTE_EVERY = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredGraph(Graph):
-    """A graph of which memory holds the labels alone.
+    """A graph with only the labels in memory.
 
-    `edge_index` is empty, and `x` gives the rows that are asked for. What was checked when the folder was
-    written is not checked again.
+    `edge_index` is empty, and `x` reads rows on request. Checks made when the folder was written are not
+    repeated.
 
     Attributes:
-        lists: mirrored -> which nodes each node reads in the setting, without loops; mirrored adds the
+        lists: mirrored -> the nodes that each node reads in the setting, without loops; mirrored adds the
             other direction of each arc. Made at the first call and kept.
-        num_stored_edges: edges of the whole graph, whatever the setting leaves.
+        num_stored_edges: edges of the whole graph, in any setting.
     """
 
     lists: Callable[[bool], StoredLists]
@@ -62,7 +62,7 @@ class StoredGraph(Graph):
 
 
 def open_graph(folder: Path, place: Path, lists: Callable[[bool], StoredLists]) -> StoredGraph:
-    """The graph of a folder, with its features in a file of `place`, which is made unless it is there.
+    """The graph of a folder, with its features in a file of `place`, which is made if missing.
 
     Args:
         folder: holds nodes.parquet, edges.parquet and graph.json.
@@ -88,11 +88,11 @@ def open_graph(folder: Path, place: Path, lists: Callable[[bool], StoredLists]) 
 
 
 def store_features(folder: Path, place: Path) -> None:
-    """Copy features and labels of a graph to x.npy and y.npy; a copy that was cut short goes on.
+    """Copy features and labels of a graph to x.npy and y.npy; an interrupted copy is resumed.
 
     Args:
         folder: the graph's.
-        place: where the copies shall be; features.json comes last.
+        place: folder of the copies; features.json is written last.
 
     Raises:
         ValueError, DamagedFileError, BusyError, OSError: as `open_graph`.
@@ -116,7 +116,7 @@ def store_features(folder: Path, place: Path) -> None:
 
 
 def _check_copy(place: Path, meta: Mapping[str, Any]) -> None:
-    """The copy is of this graph and whole; files up to 256 MiB are hashed, as those of graphs."""
+    """Check that the copy is complete and of this graph; files up to 256 MiB are hashed, as for graphs."""
     stated, remedy = read_json(place / MANIFEST), f"delete {place} and rerun"
     if stated.get("graph_sha256") != meta["content_sha256"]:
         raise DamagedFileError(
@@ -136,7 +136,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _copy(nodes: Path, place: Path, meta: Mapping[str, Any]) -> None:
-    """Row group by row group; how far it came is noted, and what lies beyond the note is written again."""
+    """Copy row group by row group, and note the progress; rows after the note are written again."""
     done = _noted(place, meta)
     with (
         open(place / "x.npy", "r+b" if done else "w+b") as x,
@@ -157,7 +157,7 @@ def _copy(nodes: Path, place: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _noted(place: Path, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """How far a copy of this graph came; {} where none was begun."""
+    """The progress of a copy of this graph; {} if there is none."""
     if not (place / PROGRESS).exists():
         return {}
     noted: dict[str, Any] = read_json(place / PROGRESS)
@@ -168,7 +168,7 @@ def _copy_groups(
     nodes: Path, place: Path, meta: Mapping[str, Any], files: tuple[IO[bytes], IO[bytes]],
     done: Mapping[str, Any],
 ) -> int:  # fmt: skip
-    """Append what is left; the number of rows in all."""
+    """Append the remaining rows; returns the total number of rows."""
     rows, said = int(done.get("rows", 0)), time.monotonic()
     try:
         with pq.ParquetFile(nodes, page_checksum_verification=True) as source:

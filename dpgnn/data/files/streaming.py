@@ -1,8 +1,8 @@
-"""Graphs larger than memory: rows and edges arrive in pieces, a finished graph folder comes out.
+"""Writes graphs larger than memory: rows and edges arrive in pieces and become a graph folder.
 
-Edges are spilled to files by range of their source node and sorted one range at a time, so memory is
-bounded by a budget and not by the graph. The folder is the same, byte for byte of content, as the one
-`save_graph` writes for the graph in memory.
+Edges are spilled to files by range of their source node and sorted one range at a time, so memory is bounded
+by a budget and not by the graph. The folder has the same content, byte for byte, as the one that `save_graph`
+writes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ DEFAULT_MEMORY_BYTES = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What must be known before the first row arrives; all of it is public.
+    """Facts that must be known before the first row arrives; all are public.
 
     Attributes:
         name: the data set's name.
         num_nodes, num_features, num_classes: the sizes; checked at the end.
-        expected_edges: stored edges, roughly; decides the number of spill files.
+        expected_edges: approximate number of stored edges; decides the number of spill files.
         x_layout: "dense" or "csr".
-        splits: names of published splits; each row batch brings their codes.
+        splits: names of published splits; each batch of rows has their codes.
     """
 
     name: str
@@ -69,16 +69,14 @@ class Header:
 class GraphWriter:
     """Writes a graph folder from batches; use it as a context manager, then `finish`.
 
-    Nothing stands in the folder until `finish` has checked the whole graph.
+    The folder stays empty until `finish` has checked the whole graph.
 
     Args:
-        folder: where the graph shall be.
+        folder: of the graph.
         header: the sizes.
         memory_bytes: budget for sorting edges.
-        scratch: where spilled edges wait; needs 8 bytes for each edge that arrives, twice that when
-            reverse edges are added.
-        resume: names what is written; edges that were spilled under this name before a kill are not
-            spilled again. None keeps nothing.
+        scratch: folder of spilled edges; needs 8 bytes for each edge, 16 if reverse edges are added.
+        resume: name under which spilled edges are kept and reused after a kill; None keeps nothing.
     """
 
     def __init__(
@@ -94,7 +92,7 @@ class GraphWriter:
         self.folder, self.header = Path(folder), header
         self._hash = ContentHash()
         self._rows = 0
-        # sorting needs the keys, their copy and the two columns made of them
+        # sorting holds the keys, a copy of them and the two resulting columns
         per_bucket = max(1, memory_bytes // (6 * 8))
         self._num_buckets = max(1, -(-header.expected_edges // per_bucket))
         self._scratch_root, self._resume = scratch, resume

@@ -1,1 +1,1 @@
-"""Raw files: found in a folder or a mirror, or downloaded, and read without running what they hold."""
+"""Raw files: found in a folder or a mirror, or downloaded, and read without executing code in them."""

@@ -1,4 +1,4 @@
-"""Reading raw .npz and .npy files: no pickles, no zip bombs, no header that promises more than is there."""
+"""Reads raw .npz and .npy files; refuses pickles, zip bombs, and headers larger than the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpgnn.data.raw.safe_pickle import NUMERIC_KINDS, checked_csr
 HARMLESS_BYTES = 1 << 30
 MAX_EXPANSION = 200
 MAX_ARRAY_BYTES = 64 << 30
-# what zipfile and gzip raise for damaged, encrypted and unknown members
+# exceptions of zipfile and gzip for damaged, encrypted and unknown members
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
 
 
@@ -32,14 +32,14 @@ def read_npz(
 
     Args:
         path: a zip file of .npy members.
-        names: the arrays wanted; None reads every numeric one and leaves out the others.
-        inside: name of the .npz file when `path` is an archive that holds several.
+        names: the arrays to read; None reads every numeric one and skips the others.
+        inside: name of the .npz file if `path` is an archive of several.
 
     Returns:
         name -> array.
 
     Raises:
-        ValueError: not a zip file, damaged, it would expand beyond 1 GiB and 200 times its size, a wanted
+        ValueError: not a zip file, damaged, expands to more than 1 GiB and 200 times its size, or a requested
             array is missing or not numeric.
     """
     try:
@@ -63,7 +63,7 @@ def read_npz(
 
 
 def _opened(path: Path, inside: str, stack: ExitStack) -> zipfile.ZipFile:
-    """The archive, or the one inside it; `stack` closes what is open."""
+    """The archive, or the one inside it; `stack` closes the open files."""
     archive = stack.enter_context(zipfile.ZipFile(path))
     _refuse_bomb(path, archive)
     if inside:
@@ -135,7 +135,7 @@ def _read_array(
             fail(where, "be numeric", str(dtype))
         return None
     wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    # one byte more than wanted: reading to the end makes zipfile check the member's CRC
+    # one byte more than needed: reading to the end makes zipfile check the member's CRC
     content = file.read(min(wanted, available) + 1)
     require(
         len(content) == wanted, where, f"have {wanted} bytes", len(content), "fetch the file again"

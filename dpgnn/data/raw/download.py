@@ -1,4 +1,4 @@
-"""Downloads that resume, verify before they count, and leave nothing half written."""
+"""Downloads that resume, are verified before use, and leave no partial file in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpgnn.core.storage import UnwritableError, explain_os_errors, sha256_file
 
 BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
-FINAL = (401, 403, 404, 410)  # answers that another try does not change
+FINAL = (401, 403, 404, 410)  # status codes for which a retry is useless
 PAGES = (b"<!doctype html", b"<html")
 Progress = Callable[[int, int | None], None]
 
@@ -28,7 +28,7 @@ class ChecksumError(ValueError):
 
 
 class DownloadError(OSError):
-    """A file could not be fetched; what arrived is kept and the next call resumes."""
+    """A file could not be fetched; the received part is kept and the next call resumes."""
 
 
 def download(
@@ -43,25 +43,25 @@ def download(
     wait_seconds: float = 1.0,
     progress: Progress | None = None,
 ) -> Path:
-    """Fetch one file, resuming what an earlier call left, and move it to `target` once it is verified.
+    """Fetch one file, resuming an earlier call, and move it to `target` once it is verified.
 
     Args:
         url: http or https (file: for tests and mounted media).
-        target: where the verified file shall be.
+        target: path of the verified file.
         sha256: 64 hexadecimal digits; "" accepts the file and prints what to write in sources.csv.
         num_bytes: the published size; None when unknown. More bytes than that are never read.
-        partial_folder: where the unfinished file waits, named after the address.
-        by_hand: where a user without a network may place the file, for the message; `target` if None.
+        partial_folder: folder of the unfinished file, which is named after the address.
+        by_hand: path where a user without a network may place the file, for the message; None is `target`.
         attempts: tries in this call before giving up.
         wait_seconds: pause after the first failed try; doubled after each.
-        progress: called with (bytes here, bytes in all or None); default writes to standard error.
+        progress: called with (bytes received, total bytes or None); the default writes to standard error.
 
     Returns:
         `target`.
 
     Raises:
-        DownloadError: no answer, or the connection broke on every try; the part is kept.
-        ChecksumError: the whole file arrived but is not the published one; it is deleted.
+        DownloadError: no answer, or the connection broke on every try; the received part is kept.
+        ChecksumError: the complete file is not the published one; it is deleted.
     """
     part = _part_of(url, target, partial_folder)
     report = progress or _Printer(target.name)
@@ -76,7 +76,7 @@ def download(
 
 
 def _part_of(url: str, target: Path, folder: Path) -> Path:
-    """The unfinished file of an address; its folder is made."""
+    """Path of the unfinished file of an address; its folder is created."""
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:12]}.part"
@@ -91,10 +91,10 @@ def _fetch(
     attempts: int,
     wait_seconds: float,
 ) -> Exception | None:
-    """Fetch what is missing, in several tries; None when it came, otherwise the last error.
+    """Fetch the missing bytes in several tries; returns None on success, else the last error.
 
     Raises:
-        UnwritableError: the disk refuses, which another try does not change.
+        UnwritableError: the disk cannot be written, so a retry is useless.
     """
     last: Exception | None = None
     for attempt in range(attempts):
@@ -114,7 +114,7 @@ def _fetch(
 
 
 def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -> None:
-    """Append what is missing to `part`; raises OSError when the connection ends early."""
+    """Append the missing bytes to `part`; raises OSError if the connection ends early."""
     have = part.stat().st_size if part.exists() else 0
     if num_bytes is not None and have == num_bytes:
         return
@@ -126,7 +126,7 @@ def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # the part is as long as the file, or longer: start over
+        if error.code == 416:  # the part is at least as long as the file: start over
             part.unlink()
             raise OSError("the server has no more bytes than the unfinished file") from None
         raise
@@ -147,7 +147,7 @@ def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -
                 report(have, total)
                 if num_bytes is not None and have > num_bytes:
                     return  # `_check` refuses it; an endless answer must not fill the disk
-                block = answer.read1(BLOCK_BYTES)  # what arrived is written, also before a stall
+                block = answer.read1(BLOCK_BYTES)  # received bytes are written even before a stall
             file.flush()
             os.fsync(file.fileno())
     if total is not None and have < total:
@@ -155,16 +155,16 @@ def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -
 
 
 def _first_byte(answer: Any) -> int | None:
-    """Where a part begins in its file; None where its Content-Range does not say so."""
+    """Position of the first byte in the file; None without a valid Content-Range."""
     stated = re.match(r"bytes (\d{1,18})-", answer.headers.get("Content-Range", ""))
     return int(stated[1]) if stated else None
 
 
 def _total(answer: Any, have: int) -> int | None:
-    """Bytes of the whole file as the answer states them.
+    """Size of the whole file, as stated in the answer.
 
     Raises:
-        OSError: its Content-Length is no number, or Content-Range names another size.
+        OSError: Content-Length is not a number, or Content-Range states another size.
     """
     stated, length = re.search(r"/(\d{1,18})$", answer.headers.get("Content-Range", "")), None
     text = answer.headers.get("Content-Length")

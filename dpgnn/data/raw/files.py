@@ -28,10 +28,9 @@ class RawFiles:
 
     Attributes:
         source: the data set's rows of data/sources.csv.
-        folder: where fetched files are kept, usually data/raw; never edited.
-        mirrors: folders in the same layout that are looked at before the network; only read.
-        partial_folder: where unfinished downloads wait to be resumed, and files of unknown checksum to be
-            read.
+        folder: of fetched files, usually data/raw; never edited.
+        mirrors: folders in the same layout that are searched before the network; only read.
+        partial_folder: folder of unfinished downloads, and of files of unknown checksum until they are read.
     """
 
     source: Source
@@ -40,17 +39,17 @@ class RawFiles:
     partial_folder: Path = Path("work/downloads")
 
     def find(self, raw: RawFile) -> Path | None:
-        """Where the file lies here, unverified; None when it would have to be fetched."""
+        """Path of the local file, not yet verified; None if it must be fetched."""
         places = [folder / raw.mirror_path for folder in (self.folder, *self.mirrors)]
         found = (place for place in (*places, self._unread(raw)) if place.is_file())
         return next(found, None)
 
     @contextmanager
     def accepted(self) -> Iterator[None]:
-        """What was fetched without a known checksum lies apart until the body has read it; then it moves.
+        """A context that moves files without a known checksum to `folder` once the body has read them.
 
         Raises:
-            ValueError: the body's; such files are deleted then, so that they are fetched again.
+            ValueError: raised by the body; the files are then deleted, so that they are fetched again.
         """
         try:
             yield
@@ -72,7 +71,7 @@ class RawFiles:
         return self.partial_folder / "unread" / raw.mirror_path
 
     def missing(self) -> list[RawFile]:
-        """Files that are not here; an archive counts as here when its unpacked raw/ lies beside it."""
+        """Missing files; an archive is not missing if its unpacked raw/ is beside it."""
         found = []
         for raw in self.source.files:
             places = [folder / raw.mirror_path for folder in (self.folder, *self.mirrors)]
@@ -84,14 +83,14 @@ class RawFiles:
         return found
 
     def path(self, file: str) -> Path:
-        """The path of a verified file, fetched first when it is not here; see `accepted`.
+        """The path of a verified file, which is fetched if missing; see `accepted`.
 
         Args:
             file: its name in the column `file` of sources.csv.
 
         Raises:
-            ChecksumError: the file here, or the one fetched, is not the published one.
-            OSError: it is not here and could not be fetched; names the folders that were searched.
+            ChecksumError: the local or fetched file is not the published one.
+            OSError: it is missing and could not be fetched; names the searched folders.
         """
         by_name = {raw.file: raw for raw in self.source.files}
         require(file in by_name, f"file of {self.source.name}", f"be one of {list(by_name)}", file)
@@ -103,7 +102,7 @@ class RawFiles:
         return found
 
     def only_path(self) -> Path:
-        """`path` of a data set that is one file."""
+        """`path` of a data set with one file."""
         (raw,) = self.source.files
         return self.path(raw.file)
 
@@ -126,7 +125,7 @@ class RawFiles:
 
 
 def _verify(raw: RawFile, path: Path) -> None:
-    """Compare size, then sha256, with what is published; unknown values are not compared."""
+    """Compare size and sha256 with the published ones; unknown values are not compared."""
     size = path.stat().st_size
     if raw.num_bytes is not None and size != raw.num_bytes:
         raise ChecksumError(

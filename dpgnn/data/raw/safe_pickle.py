@@ -1,8 +1,8 @@
-"""Reading raw pickles without trusting them.
+"""Reads raw pickles without executing them.
 
-A pickle is a program: loading it may call anything it names. The published graphs need four names
-only, and each of them is replaced here by a plain holder that checks what it is given, so neither
-Python code nor numpy's or scipy's C code runs on unchecked bytes.
+A pickle is a program: loading it may call anything that it names. The published graphs need only four names.
+Each is replaced here by a plain holder that checks its arguments, so neither Python code nor numpy's or
+scipy's C code runs on unchecked bytes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def load_pickle(path: Path) -> Any:
         built-in containers, read-only numpy arrays and checked scipy CSR arrays.
 
     Raises:
-        UnsafePickleError: it names a global that is not on the list (nothing of it is executed), is
-            truncated, or holds an array whose bytes and shape disagree.
+        UnsafePickleError: it names a global that is not on the list (nothing is executed), is truncated, or
+            has an array whose bytes and shape disagree.
     """
     with open(path, "rb") as file:
         return load_pickle_bytes(file.read(), where=str(path))
@@ -51,14 +51,14 @@ def load_pickle_bytes(content: bytes, *, where: str) -> Any:
         return _finish(_AllowListUnpickler(io.BytesIO(content), where).load(), {})
     except UnsafePickleError:
         raise
-    except Exception as error:  # a damaged pickle fails in many ways; all mean the same here
+    except Exception as error:  # a damaged pickle raises many exception types
         raise UnsafePickleError(
             f"{where} must be a whole pickle of numeric arrays: {error}; fetch it again"
         ) from None
 
 
 def _refuse_wild_memo(content: bytes) -> None:
-    """A memo slot far beyond the file's length would make the reader allocate gigabytes."""
+    """Refuse a memo slot far beyond the file's length, which would make the reader allocate gigabytes."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and (argument or 0) > len(content):
             raise UnsafePickleError(
@@ -84,7 +84,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands in for numpy.ndarray; the array is made from bytes whose number is checked."""
+    """Stands in for numpy.ndarray; the array is made once the number of bytes is checked."""
 
     array: np.ndarray | None = None
 
@@ -113,13 +113,13 @@ def _reconstruct(*_: Any) -> _Array:
 
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    """Bytes as Python 3 writes them in a protocol 2 pickle."""
+    """Bytes, which Python 3 writes as latin1 text in a protocol 2 pickle."""
     if not isinstance(text, str) or encoding != "latin1":
         raise UnsafePickleError(f"bytes must be spelled in latin1, got {encoding!r}")
     return text.encode("latin1")
 
 
-# (module, name) as the pickles spell them, under Python 2 and 3 and numpy 1 and 2
+# (module, name) in pickles of Python 2 and 3 and of numpy 1 and 2
 ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
@@ -157,8 +157,8 @@ class _AllowListUnpickler(pickle.Unpickler):
 def _finish(value: Any, done: dict[int, Any]) -> Any:
     """Holders -> arrays, inside lists and dictionaries too.
 
-    `done` keeps what was finished by identity: a value that is referred to a thousand times is worked on
-    once, so nested references cannot blow up the time.
+    `done` keeps finished values by identity, so a value with many references is processed once and nested
+    references cannot take exponential time.
     """
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return value
@@ -186,7 +186,7 @@ def _finish_new(value: Any, done: dict[int, Any]) -> Any:
 def checked_csr(
     data: Any, indices: Any, indptr: Any, shape: Any, where: str = "CSR"
 ) -> sp.csr_array:
-    """A float32 CSR array whose index arrays were checked before scipy's C code sees them.
+    """A float32 CSR array whose index arrays are checked before scipy's C code reads them.
 
     Raises:
         ValueError: lengths disagree, indptr falls, or an index lies outside the shape.

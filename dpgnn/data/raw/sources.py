@@ -1,4 +1,4 @@
-"""data/sources.csv: where each raw file comes from, its checksum, licence and published counts."""
+"""data/sources.csv: address, checksum, licence and published counts of each raw file."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class RawFile:
 
     Attributes:
         file: its name in the format's own words.
-        mirror_path: where it lies below a mirror folder and below data/raw.
-        url: where it is fetched from; "" when it must be placed by hand.
-        sha256: 64 hexadecimal digits; "" when nobody we trust has published it.
+        mirror_path: its path below a mirror folder and below data/raw.
+        url: its address; "" if it must be placed by hand.
+        sha256: 64 hexadecimal digits; "" if no trusted source has published it.
         num_bytes: its size; None when unknown.
     """
 
@@ -48,12 +48,12 @@ class RawFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One data set: its files, terms, citation, and the counts its publishers state.
+    """One data set: its files, terms, citation, and published counts.
 
     Attributes:
-        num_edges: directed edges of the graph as loaded here, or raw edges where the loader says so;
-            None when nobody states it.
-        redistribute: "yes", "no" or "unclear": whether the raw files may be handed on.
+        num_edges: directed edges of the loaded graph, or raw edges if the loader says so; None if not
+            published.
+        redistribute: "yes", "no" or "unclear": whether the raw files may be redistributed.
         citation: keys of data/citations.bib, separated by spaces.
     """
 
@@ -69,7 +69,7 @@ class Source:
     num_classes: int | None
 
     def counts(self) -> dict[str, int]:
-        """The counts that are stated, by the attribute of Graph they belong to."""
+        """The published counts, by the attribute of Graph."""
         stated = {
             "num_nodes": self.num_nodes,
             "num_edges": self.num_edges,
@@ -96,7 +96,7 @@ def read_sources(path: Path | None = None) -> dict[str, Source]:
     """All data sets of sources.csv by name.
 
     Raises:
-        ValueError: a column is missing or a number is not one; names the line.
+        ValueError: a column is missing, or a count is not a number; names the line.
     """
     path = path or data_folder() / "sources.csv"
     rows: dict[str, list[dict[str, str]]] = {}
