@@ -1,5 +1,5 @@
-"""Published attacks on fitted models: LinkTeller on edges, G-MIA on nodes, and attacks made for one leak.
+"""Published attacks on fitted models: LinkTeller on edges, G-MIA on nodes, and attacks for specific leaks.
 
-`request.ATTACKS` names them; each takes an `AttackRequest` and returns rows of JSON. An attack asks how well
-somebody does; an audit (`dpgnn.audits`) asks whether a claim is false.
+`request.ATTACKS` names them; each takes an `AttackRequest` and returns rows of JSON. An attack measures
+success; an audit (`dpgnn.audits`) tests a claim.
 """

@@ -1,4 +1,4 @@
-"""The rows that a sparse operator makes of the changed rows of many queries."""
+"""Applies a sparse operator to the changed rows of many queries."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -16,7 +16,7 @@ def spread(key, value, ptr, readers, weights, keep):
         key: int64, shape (num_rows,), ascending: query * num_nodes + node.
         value: float64, shape (num_rows, width).
         ptr, readers, weights: the operator's columns: readers[ptr[v]:ptr[v + 1]] read v.
-        keep: bool, shape (num_queries, num_nodes): rows that are wanted.
+        keep: bool, shape (num_queries, num_nodes): needed rows.
 
     Returns:
         The keys of the rows that read a changed one, ascending, and their values.
@@ -78,7 +78,7 @@ def _num_reached(key, ptr, readers, keep):
 
 @njit(cache=True, nogil=True)
 def read_by(keep, ptr, columns):
-    """Query by query: the nodes in `keep` and those that they read.
+    """For each query, the nodes in `keep` and the nodes that they read.
 
     Args:
         keep: bool, shape (num_queries, num_nodes).

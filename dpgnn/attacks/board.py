@@ -1,15 +1,15 @@
-"""Attacks on a released board of votes: what it shows of a record, and what it shows of who is mentioned.
+"""Attacks on a released board of votes: what it reveals about a record, and about who is mentioned.
 
-Games on the run's own graph, each with the planned noise, fresh in every run; the attacker knows everything
-but the answer, and projects the released board on the difference of the two boards without noise:
+Games on the run's own graph, each with the planned noise, fresh in every run. The attacker knows everything
+except the answer, and projects the released board on the difference of the two noise-free boards:
 
 * record: is the record of the training node with the longest list there? The claim covers it;
 * label: has that record its own label or another one? Two changes under add-remove and null-one;
 * mentions: do others' lists name the node that most training nodes mention? These are others' records, so no
   claim of `node-record` covers it, and what is found is what such a claim does not promise.
 
-Beside them stands how many nodes that never voted have the class that is largest in their row: their own
-record has no part in it.
+In addition, the share of nodes that never voted whose class is the largest entry of their row, which does not
+depend on their own record.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.releases import Draw
 
-NUM_RUNS = 200  # of each world, where no number is asked for
+NUM_RUNS = 200  # runs of each world by default
 GAMES = ("record", "label", "mentions")
 # (graph, ids of the voters)
 World = tuple["Graph", np.ndarray]
 
 
 def why_not(entry: Entry) -> str:
-    """Why the attack is not made for the entry; "" when it is."""
+    """Why the attack does not apply to the entry; "" if it does."""
     if methods.get(entry.method).leaks.board is None:
         return "it is about boards of votes"
     if entry.privacy_unit == "edge":
@@ -51,12 +51,12 @@ def why_not(entry: Entry) -> str:
 def attack(
     target: FittedRun, *, num_runs: int | None, level: float, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Play the games, and read classes off the board; runs are independent, so a test's level is exact.
+    """Play the games, and read classes from the board; runs are independent, so a test's level is exact.
 
     Args:
-        target: of a method that states its board; a plan without a board is not available.
+        target: of a method with a board; a plan without a board is an error.
         num_runs: of each world; None takes 200.
-        level: probability of accusing a true claim.
+        level: probability of rejecting a true claim.
         rng: of all noise.
     """
     count = at_least("num_runs", NUM_RUNS if num_runs is None else num_runs, 8)
@@ -98,7 +98,7 @@ def _game(
 
 
 def claim_about(claim: Claim, name: str) -> tuple[bool, Claim]:
-    """Whether the claim is about a game's two worlds, and the claim about them; two changes count twice."""
+    """Whether the claim covers a game's two worlds, and the claim for them; two changes count twice."""
     if name == "label" and claim.relation != "replace-one":
         delta = float((1 + np.exp(claim.epsilon)) * claim.delta)
         return delta < 1, dataclasses.replace(
@@ -146,7 +146,7 @@ def _scores(target: FittedRun, other: World, num_runs: int, rng: np.random.Gener
 
 
 def _classes_of_the_mentioned(target: FittedRun, rng: np.random.Generator) -> dict[str, Any]:
-    """How often the largest entry of a row is the class of a node that did not vote."""
+    """Share of nodes that did not vote whose class is the largest entry of their row."""
     graph, train = target.graph, target.split.train_idx
     board = _board(target, (graph, train))
     assert board is not None

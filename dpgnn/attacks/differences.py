@@ -1,8 +1,8 @@
-"""Many queries in one pass: only what a query changes is computed, exactly and in float64.
+"""Many queries in one pass: only the changes are computed, exactly and in float64.
 
 A query changes the features of one node. Layer by layer it changes few rows; `Differences` holds them for
-all queries of a pass, and a sparse product moves them over the edges. What is not in it has not changed,
-so nothing is approximated: f(X') - f(X) comes out as from two full passes, without their cancellation.
+all queries of a pass, and a sparse product moves them over the edges. All other rows are unchanged, so
+nothing is approximated: f(X') - f(X) is that of two full passes, without cancellation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Differences:
     Attributes:
         num_nodes: of the graph.
         key: int64, shape (num_rows,), ascending: query * num_nodes + node.
-        value: float64, shape (num_rows, width): changed row less unchanged row.
+        value: float64, shape (num_rows, width): changed row minus unchanged row.
     """
 
     num_nodes: int
@@ -63,8 +63,8 @@ class Differences:
         """operator @ rows, query by query.
 
         Args:
-            operator: CSC, shape (num_nodes, num_nodes); row v says what v reads.
-            keep: bool, shape (num_queries, num_nodes): rows that are wanted; None keeps all.
+            operator: CSC, shape (num_nodes, num_nodes); row v has the nodes that v reads.
+            keep: bool, shape (num_queries, num_nodes): needed rows; None keeps all.
         """
         if keep is None:
             last = self.key[-1] // self.num_nodes if len(self.key) else 0
@@ -78,13 +78,13 @@ class Differences:
     def through(
         self, base: np.ndarray, row_map: RowMap, ends: np.ndarray | None = None
     ) -> Differences:
-        """Rows after a layer that acts on each row by itself; rows that end unchanged are dropped.
+        """Rows after a layer that acts on each row by itself; unchanged rows are dropped.
 
         Args:
             base: float64, shape (num_nodes, width): the unperturbed rows before the layer.
             row_map: the layer.
-            ends: the unperturbed rows after it, where its rounding of a row does not depend on the other
-                rows (a matrix product's does); computed where not given.
+            ends: the unperturbed rows after it, usable if rounding of a row does not depend on other rows
+                (unlike in a matrix product); computed if not given.
         """
         node = self.node
         before = base[node]
@@ -116,13 +116,13 @@ def wanted_rows(operator: sp.csr_array, keep: np.ndarray, num_spreads: int) -> l
     """The rows needed after each sparse product of a model to compute the rows `keep` of its output.
 
     Args:
-        operator: CSR, shape (num_nodes, num_nodes): row v says what v reads.
-        keep: bool, shape (num_queries, num_nodes): rows that are wanted after the last product.
+        operator: CSR, shape (num_nodes, num_nodes): row v has the nodes that v reads.
+        keep: bool, shape (num_queries, num_nodes): rows needed after the last product.
         num_spreads: products.
 
     Returns:
-        `num_spreads` masks of the shape of `keep`, the last of them `keep`; a row wanted after a product is
-        wanted before it too, for layers that read a node's own row beside its neighbours.
+        `num_spreads` masks of the shape of `keep`, the last one `keep`; a row needed after a product is also
+        needed before it, for layers that read a node's own row beside its neighbours'.
     """
     masks = [keep]
     while len(masks) < num_spreads:

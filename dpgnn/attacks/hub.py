@@ -1,10 +1,10 @@
-"""The attack that fits DP-GNN as published: was the hub a member?
+"""An attack for DP-GNN as published: was the hub a member?
 
-The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that
-reads many u changes that probability for all their other readers, so its own record moves far more roots
-than the 1 + K the claim counts. The attacker knows the graph but for the hub, draws weights that turn a
-root's gradient when its list changes, watches the noisy sums of the real training loop and looks for the
-expected shift. The sampler's coins are secret and fresh in every run.
+The published sampler keeps each reader of a node u with probability K / (2 |readers of u|). A hub that reads
+many u changes that probability for all their other readers, so its own record changes far more roots than the
+1 + K that the claim counts. The attacker knows the graph except the hub, draws weights for which a root's
+gradient changes with its list, observes the noisy sums of the real training loop and tests for the expected
+shift. The sampler's coins are secret and fresh in every run.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ DESIGNS: tuple[Literal["opposite", "orthogonal"], ...] = ("opposite", "orthogona
 
 @dataclass(frozen=True, kw_only=True)
 class HubWorlds:
-    """In G node 0 reads every list node, in G' (replace-one) none; nothing else differs.
+    """In G node 0 reads every list node, in G' (replace-one) none; the rest is equal.
 
     Attributes:
         num_lists: nodes u that the hub reads.
         num_readers: training nodes that read one u each, for each u.
         num_features, num_classes: of the records.
-        design: readers' features stand against ("opposite") or beside ("orthogonal") those of what they read.
+        design: readers' features are opposite or orthogonal to those of the nodes that they read.
         task: of the labels.
     """
 
@@ -98,7 +98,7 @@ class HubWorlds:
 
 
 def why_not(entry: Entry) -> str:
-    """Why the attack does not fit; "" when it does."""
+    """Why the attack does not apply; "" if it does."""
     leaks = methods.get(entry.method).leaks
     if leaks.without_other_leaks is None:
         return "it is about samplers that count readers"
@@ -121,8 +121,8 @@ def attack(
         entry: under replace-one with one hop, of a method that states its sampler.
         budget: epsilon and delta asked for.
         num_runs: of each world; None takes 200.
-        num_steps: steps that are watched, at most those of the plan.
-        level: probability of accusing a true claim.
+        num_steps: observed steps, at most those of the plan.
+        level: probability of rejecting a true claim.
         rng: of everything.
         worlds: how large the hub is.
     """
@@ -162,7 +162,7 @@ def _play(
 
 
 def _training(case: Case, inside: bool, seed: int) -> Training:
-    """The captured training of a world, its sample drawn with coins of its own."""
+    """The captured training of a world, with its own sampler coins."""
     return dataclasses.replace(case, root_seed=seed, kept={}).training(inside, "train")
 
 

@@ -1,8 +1,8 @@
-"""How much the answer for node v moves when the features of node u do, for many u at once.
+"""Influence of the features of node u on the answer for node v, for many u at once.
 
-Three ways, the first that fits is taken: by differences (exact, float64: models whose method states their
-layers), by copies (disjoint copies of the graph in one pass, where answers do not reach from one to another),
-one by one (means over all nodes, and every fresh draw of noise).
+Three ways, of which the first applicable one is used: by differences (exact, float64; for models whose method
+states their layers), by copies (disjoint copies of the graph in one pass, for models without global
+interaction), one by one (for means over all nodes, and for fresh noise).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Report = Callable[[int], None]
 
 
 def path_of(target: FittedRun, noise: Noise) -> Path:
-    """How a model's influences are computed."""
+    """The way in which a model's influences are computed."""
     stated = queries_of(target)
     if noise == "fresh" and stated.noise(target.entry) != "none":
         return "one by one"
@@ -63,19 +63,18 @@ def influence(
     Args:
         target: the model; its answers are logits.
         perturbed: int64, shape (num_queries,): the nodes u, one query each.
-        read: int64, shape (num_read,): the nodes v whose rows are looked at.
+        read: int64, shape (num_read,): the nodes v whose rows are read.
         direction: d_u is u's own row ("scale") or that of another node drawn by `rng` ("mix").
-        noise: whose noise the answers pass through; with "fresh", every query and the unperturbed one have
-            their own.
+        noise: noise of the answers; with "fresh", every query and the unperturbed one have their own.
         step: Delta.
         rng: of "mix" and of the names of fresh draws.
-        wanted: bool, shape (num_queries, num_read): which answers are looked at; None is all. Differences do
-            not compute the others.
-        path: forces a way; None takes the fastest that is exact.
-        report: told the number of finished queries.
+        wanted: bool, shape (num_queries, num_read): needed answers; None is all. Differences do not compute
+            the others.
+        path: forces a way; None takes the fastest exact one.
+        report: called with the number of finished queries.
 
     Returns:
-        float64, shape (num_queries, num_read), >= 0; NaN where not wanted.
+        float64, shape (num_queries, num_read), >= 0; NaN where not needed.
 
     Source: Wu et al. (2022), LinkTeller, arXiv:2108.06504; step 1e-4.
     """
@@ -164,7 +163,7 @@ def _by_passes(
 
 
 def copies_of(graph: Graph, count: int) -> Graph:
-    """`count` disjoint copies of a graph, one after the other."""
+    """`count` disjoint copies of a graph, one after another."""
     if count == 1:
         return graph
     starts = np.arange(count) * graph.num_nodes

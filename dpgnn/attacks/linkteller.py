@@ -1,10 +1,10 @@
-"""LinkTeller: which nodes share an edge, read off how the features of one move the answer for the other.
+"""LinkTeller: infers edges from the influence of one node's features on another node's answer.
 
 Sets of pairs: "unbalanced", "low" and "high" take nodes (uniformly, or of low or high degree) and all pairs
-among them, as published; "balanced" takes edges and as many gaps; "held-out" is the honest variant: before
-the fit a fair coin took each of some edges out, and the attacker tells the kept ones from those taken out.
-The other sets compare edges with gaps, which differ in features too (neighbours are alike), so the line of
-a claim, which compares one pair with and without its edge, is a bound for "held-out" only.
+among them, as published; "balanced" takes edges and equally many non-edges; "held-out" is the honest variant:
+before the fit, each of some edges is removed by a fair coin, and the attacker distinguishes kept from removed
+edges. The other sets compare edges with non-edges, which also differ in features (neighbours are alike), so
+the line of a claim, which compares one pair with and without its edge, is a bound only for "held-out".
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Pairs:
     """Pairs to be scored.
 
     Attributes:
-        perturbed, looked_at: int64, shape (num_pairs,): features of the first are moved, the answer for the
-            second is read.
+        perturbed, looked_at: int64, shape (num_pairs,): the features of the first are perturbed, the answer
+            for the second is read.
         member: bool, shape (num_pairs,): whether the pair is an edge of the graph of the fit.
     """
 
@@ -67,7 +67,7 @@ def pairs_of(
     Raises:
         ValueError: too few nodes or edges.
 
-    Source: arXiv:2108.06504, its experiments; low and high degree as its code has them for each data set.
+    Source: arXiv:2108.06504, experiments; low and high degree as in its code for each data set.
     """
     one_of("set", kind, SETS[:-1])
     at_least("size", size, 2)
@@ -120,7 +120,7 @@ def gaps(
 
 
 def hold_out(graph: Graph, size: int, *, rng: np.random.Generator) -> tuple[Graph, Pairs]:
-    """A graph in which a fair coin has taken out each of `size` edges, and those edges as pairs.
+    """A graph from which each of `size` edges is removed by a fair coin, and those edges as pairs.
 
     Guarantee: given the other edges, coins are independent and fair, so under a claim for one edge every
     attack on them has P(kept | guessed kept) <= e^epsilon/(1 + e^epsilon), up to delta.
@@ -166,8 +166,8 @@ class Variant:
     Attributes:
         pair_set: which pairs.
         size: nodes, or edges.
-        direction: how features are moved.
-        noise: whose noise.
+        direction: how features are perturbed.
+        noise: of the run or fresh.
     """
 
     pair_set: PairSet
@@ -185,7 +185,7 @@ def attack(
     rng: np.random.Generator,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Score the pairs and say how well that tells edges from gaps, as JSON."""
+    """Score the pairs, and measure how well the scores distinguish edges from non-edges; as JSON."""
     started = time.monotonic()
     base = {"attack": "linkteller", **dataclasses.asdict(variant)}
     reason = why_not_other_features(target)
@@ -219,9 +219,9 @@ def attack(
 def is_covered(target: FittedRun, noise: Noise) -> bool:
     """Whether the run's claim covers the answers to queries with other features.
 
-    True for feature-only models and for post-processing of what was released once (perturbed graphs, DPDGC's
-    sums). False where a query reads private edges without noise, or repeats an aggregation: with the run's
-    noise it cancels in the difference of two answers, with fresh noise every query is one more release.
+    True for feature-only models and for post-processing of a single release (perturbed graphs, DPDGC's sums).
+    False if a query reads private edges without noise, or repeats an aggregation: the run's noise cancels in
+    the difference of two answers, and with fresh noise every query is another release.
     """
     entry = target.entry
     if entry.mode == "nonprivate" or entry.privacy_unit != "edge":
@@ -244,14 +244,14 @@ def claim_tests(
     (epsilon, delta) with probability <= level (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
 
     Returns:
-        as JSON; `detects` is the largest bound that so many trials can show, and where they are too few for
-        any test, `untested` says so.
+        as JSON; `detects` is the largest bound that this many trials can show; if they are too few for a
+        test, `untested` says so.
     """
     from dpgnn.audits.one_run import guess
 
     claim = next(iter(target.plan.claims), None)
     epsilon, delta = (math.inf, 0.0) if claim is None else (claim.epsilon, claim.delta)
-    # equal scores must not be ordered by anything that knows the answer
+    # ties must not be broken by anything that depends on the answer
     shuffled = rng.permutation(len(scores))
     run = guess(scores[shuffled], member[shuffled], delta=delta, level=level)
     try:
@@ -272,7 +272,7 @@ def claim_tests(
 
 
 def _directed(both: np.ndarray, member: np.ndarray, rng: np.random.Generator) -> Pairs:
-    """Either end of a pair is perturbed, by a coin."""
+    """The perturbed end of each pair is chosen by a coin."""
     coin = rng.integers(0, 2, size=both.shape[1])
     place = np.arange(both.shape[1])
     return Pairs(perturbed=both[coin, place], looked_at=both[1 - coin, place], member=member)

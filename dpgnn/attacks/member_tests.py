@@ -1,8 +1,8 @@
-"""What G-MIA's scores say of membership: ranking, rates, how much of it is the class, and the claim's tests.
+"""Evaluation of G-MIA's scores: ranking, rates, the part due to the class, and tests of the claim.
 
-Members are drawn class by class and non-members from whoever remains, so the class alone tells much: on
-Cora a large class is mostly non-members. What should measure memory alone compares like with like: pairs of
-a member and a non-member of one class.
+Members are drawn class by class and non-members from the rest, so the class alone is informative: on Cora a
+large class is mostly non-members. To measure only memorisation, compare pairs of a member and a non-member of
+the same class.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BATCH_SIZE = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
-    """The nodes that were asked and their scores.
+    """The queried nodes and their scores.
 
     Attributes:
-        inside, outside: int64: members and non-members, positions in the full graph.
+        inside, outside: int64: members and non-members, as positions in the full graph.
         inside_scores, outside_scores: float64, one per node: larger says "member".
     """
 
@@ -50,7 +50,7 @@ class Asked:
         return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
 
     def taken(self, first: np.ndarray, second: np.ndarray) -> Asked:
-        """Some members and some non-members, by their places."""
+        """A subset of members and non-members, by their positions."""
         return Asked(
             inside=self.inside[first], outside=self.outside[second],
             inside_scores=self.inside_scores[first], outside_scores=self.outside_scores[second],
@@ -59,8 +59,8 @@ class Asked:
     def matched(self, y: np.ndarray, rng: np.random.Generator) -> Asked:
         """Random pairs of one class: member i and non-member i; each node is in one pair at most.
 
-        Guarantee: members and non-members have the same number of each class, so a score that depends on the
-        class alone has an AUC of one half.
+        Guarantee: members and non-members have equal class counts, so a score that depends only on the class
+        has an AUC of one half.
         """
         return self.taken(*pairs(y[self.inside], y[self.outside], rng))
 
@@ -68,7 +68,7 @@ class Asked:
 def pairs(
     inside: np.ndarray, outside: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places of random pairs (member, non-member) of one class, each in one pair at most.
+    """Positions of random pairs (member, non-member) of one class, each in at most one pair.
 
     Args:
         inside, outside: int64: classes of members and of non-members.
@@ -89,8 +89,8 @@ def label_auc(
 ) -> float:
     """AUC of the best score that reads the true class alone.
 
-    The score of a class is the log odds of "member" in it among the shadow's nodes, each count one higher so
-    that an absent class has a score; it is asked about the target's.
+    The score of a class is its log odds of "member" among the shadow's nodes, with one added to each count so
+    that an absent class has a score; it is evaluated on the target's nodes.
 
     Args:
         y: int64, shape (num_nodes,): classes.
@@ -106,12 +106,12 @@ def label_auc(
 def by_degree(
     asked: Asked, y: np.ndarray, degree: np.ndarray, rng: np.random.Generator | None
 ) -> dict[str, float | None]:
-    """AUC among the nodes of low and of high degree, parted at the median.
+    """AUC among the nodes of low and of high degree, split at the median.
 
     Args:
-        asked: everybody who was asked.
+        asked: all queried nodes.
         y, degree: int64, shape (num_nodes,).
-        rng: of the pairs of one class that are drawn within each half; None takes everybody.
+        rng: of the pairs of one class drawn within each half; None takes all nodes.
     """
     middle = np.median(degree[np.concatenate([asked.inside, asked.outside])])
     found: dict[str, float | None] = {}
@@ -136,14 +136,14 @@ def claim_tests(
 ) -> dict[str, Any]:
     """The line of the claim, and a bound within one run, from pairs of a member and another of one class.
 
-    Guarantee: who of a random pair of one class is the member is a fair coin, independent of the other
-    pairs', given the pairs. Exchanging the two is one replacement, or one removal and one addition: at most
-    epsilon for replace-one and 2 epsilon (and (1 + e^epsilon) delta) for the other relations. The line is
-    that of these values. The bound exceeds a true value of them with probability <= level.
+    Guarantee: given the pairs, which node of a random pair of one class is the member is a fair coin,
+    independent of the other pairs. Exchanging the two is one replacement, or one removal and one addition: at
+    most epsilon for replace-one and 2 epsilon (and (1 + e^epsilon) delta) for the other relations. The line
+    is that of these values. The bound exceeds a true value of them with probability <= level.
 
     All worlds of the coins are parts of the full graph, so under `node-bounded` they keep the degree bound if
-    the full graph does. If it does not, a world on the way may lie outside the claim's class, where nothing
-    is promised, and a bound above the claim would not contradict it: the claim is not tested.
+    the full graph does. If it does not, an intermediate world may violate the bound, for which the claim
+    promises nothing, so the claim is not tested.
 
     Args:
         claims: of the target's plan.
@@ -153,8 +153,8 @@ def claim_tests(
         level: of each test.
 
     Returns:
-        as JSON; `detects` is the largest bound that so many pairs can show, in the units of
-        `one_run_allowed_epsilon`; where they are too few for a test, `untested` says so.
+        as JSON; `detects` is the largest bound that this many pairs can show, in the units of
+        `one_run_allowed_epsilon`; if they are too few for a test, `untested` says so.
     """
     note = _why_not_covered(claims, largest_degree)
     if note:
@@ -186,7 +186,7 @@ def claim_tests(
 
 
 def _why_not_covered(claims: tuple[Claim, ...], largest_degree: int) -> str:
-    """Why the first claim says nothing of membership; empty where it does."""
+    """Why the first claim does not cover membership; empty if it does."""
     if not claims:
         return "no privacy"
     if claims[0].privacy_unit not in WHOLE_NODE:

@@ -1,11 +1,11 @@
-"""G-MIA, setting TSTF: was a node in the training graph? A shadow model teaches the answer.
+"""G-MIA, setting TSTF: was a node in the training graph? The attack is trained on a shadow model.
 
 Target and shadow are fitted on the subgraphs of disjoint random training nodes, with the same options. The
-attack model learns from the shadow's posteriors who was in. Two variants: "original", as published, asks
-members on their training graph and non-members on the full graph, so it may learn which graph was asked; the
-honest "same-graph" asks everybody on the full graph, and then answers depend on the training nodes through
-what the fit released only; and it compares members with non-members of the same classes. Beside each
-variant stands `label_auc`, the AUC of the true class alone: members are drawn class by class, others are not.
+attack model learns membership from the shadow's posteriors. Two variants: "original", as published, queries
+members on their training graph and non-members on the full graph, so it may learn which graph was queried.
+The honest "same-graph" queries all nodes on the full graph, so answers depend on the training nodes only
+through what the fit released, and it compares members with non-members of the same classes. Each variant also
+has `label_auc`, the AUC of the true class alone, because members are drawn class by class and others are not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Variant = Literal["original", "same-graph"]
 VARIANTS: tuple[Variant, ...] = ("original", "same-graph")
-# own: a training graph's edges join the nodes they belong to; script: as the published script numbers them,
+# own: edges of a training graph keep their end nodes; script: as the published script numbers them,
 # its edges count the nodes in ascending order while features and labels stand class by class
 Numbering = Literal["own", "script"]
 # variant and attempt -> the generator of one training of the attack's classifier
@@ -43,7 +43,7 @@ ScorerStreams = Callable[[str, int], np.random.Generator]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """Target or shadow: a model and the nodes the attack asks about.
+    """Target or shadow: a model and the queried nodes.
 
     Attributes:
         target: the fitted model; its graph is the subgraph of the training nodes, relabelled.
@@ -60,8 +60,8 @@ class Side:
 def setting_of(graph: Graph) -> SplitConfig:
     """The published sizes, or sizes of the same kind for graphs the paper does not use.
 
-    Otherwise: 90 training nodes of every class (a quarter of the smallest class where that is fewer) and as
-    many non-members as members.
+    Otherwise: 90 training nodes of every class (a quarter of the smallest class if that is fewer), and
+    equally many non-members.
     """
     name = f"gmia-{graph.name}"
     if name in PAPER_SETTINGS:
@@ -87,8 +87,8 @@ def fit_side(
 ) -> Side:
     """Fit an entry on the subgraph of a membership split's training nodes.
 
-    One of them is left out of training, because a split has a test node; it is neither asked nor counted.
-    With the script's numbering nearly every edge of that subgraph joins two wrong nodes.
+    One of them is left out of training as the split's test node; it is neither queried nor counted. With the
+    script's numbering nearly every edge of that subgraph joins two wrong nodes.
 
     Raises:
         ValueError: the entry cannot be planned or fitted on so few nodes.
@@ -118,12 +118,12 @@ def fit_side(
 def posteriors(
     side: Side, graph: Graph, variant: Variant, *, number: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Class probabilities of members and of all nodes of the full graph, as the variant asks for them.
+    """Class probabilities of members and of all nodes of the full graph, as the variant queries them.
 
     Args:
         side: target or shadow.
         graph: the full graph.
-        variant: where members are asked.
+        variant: decides the graph on which members are queried.
         number: names the fresh noise of the full graph's answers.
     """
     one_of("variant", variant, VARIANTS)
@@ -148,7 +148,7 @@ def attack(
     label: str = "gmia",
     numbering: Numbering = "own",
 ) -> dict[str, Any]:
-    """Fit target and shadow, train the attack model, and say how well it tells members, as JSON.
+    """Fit target and shadow, train the attack model, and measure how well it finds members; as JSON.
 
     Args:
         entry: the entry for the graph's data set.
@@ -160,7 +160,7 @@ def attack(
         level: of the tests of the claim.
         sizes: of the split; None takes `setting_of`.
         model: the attack's classifier; None takes the published one.
-        label: stands before progress lines.
+        label: prefix of progress lines.
         numbering: of the training graphs' edges.
 
     Source: Olatunji et al. (2021), arXiv:2101.06570.
@@ -192,7 +192,7 @@ def attack(
 
 
 def _tried(sides: list[Side], graph: Graph, variant: Variant, *args: Any, **named: Any) -> Any:
-    """A variant's result, or why there is none; the other variant is not affected."""
+    """A variant's result, or the reason why there is none; the other variant is not affected."""
     try:
         return _variant(sides, graph, variant, *args, **named)
     except ValueError as error:
@@ -212,7 +212,7 @@ def _variant(
     target, shadow = sides
     same = variant == "same-graph"
     asked, all_scores, attempts = _scored(sides, graph, variant, model, rng, scorer_rng)
-    # like with like where it is one graph; as published otherwise
+    # same-class pairs on one graph; as published otherwise
     compared = asked.matched(graph.y, rng) if same else asked
     degree = np.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     nodes = [(side.inside, side.outside) for side in (shadow, target)]
@@ -244,7 +244,7 @@ def _scored(
     rng: np.random.Generator,
     scorer_rng: ScorerStreams,
 ) -> tuple[Asked, np.ndarray, int]:
-    """The target's scores by a classifier that the shadow taught; everybody's scores; trainings it took."""
+    """The target's scores by a classifier trained on the shadow, all nodes' scores, number of trainings."""
     target, shadow = sides
     members, everyone = posteriors(shadow, graph, variant, number=int(rng.integers(2**62)))
     x = np.concatenate([members, everyone[shadow.outside]])
@@ -253,7 +253,7 @@ def _scored(
     for attempt in range(ATTEMPTS):
         scorer = train_scorer(x, y, model, rng=scorer_rng(variant, attempt))
         all_scores = scorer(everyone)
-        # on one graph everybody is scored in one batch: equal answers differ in rounding between batches
+        # on one graph all nodes are scored in one batch, since rounding differs between batches
         same = variant == "same-graph"
         asked = Asked(
             inside=target.inside, outside=target.outside, outside_scores=all_scores[target.outside],
@@ -280,7 +280,7 @@ def labelled(graph: Graph) -> np.ndarray:
 
 
 def _answers(target: FittedRun, graph: Graph, number: int) -> np.ndarray:
-    """Posteriors of every node of the full graph, with noise of its own where there is any."""
+    """Posteriors of every node of the full graph, with its own noise if there is any."""
     prepared = None
     if queries_of(target).reads_sample(target.entry):
         prepared = prepared_for(target.entry, graph, target.split, target.fresh(number))
@@ -298,7 +298,7 @@ def _probabilities(logits: np.ndarray, task: str) -> np.ndarray:
 
 
 def _accuracies(side: Side, graph: Graph) -> dict[str, float]:
-    """Share of right classes of members on their training graph, and of non-members on the full graph."""
+    """Accuracy on members on their training graph, and on non-members on the full graph."""
     inside = ask(side.target, side.target.graph)[side.place].argmax(1)
     outside = _answers(side.target, graph, 0)[side.outside].argmax(1)
     return {

@@ -1,9 +1,9 @@
-"""The attack that fits CARIBOU as released: is this node's only edge there?
+"""An attack for CARIBOU as released: does this node's only edge exist?
 
 The released code ends with a layer on the private edges that no noise follows, and its operator has no
-self-loops. Without its only edge a node's row of the operator is zero, so its row of the release less the
-public residual is constant over the columns, for every noise. With the edge it is not. The game runs the real
-iteration in both worlds with the planned noise; other variants of CARIBOU play it too, as controls.
+self-loops. Without its only edge, a node's row of the operator is zero, so its released row minus the public
+residual is constant over the columns, for any noise. With the edge it is not. The game runs the real
+iteration in both worlds with the planned noise; other variants of CARIBOU serve as controls.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Entry
     from dpgnn.methods.queries import FittedRun
 
-# runs of each world where no number is asked for; fewer where a state has more float64 values than that
+# default runs of each world; fewer if a state has more float64 values than this
 NUM_RUNS, LARGE_STATE, FEW_RUNS = 200, 1_000_000, 40
 
 
 def why_not(entry: Entry) -> str:
-    """Why the attack is not made for the entry; "" when it is."""
+    """Why the attack does not apply to the entry; "" if it does."""
     leaks = methods.get(entry.method).leaks
     if leaks.last_row is None:
         return "it is about iterations over private edges"
@@ -57,7 +57,7 @@ def without_edge(graph: Graph, node: int, other: int) -> Graph:
 
 
 def statistic(rest: np.ndarray) -> float:
-    """Norm of a node's released row less the residual, without its mean over columns."""
+    """Norm of a node's released row minus the residual and minus its mean over columns."""
     return float(np.linalg.norm(rest - rest.mean()))
 
 
@@ -68,15 +68,15 @@ def attack(
 
     Args:
         target: of an edge-level CARIBOU entry; its plan's noise is used in both worlds.
-        num_runs: of each world; None takes 200, or 40 where a state is large (the result then says so).
-        level: probability of accusing a true claim.
+        num_runs: of each world; None takes 200, or 40 if a state is large (the result then says so).
+        level: probability of rejecting a true claim.
         rng: of the edge and of all noise.
     """
     if num_runs is not None:
         at_least("num_runs", num_runs, 8)
     started = time.monotonic()
     base: dict[str, Any] = {"attack": "noise-free-layer"}
-    # other variants of the iteration play it too, as controls
+    # other variants of the iteration are controls
     if target.leaks.last_row is None:
         return base | {"status": "not-applicable", "reason": why_not(target.entry)}
     graph = target.graph

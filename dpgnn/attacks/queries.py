@@ -1,7 +1,6 @@
-"""Asking a fitted model: about the graph it was fitted on, about other features, or about another graph.
+"""Queries of a fitted model: on its own graph, on other features, or on another graph.
 
-Everything that depends on the method is asked of the method (`Method.queries`); what it does not state is
-refused.
+Everything that depends on the method comes from `Method.queries`; a query that it does not state is refused.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ def fitted_run(
     label: str = "run",
     population: PublicPopulation | None = None,
 ) -> FittedRun:
-    """A run as attacks read it.
+    """A fitted run for attacks.
 
     Args:
         entry, graph, split, prepared, budget, streams: of the run.
         state: its tensors; None fits the entry, {} leaves them out for attacks that read none.
-        label: stands before progress lines.
-        population: declared numbers of nodes that the run's plan was made from.
+        label: prefix of progress lines.
+        population: declared numbers of nodes of the run's plan.
 
     Raises:
         ValueError: the entry cannot be planned or fitted.
@@ -68,7 +67,7 @@ def fitted_run(
 
 
 def prepared_for(entry: Entry, graph: Graph, split: Split, streams: Streams) -> Prepared | None:
-    """The prepared sample of a graph, where the entry needs one, drawn on the streams."""
+    """The prepared sample of a graph, if the entry needs one, drawn from the streams."""
     method = methods.get(entry.method)
     spec = method.sampler(entry)
     if spec is None:
@@ -78,10 +77,10 @@ def prepared_for(entry: Entry, graph: Graph, split: Split, streams: Streams) -> 
 
 
 def queries_of(run: FittedRun) -> Queries:
-    """What the method states about queries.
+    """The method's statement on queries.
 
     Raises:
-        ValueError: it states nothing.
+        ValueError: it has none.
     """
     method = methods.get(run.entry.method)
     if method.queries is None:
@@ -90,12 +89,12 @@ def queries_of(run: FittedRun) -> Queries:
 
 
 def has_noise(run: FittedRun) -> bool:
-    """Whether answers pass through noise that a query could draw again."""
+    """Whether answers have noise that a query could draw anew."""
     return queries_of(run).noise(run.entry) == "answers"
 
 
 def why_not_other_features(run: FittedRun) -> str:
-    """Why the model cannot be asked about other features; "" when it can."""
+    """Why the model cannot be queried with other features; "" if it can."""
     reason = queries_of(run).why_not_other_features(run.entry)
     if not reason and run.streams.randomness != "study" and has_noise(run):
         return "a release keeps no seed of its noise, so its draws cannot be repeated"
@@ -103,7 +102,7 @@ def why_not_other_features(run: FittedRun) -> str:
 
 
 def why_not_other_graph(run: FittedRun) -> str:
-    """Why the model cannot be asked about a graph with other nodes; "" when it can."""
+    """Why the model cannot be queried on a graph with other nodes; "" if it can."""
     return queries_of(run).why_not_other_graph(run.entry)
 
 
@@ -119,13 +118,13 @@ def ask(
 
     Args:
         run: the model.
-        graph: features and edges to answer from.
-        noise: whose draws; of another number of nodes, only fresh ones make sense.
+        graph: features and edges of the query.
+        noise: frozen or fresh; on a graph with another number of nodes it must be fresh.
         number: names the fresh draws.
-        prepared: the prepared sample of `graph` where answers read one; None takes that of the fit.
+        prepared: the prepared sample of `graph` if answers read one; None takes that of the fit.
 
     Raises:
-        ValueError: the model cannot be asked, or frozen noise is asked of another graph.
+        ValueError: the model cannot be queried, or frozen noise is asked for on another graph.
     """
     reason = why_not_other_features(run)
     require(not reason, f"{run.entry.name}: queries", "be answerable", reason)

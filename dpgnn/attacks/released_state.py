@@ -1,9 +1,9 @@
-"""Edges from what is released once: no further query, so the claim covers all of it.
+"""Infers edges from a single release without further queries, so the claim covers the attack.
 
-LinkTeller asks an aggregating model again, which its claim does not cover. This attack reads the release
-itself: the noisy rows or the perturbed graph that the method states (`Method.leaks`).
-A fair coin took each candidate edge out before the fit; the score is how much one end's rows hold of the
-other's public row (or whether the perturbed graph has the edge).
+LinkTeller queries an aggregating model again, which its claim does not cover. This attack reads the release
+itself: the noisy rows or the perturbed graph that the method states (`Method.leaks`). Each candidate edge was
+removed by a fair coin before the fit; the score is the correlation of one end's rows with the other's public
+row (or whether the perturbed graph has the edge).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def why_not(entry: Entry) -> str:
-    """Why the attack does not fit; "" when it does."""
+    """Why the attack does not apply; "" if it does."""
     leaks = methods.get(entry.method).leaks
     released = leaks.noisy_edges or leaks.noisy_rows
     if not released or entry.mode == "nonprivate" or entry.privacy_unit != "edge":
@@ -32,7 +32,7 @@ def why_not(entry: Entry) -> str:
 
 
 def pair_scores(target: FittedRun, pairs: Pairs) -> np.ndarray:
-    """float64, shape (num_pairs,): larger where the release looks as if the edge were there."""
+    """float64, shape (num_pairs,): larger if the release suggests that the edge exists."""
     first, second = pairs.perturbed, pairs.looked_at
     if target.leaks.noisy_rows is None:
         noisy = target.noisy_edges

@@ -1,4 +1,4 @@
-"""All attacks on one run, from what the run read and left."""
+"""All attacks on one run, from its inputs and results."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ Results = list[dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How hard the attacks try.
+    """The sizes of the attacks.
 
     Attributes:
         sets: LinkTeller's pair sets.
-        directions: how LinkTeller moves features.
+        directions: how LinkTeller perturbs features.
         num_nodes: nodes of the sets of nodes.
-        num_pairs: edges (and gaps) of "balanced", edges of "held-out", of which a test needs 4 of each kind.
-        num_fresh_pairs: edges of "balanced" with fresh noise, one full pass a query; 0 leaves it out.
-        num_runs: of each world, for attacks that run a mechanism many times, at least 8 (half of them test);
-            None takes 200, or 40 where one run of the mechanism is large.
-        num_steps: training steps that such a run watches, at most.
-        hubs: how many nodes the hub reads, one game each.
+        num_pairs: edges (and non-edges) of "balanced", edges of "held-out"; a test needs 4 of each kind.
+        num_fresh_pairs: edges of "balanced" with fresh noise, one full pass for each query; 0 skips it.
+        num_runs: of each world, for attacks that repeat a mechanism, at least 8 (half of them for the test);
+            None takes 200, or 40 if one run of the mechanism is large.
+        num_steps: largest number of training steps that such a run observes.
+        hubs: numbers of nodes that the hub reads, one game for each.
         level: of the tests of a claim.
     """
 
@@ -85,13 +85,13 @@ class AttackRequest:
         entry: the entry for its data set.
         budget: epsilon and delta asked for.
         graph: the graph with the edges of the setting.
-        full_graph: the graph with all edges, which G-MIA draws its own subgraphs from.
+        full_graph: the graph with all edges, from which G-MIA draws its subgraphs.
         split: of the run.
         prepared: the prepared sample, or None.
-        state: tensors of the run's `model.safetensors`; None fits the entry again, which gives the same.
+        state: tensors of the run's `model.safetensors`; None fits the entry again, with the same result.
         axes: dataset, setting, entry, epsilon, repeat.
         root_seed, randomness: of the study.
-        sizes: how hard.
+        sizes: of the attacks.
     """
 
     entry: Entry
@@ -114,11 +114,11 @@ class AttackRequest:
 
     @property
     def label(self) -> str:
-        """Stands before progress lines."""
+        """Prefix of progress lines."""
         return "/".join(str(self.axes[name]) for name in ("dataset", "entry", "epsilon", "repeat"))
 
     def rng(self, what: str, *, paired: bool = True, **axes: str | int) -> np.random.Generator:
-        """A generator of the attack; paired ones are the same for all entries and budgets."""
+        """A generator of the attack; paired generators are equal for all entries and budgets."""
         names = ("dataset", "setting", "repeat") if paired else tuple(self.axes)
         named = {name: self.axes[name] for name in names}
         return seeds.child(self.root_seed, f"attack/{what}", **named, **axes)
@@ -130,11 +130,11 @@ class AttackRequest:
 
     @cached_property
     def held_out(self) -> tuple[FittedRun, linkteller.Pairs]:
-        """The entry fitted without some edges, with the edges that the coins decided on."""
+        """The entry fitted without some edges, and the edges that the coins decided on."""
         return self.without_edges()
 
     def without_edges(self, *, fit: bool = True) -> tuple[FittedRun, linkteller.Pairs]:
-        """The same made anew; without a fit for attacks on what is released before anything is fitted."""
+        """The same, made anew; without a fit for attacks on a release that precedes the fit."""
         graph, pairs = linkteller.hold_out(
             self.graph, self.sizes.num_pairs, rng=self.rng("held-out")
         )
@@ -157,7 +157,7 @@ class AttackRequest:
 
 
 def run_linkteller(request: AttackRequest) -> Results:
-    """LinkTeller on every set and direction; what cannot be asked says why, and the rest is kept."""
+    """LinkTeller on every set and direction; impossible ones state the reason."""
     sizes, found = request.sizes, []
     present = np.concatenate(
         [request.split.train_idx, request.split.val_idx, request.split.test_idx]
@@ -175,7 +175,7 @@ def run_linkteller(request: AttackRequest) -> Results:
 
 
 def _fresh(request: AttackRequest, variant: Variant, present: np.ndarray) -> Results:
-    """Fresh noise for every query, where there is noise."""
+    """Fresh noise for every query, if there is noise."""
     if not has_noise(request.target):
         return []
     pairs = linkteller.pairs_of(
@@ -185,7 +185,7 @@ def _fresh(request: AttackRequest, variant: Variant, present: np.ndarray) -> Res
 
 
 def _kept(base: dict[str, Any], make: Callable[[], Results]) -> Results:
-    """What was made, or one result with the reason why nothing could be; other results stay as they are."""
+    """The results of an attack, or one result with the reason why there is none."""
     try:
         return make()
     except ValueError as error:
@@ -193,7 +193,7 @@ def _kept(base: dict[str, Any], make: Callable[[], Results]) -> Results:
 
 
 def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own") -> Results:
-    """G-MIA with a target and a shadow of its own."""
+    """G-MIA with its own target and shadow."""
     streams = [
         dataclasses.replace(request.streams, axes={**request.axes, "attack": side})
         for side in ("gmia-target", "gmia-shadow")
@@ -210,7 +210,7 @@ def run_gmia(request: AttackRequest, *, numbering: membership.Numbering = "own")
 
 
 def run_leak(request: AttackRequest) -> Results:
-    """The attacks made for one known leak, where they fit the entry; none affects another."""
+    """The attacks for specific leaks that apply to the entry; none affects another."""
     sizes, entry = request.sizes, request.entry
     found: Results = []
     if not hub.why_not(entry):
@@ -263,7 +263,7 @@ def _board(request: AttackRequest) -> Results:
 
 
 def claim_of(request: AttackRequest) -> dict[str, Any]:
-    """What the run claims, for a reader of the attack's results."""
+    """The run's claim, for the attack's results."""
     claims = request.unfitted.plan.claims
     if not claims:
         return {}
@@ -291,7 +291,7 @@ def _set(request: AttackRequest, kind: PairSet, size: int, present: np.ndarray) 
                 request.graph, kind, size, rng=request.rng(kind), present=present
             )
     except ValueError as error:
-        # there are no pairs to ask about, in no direction
+        # there are no pairs to query, in any direction
         return [base | {"status": "not-available", "reason": str(error)} for base in bases]
     found: Results = []
     for base, variant in zip(bases, variants):
@@ -323,7 +323,7 @@ ATTACKS: Mapping[str, Callable[[AttackRequest], Results]] = {
     "gmia": run_gmia,
     "leak": run_leak,
 }
-# made when asked for by name only
+# only made if requested by name
 ON_REQUEST: Mapping[str, Callable[[AttackRequest], Results]] = {
     "gmia-script": partial(run_gmia, numbering="script")
 }

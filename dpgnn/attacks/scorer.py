@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 HELD_BACK = 50  # samples, as published
-BIAS = 0.01  # first value of all biases, as published
-ATTEMPTS = 3  # trainings, where the scores of one are all equal
+BIAS = 0.01  # initial value of all biases, as published
+ATTEMPTS = 3  # largest number of trainings, if the scores of one are all equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ def train_scorer(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Train the attack's classifier; returns the log odds of "member", one per row.
 
-    Weights are Xavier's, biases 0.01, and 50 samples are held back, members and others in their shares, as
-    published; cross-entropy is taken of the softmax's output, which takes the softmax twice.
+    As published: Xavier weights, biases 0.01, 50 samples held back (stratified by membership), and
+    cross-entropy of the softmax's output, which applies the softmax twice.
 
     Args:
         x: float64, shape (num_samples, num_classes): class probabilities.
@@ -83,17 +83,17 @@ def _network(widths: list[int], seed: int) -> Any:
 
 
 def says_nothing(scores: np.ndarray) -> bool:
-    """Whether a classifier gives everybody the same score; rounding of float32 is no difference.
+    """Whether a classifier gives all nodes the same score up to float32 rounding.
 
-    With this rate of learning the network may lose all its ReLUs; then it is no attack, and an AUC of one
-    half says nothing of the model it was made for.
+    With this learning rate all ReLUs of the network may die; then an AUC of one half says nothing about the
+    attacked model.
     """
     size = float(np.abs(scores).max(initial=1.0))
     return bool(np.ptp(scores) <= 1e-6 * size)
 
 
 def _kept(member: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions to train on: all but 50 (a quarter of few), members and others in their shares."""
+    """Positions to train on: all except 50 (a quarter of a small set), stratified by membership."""
     out = min(HELD_BACK, len(member) // 4)
     members, others = (rng.permutation(np.flatnonzero(member == kind)) for kind in (True, False))
     first = round(out * len(members) / len(member))

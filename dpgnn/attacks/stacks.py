@@ -1,4 +1,4 @@
-"""Layers ready for queries: what is unperturbed is computed once, then only what a query changes."""
+"""Layers prepared for queries: unperturbed rows are computed once, then only the changes of each query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 
 class Stack:
-    """A model ready for queries.
+    """A model prepared for queries.
 
     Args:
         layers: as the method states them.
@@ -48,13 +48,13 @@ class Stack:
 
     @cached_property
     def rows_of_a_query(self) -> int:
-        """How many rows one query may change in a layer."""
+        """Number of rows that one query may change in a layer."""
         return 1 if self.columns is None else reach(self.columns, self.num_spreads)
 
     def ask(
         self, nodes: np.ndarray, before: np.ndarray, after: np.ndarray, keep: np.ndarray
     ) -> Differences:
-        """Changed logits of the queries, at the rows that each wants.
+        """Changed logits of the queries, at the needed rows.
 
         Args:
             nodes: int64, shape (num_queries,): perturbed.
@@ -89,10 +89,10 @@ class Stack:
         return found[self.steps[-1]]
 
     def _compute_unperturbed(self) -> None:
-        """The rows before each row-wise layer, and after it where they can be used again."""
+        """The rows before each row-wise layer, and after it if they can be reused."""
         row_wise = [place for place, step in enumerate(self.steps) if isinstance(step, RowWise)]
         bases: dict[Step, Any] = {}
-        # what follows the last row-wise layer is linear: it needs no base
+        # layers after the last row-wise one are linear and need no base
         for step in self.steps[: row_wise[-1] if row_wise else 0]:
             bases[step] = self._unperturbed(step, bases)
             if not isinstance(step, Features):
@@ -123,7 +123,7 @@ class Stack:
 
 
 def start(nodes: np.ndarray, before: np.ndarray, after: np.ndarray, num_nodes: int) -> Differences:
-    """Changed rows of the first layer; what is only rounding counts as unchanged."""
+    """Changed rows of the first layer; differences from rounding count as unchanged."""
     value = after - before
     value[np.abs(value) <= ROUNDING * np.abs(before).max(axis=1, keepdims=True)] = 0.0
     return at_nodes(nodes, value, num_nodes)
@@ -144,7 +144,7 @@ def joined(parts: list[Differences], keep: np.ndarray) -> Differences:
 
 
 def reach(columns: sp.csc_array, hops: int) -> int:
-    """A generous mean number of rows that a query changes, at most all."""
+    """An upper estimate of the mean number of rows that a query changes."""
     degree = columns.nnz / columns.shape[0] + 1
     # a node is reached by its degree: the mean over edges of the degree, not the mean over nodes
     counts = np.diff(columns.indptr).astype(np.float64)
@@ -164,7 +164,7 @@ def _sources(step: Step) -> tuple[Step, ...]:
 
 
 def _in_order(last: Step) -> list[Step]:
-    """The steps of an expression, each after what it reads."""
+    """The steps of an expression in topological order."""
     order: dict[Step, None] = {}
     waiting: list[tuple[Step, bool]] = [(last, False)]
     while waiting:

@@ -1,7 +1,7 @@
-"""What an attack's scores say: ranking AUC, rates with exact intervals, and the line of a claim.
+"""Statistics of an attack's scores: AUC, rates with exact intervals, and the line of a claim.
 
-A larger score says "member" (node or edge). Ties are counted as half, so a model that says nothing has an
-AUC of exactly one half.
+A larger score says "member" (node or edge). Ties count half, so constant scores have an AUC of exactly one
+half.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUM_POINTS = 60
 
 
 def auc(scores: np.ndarray, member: np.ndarray) -> float:
-    """Probability that a member scores above a non-member, ties as half.
+    """Probability that a member scores above a non-member, with ties counted half.
 
     Args:
         scores: float64, shape (num_trials,); finite.
@@ -44,7 +44,7 @@ def auc(scores: np.ndarray, member: np.ndarray) -> float:
 
 
 def average_precision(scores: np.ndarray, member: np.ndarray) -> float:
-    """Sum over distinct thresholds of (recall gained) times precision."""
+    """Sum over distinct thresholds of (increase of recall) times precision."""
     _, accepted, hits = _steps(scores, _check(scores, member))
     gained = np.diff(hits, prepend=0) / hits[-1]
     return float((gained * hits / accepted).sum())
@@ -59,7 +59,7 @@ def curve(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def thinned_curve(scores: np.ndarray, member: np.ndarray) -> list[list[float]]:
-    """At most about 60 points (FPR, TPR) of the curve, closer at low rates, for a figure."""
+    """At most about 60 points (FPR, TPR) of the curve, denser at low rates, for a figure."""
     false, true = curve(scores, member)
     smallest = 1.0 / max(int((~member).sum()), 1)
     wanted = np.append(0.0, np.geomspace(smallest, 1.0, _NUM_POINTS))
@@ -121,13 +121,13 @@ class LineTest:
 
     Attributes:
         crossed: true-positive rate above the line, up to an error of `level`.
-        level: probability that a true claim is said to be crossed, at most.
+        level: largest probability of rejecting a true claim.
         tpr_low, fpr_high: limits on fresh trials of the threshold chosen on the others.
         allowed: the line at fpr_high.
         epsilon_lower_bound: log((tpr_low - delta) / fpr_high) of the threshold chosen for it, at least 0.
-        epsilon, delta: of the line; epsilon None where there is none.
-        detects: the largest bound that so many trials can show, with every guess right; a line at or above
-            it cannot be crossed, so that it is not says nothing.
+        epsilon, delta: of the line; epsilon is None without a line.
+        detects: the largest bound that this many trials can show if every guess is right; a line at or above
+            it cannot be crossed.
     """
 
     crossed: bool
@@ -142,7 +142,7 @@ class LineTest:
 
 
 def line_detects(num_members: int, num_others: int, *, delta: float, level: float) -> float:
-    """The bound of `line_test` when one threshold parts members from others without an error.
+    """The bound of `line_test` if one threshold separates members from others without error.
 
     Args:
         num_members, num_others: trials, both halves.
@@ -158,7 +158,7 @@ def line_detects(num_members: int, num_others: int, *, delta: float, level: floa
 
 
 def run_detects(run: OneRun) -> float:
-    """The bound of a one-run test when every guess is right."""
+    """The bound of a one-run test if every guess is right."""
     return lower_bound(
         run.num_canaries, run.num_guesses, run.num_guesses, delta=run.delta,
         level=1 - run.confidence,
@@ -177,14 +177,14 @@ def line_test(
     """Choose a threshold on half of the trials, test the line on the other half.
 
     Guarantee: when trials are independent and each satisfies the line, `crossed` has probability <= level,
-    and so has an `epsilon_lower_bound` above epsilon. Trials of one model share it: that they are members and
-    non-members at random does not make them independent, so what crosses deserves a repetition by
-    `dpgnn audit`, and `one_run.guess` has the bound that holds within one run.
+    and so has an `epsilon_lower_bound` above epsilon. Trials of one model are not independent, even with
+    random membership, so a crossed line should be confirmed by `dpgnn audit`; `one_run.guess` has the bound
+    that holds within one run.
 
     Args:
-        scores, member: one per trial; both directions are tried (large says member, small says none).
-        epsilon, delta: of the line: those of the claim where a member and another differ by one change of the
-            claim's relation, those of group privacy where they differ by two.
+        scores, member: one per trial; both directions are tried (large or small scores indicate members).
+        epsilon, delta: of the line: the claim's if a member and a non-member differ by one change under the
+            claim's relation, by group privacy if they differ by two.
         level: in (0, 1).
         rng: of the halves.
     """
@@ -208,7 +208,7 @@ def line_test(
 def game_result(
     scores: np.ndarray, claim: Claim, *, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """What independent runs of two worlds say of a claim, as an attack's JSON holds it.
+    """Test of a claim by independent runs of two worlds, as an attack's JSON.
 
     Args:
         scores: float64, shape (2, num_runs): of the world with the member, and without.
@@ -231,12 +231,12 @@ def game_result(
 def best_guesses(
     scores: np.ndarray, member: np.ndarray, share: float
 ) -> dict[str, float | int | None]:
-    """Precision, recall and F1 when the largest `share` of the scores are taken for members.
+    """Precision, recall and F1 if the largest `share` of the scores are guessed to be members.
 
-    Among equal scores at the cut each trial is as likely to be taken as any other: hits are the mean over
-    random orders of the ties, so equal scores have the density as precision, however trials are ordered.
+    Ties at the cut are broken at random, and hits are the mean over their orders, so equal scores have the
+    density as precision.
 
-    Source: LinkTeller, arXiv:2108.06504: share is the attacker's belief of the density.
+    Source: LinkTeller, arXiv:2108.06504: `share` is the attacker's belief of the density.
     """
     probability("share", share)
     member = _check(scores, member)
@@ -271,7 +271,7 @@ def balanced_accuracy_of_batches(
 
 
 def summary(scores: np.ndarray, member: np.ndarray) -> dict[str, Any]:
-    """AUC, average precision and rates as an attack's JSON holds them."""
+    """AUC, average precision and rates, for an attack's JSON."""
     rates = [dataclasses.asdict(rates_at(scores, member, rate)) for rate in LOW_RATES]
     return {
         "auc": auc(scores, member),
@@ -293,7 +293,7 @@ def _check(scores: np.ndarray, member: np.ndarray) -> np.ndarray:
 
 
 def _steps(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct thresholds from above, how many trials are accepted at each, and how many are members."""
+    """Distinct thresholds, descending, with the numbers of accepted trials and of members among them."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
@@ -303,7 +303,7 @@ def _steps(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _halves(
     members: np.ndarray, others: np.ndarray, rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Members and others, each parted at random: to choose a threshold on, and to test it on."""
+    """Random halves of members and others: one to choose a threshold, one to test it."""
     halves: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for side in (members, others):
         order = rng.permutation(len(side))
@@ -328,7 +328,7 @@ def _limits(
 
 
 def _cuts(scores: np.ndarray) -> list[tuple[int, int, float]]:
-    """(flipped, sign, threshold): accept where sign * score > threshold; flipped says "no member"."""
+    """(flipped, sign, threshold): accept if sign * score > threshold; flipped means "non-member"."""
     distinct = np.unique(scores)
     places = np.unique(np.linspace(0, len(distinct) - 1, _NUM_THRESHOLDS).astype(int))
     found = []

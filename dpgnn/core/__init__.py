@@ -1,6 +1,7 @@
-"""What every package stands on: checks, configuration, files, locks, seeds.
+"""Foundations of all packages: checks, configuration, files, locks, seeds.
 
-`checks`: one form of error. `config`: mappings read strictly into dataclasses, and their schema. `storage`:
-atomic files, Parquet with checksums, checkpoints. `paths`, `locks`: where results lie and who writes them.
-`seeds`, `randomness`: named streams. `code_hash`: what code decides a result.
+`checks`: argument checks with one error form. `config`: strict reading of mappings into dataclasses, and
+their schema. `storage`: atomic files, Parquet with checksums, checkpoints. `paths`, `locks`: the layout of
+results, and exclusive access. `seeds`, `randomness`: named streams. `code_hash`: the code that decides a
+result.
 """

@@ -1,4 +1,4 @@
-"""Compiled loops of `rounded_noise`: what is done to every coordinate."""
+"""Compiled loops of `rounded_noise` over coordinates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gaussian_inverse(p, z):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def halves(bits, p):  # type: ignore[no-untyped-def]
-    """The smaller of U and 1 - U: the middle of the interval that 64 bits fix."""
+    """The smaller of U and 1 - U, at the middle of the interval given by 64 bits."""
     for i in range(len(bits)):
         upper = np.int64(bits[i]) >> 63  # -1 for U >= 1/2
         p[i] = (np.float64(np.int64(bits[i]) ^ upper) + 0.5) * 2.0**-64

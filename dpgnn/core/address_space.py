@@ -1,4 +1,4 @@
-"""The limit on a process's memory (`ulimit -v`): refused when too small, named when it is reached."""
+"""The limit on a process's memory (`ulimit -v`): refused if too small, named if it is reached."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import resource
 
 from dpgnn.core.checks import fail
 
-# what a stage needs before it reads any data; below, numerical libraries wait for memory without end
+# memory of a stage before it reads data; with less, numerical libraries wait forever
 LEAST_BYTES = 1 << 30
 REMEDY = "raise it, as by `ulimit -v unlimited`"
 NAME = "memory of the process (ulimit -v)"
-# how loaders of shared libraries and compilers say it
+# messages of dynamic linkers and compilers
 SAID = ("cannot allocate memory", "failed to map segment", "std::bad_alloc", "unable to allocate")
 
 
@@ -26,7 +26,7 @@ def check_limit() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it came from, is a lack of memory."""
+    """Whether an error or its cause is a lack of memory."""
     text = str(error).lower()
     if isinstance(error, MemoryError) or any(said in text for said in SAID):
         return True

@@ -16,7 +16,7 @@ def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
     """Raise ValueError(`NAME must RULE, got VALUE; REMEDY`).
 
     Args:
-        name: what is wrong, as the user wrote it: an option, a flag, a file.
+        name: the wrong item as the user wrote it: an option, a flag, a file.
         rule: what it must be, such as "be > 0".
         value: what was given; shown in 200 characters or fewer.
         remedy: what to do about it.
@@ -29,27 +29,27 @@ def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
 
 
 def one_line(error: object) -> str:
-    """What a library says of an error, in one line of 200 characters or fewer."""
+    """A library's error message in one line of at most 200 characters."""
     text = _printable(" ".join(str(error).split()))
     return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _printable(text: str) -> str:
-    """Characters that end a line or change the direction of writing are shown as their codes."""
+    """The text with characters that end a line or change the writing direction replaced by their codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shown(value: object) -> str:
-    """A value for a message, in 200 characters or fewer."""
+    """A value for a message, in at most 200 characters."""
     try:
         text = repr(value)
-    except ValueError:  # python writes no integer of more than 4,300 digits
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
         return "a number of more than 4,300 digits"
     return text if len(text) <= 200 else text[:197] + "..."
 
 
 def require(condition: bool, name: str, rule: str, value: object, remedy: str = "") -> None:
-    """Raise the one message form unless `condition` holds.
+    """Raise the error of `fail` unless `condition` holds.
 
     Args:
         condition: what must hold.
@@ -71,7 +71,7 @@ def positive(name: str, value: float, remedy: str = "") -> float:
         remedy: what to do about it.
 
     Raises:
-        ValueError: it is none, or not > 0.
+        ValueError: it is not a finite number > 0.
     """
     require(_is_finite(value) and value > 0, name, "be > 0", value, remedy)
     return value
@@ -86,7 +86,7 @@ def non_negative(name: str, value: float, remedy: str = "") -> float:
         remedy: what to do about it.
 
     Raises:
-        ValueError: it is none, or negative.
+        ValueError: it is not a finite number >= 0.
     """
     require(_is_finite(value) and value >= 0, name, "be >= 0", value, remedy)
     return value
@@ -102,7 +102,7 @@ def at_least(name: str, value: int, minimum: int, remedy: str = "") -> int:
         remedy: what to do about it.
 
     Raises:
-        ValueError: it is no integer, or too small.
+        ValueError: it is not an integer, or too small.
     """
     require(_is_integer(value), name, "be an integer", value, remedy)
     require(value >= minimum, name, f"be >= {minimum}", value, remedy)
@@ -118,7 +118,7 @@ def probability(name: str, value: float, remedy: str = "") -> float:
         remedy: what to do about it.
 
     Raises:
-        ValueError: it is none, or outside.
+        ValueError: it is not a number in [0, 1].
     """
     require(_is_number(value) and 0 <= value <= 1, name, "be in [0, 1]", value, remedy)
     return value
@@ -133,17 +133,17 @@ def open_probability(name: str, value: float, remedy: str = "") -> float:
         remedy: what to do about it.
 
     Raises:
-        ValueError: it is none, or not inside.
+        ValueError: it is not a number in (0, 1).
     """
     require(_is_number(value) and 0 < value < 1, name, "be in (0, 1)", value, remedy)
     return value
 
 
 def one_of(kind: str, value: T, known: Iterable[T]) -> T:
-    """Return `value` when it is known; otherwise list what exists.
+    """Return `value` if it is known; otherwise list the known values.
 
     Args:
-        kind: what it names, such as "method".
+        kind: what `value` names, such as "method".
         value: what was given.
         known: all that exist.
 

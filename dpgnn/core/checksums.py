@@ -1,7 +1,7 @@
 """Lists of checksums beside the files that a job makes, in the form that `sha256sum --check` reads.
 
 `X.sha256` beside `X.parquet` or `X.json` lists what a job wrote of that name, `checksums.sha256` the files of
-a folder that one job fills. A list is written last, or just before the file that says that all are there.
+a folder that one job fills. A list is written last, or just before the file that marks completion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_checksums(
     Args:
         listed: the list's path; names are relative to its folder.
         files: files that are there.
-        known: name -> sha256 of others, such as files that are written after the list.
+        known: name -> sha256 of further files, such as files written after the list.
     """
     sums = {str(path.relative_to(listed.parent)): sha256_file(path) for path in files}
     sums |= known or {}
@@ -35,7 +35,7 @@ def read_checksums(listed: Path) -> dict[Path, str]:
     """Path -> sha256 of the files of a list.
 
     Raises:
-        DamagedFileError: it is missing, or not such a list.
+        DamagedFileError: it is missing, or not a list of checksums.
     """
     try:
         lines = listed.read_text(encoding="utf-8").splitlines()
@@ -50,7 +50,7 @@ def read_checksums(listed: Path) -> dict[Path, str]:
 
 
 def list_of(path: Path) -> Path:
-    """The list that a file would stand in."""
+    """The list that would name a file."""
     own = path.with_suffix(".sha256")
     return own if own.exists() else path.parent / OF_FOLDER
 

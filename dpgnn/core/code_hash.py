@@ -83,17 +83,17 @@ def _stated_imports(name: str) -> list[tuple[str, str]]:
 
 
 class _Content(ast.NodeTransformer):
-    """Takes out of a module's tree what does not count, and collects the imports below `dpgnn`.
+    """Removes from a module's tree what does not count, and collects the imports below `dpgnn`.
 
     Attributes:
-        imports: of each name that is imported: the module, the name with its module, and the name it binds.
+        imports: for each imported name: the module, the name with its module, and the name it binds.
     """
 
     def __init__(self) -> None:
         self.imports: list[tuple[str, str, str]] = []
 
     def visit_If(self, node: ast.If) -> Any:
-        """What only type checkers read is dropped."""
+        """Drop code for type checkers."""
         if "TYPE_CHECKING" in ast.dump(node.test):
             node.body = []
         return self.generic_visit(node) if node.body or node.orelse else None
@@ -116,12 +116,12 @@ class _Content(ast.NodeTransformer):
         return None
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        """Docstrings are dropped."""
+        """Drop docstrings."""
         text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if text else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        """A text that is a module's name, as in the table of methods, has no content of its own."""
+        """A text that is a module's name, as in the table of methods, counts as empty."""
         if isinstance(node.value, str) and _is_own(node.value) and _exists(node.value):
             return ast.Constant("dpgnn")
         return node

@@ -22,7 +22,7 @@ from dpgnn.core.checks import shown
 
 T = TypeVar("T")
 LATER = "later"
-# of integers, 2^63 - 1: beyond it no array holds them
+# the largest integer in an array
 LARGEST = (1 << 63) - 1
 # a study of 2,600 entries reads 8,000 dataclasses of a few types
 _hints = functools.cache(typing.get_type_hints)
@@ -38,7 +38,7 @@ def later(default: Any) -> Any:
 
 
 def stated(value: Any) -> Any:
-    """Nested dataclasses as mappings, without `later` fields at their default; what a hash is made of."""
+    """Nested dataclasses as mappings, without `later` fields at their default; the input of hashes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: stated(getattr(value, field.name))
@@ -57,7 +57,7 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
 
     Args:
         cls: a dataclass whose fields are scalars, Literals, tuples, dicts or dataclasses.
-        value: what YAML or JSON gave.
+        value: parsed YAML or JSON.
         path: the key's path so far, for messages.
 
     Raises:
@@ -120,7 +120,7 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{path} must be a mapping, got {shown(value)}")
         if arguments == (str, Any) and all(isinstance(key, str) for key in value):
-            return dict(value)  # nothing to read, and most of a record
+            return dict(value)  # nothing to convert, and the most common case
         return {
             read_value(arguments[0], key, f"{path} (key)"): read_value(
                 arguments[1], item, join(path, str(key))
@@ -236,7 +236,7 @@ def _read_scalar(hint: Any, value: Any, path: str) -> Any:
 
 
 def _check_size(hint: Any, value: float, path: str) -> None:
-    """Refuse nan, and integers that no array, or no float, can hold."""
+    """Refuse nan, and integers that are too large for arrays or floats."""
     largest = LARGEST if hint is int else sys.float_info.max
     if isinstance(value, int) and abs(value) > largest:
         raise ConfigError(f"{path} must be {largest} at most, got {shown(value)}; lower it")
@@ -245,7 +245,7 @@ def _check_size(hint: Any, value: float, path: str) -> None:
 
 
 def _number_form(hint: Any, value: Any) -> str:
-    """How to write a number that YAML 1.1 read as a text: 1e-5 has neither a point nor is 1e5 signed."""
+    """How to write a number that YAML 1.1 reads as a text, such as 1e-5 (no point) or 1e5 (no sign)."""
     if hint not in (int, float) or not isinstance(value, str):
         return ""
     found = re.fullmatch(r"([-+]?)(\d+)(\.\d*)?(?:[eE]([-+]?)(\d+))?", value.strip())

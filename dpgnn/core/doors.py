@@ -1,7 +1,7 @@
-"""Doors: the few functions whose calls a test or an audit may watch, or answer in their place.
+"""Doors: the few functions whose calls a test or an audit may observe or replace.
 
-A door is called like the function it wraps. `answered_by` puts another function behind it for a while; every
-module that imported the door then calls that one, without anything being patched.
+A door is called like the function it wraps. `answered_by` replaces that function temporarily, for every
+module that imported the door, without patching.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 class Door(Generic[P, R]):
-    """A function that may be answered by another.
+    """A function that can be replaced temporarily.
 
     Args:
-        function: what is called unless somebody answers; stays reachable as `function`.
+        function: called unless replaced; always available as `function`.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -28,13 +28,13 @@ class Door(Generic[P, R]):
         update_wrapper(self, function)
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """What the function gives, or who answers for it."""
+        """Call the function, or its replacement."""
         answer = self.function if self._answer is None else self._answer
         return answer(*arguments, **named)
 
     @contextmanager
     def answered_by(self, answer: Callable[..., Any]) -> Iterator[None]:
-        """Let `answer` be called with the door's arguments; what answered before is put back at the end."""
+        """Call `answer` with the door's arguments instead; the previous function is restored at the end."""
         before, self._answer = self._answer, answer
         try:
             yield

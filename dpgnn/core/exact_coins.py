@@ -1,8 +1,9 @@
-"""Coins and waiting times of exact probability: no rounding of floating point decides.
+"""Coins and waiting times of exact probability, unaffected by floating-point rounding.
 
-A waiting time is floor(E / h), E = -log U exponential, U uniform with endless secret bits, h > 0 the hazard:
-it is at least k with probability exp(-h k). 64 bits and float64 decide nearly always; where their known error
-leaves it open, more bits of the same U are drawn and intervals decide (docs/accounting.md, theorem 16).
+A waiting time is floor(E / h), E = -log U exponential, U uniform with unlimited secret bits, h > 0 the
+hazard: it is at least k with probability exp(-h k). 64 bits and float64 nearly always decide it; if their
+error bound leaves it open, more bits of the same U are drawn and interval arithmetic decides
+(docs/accounting.md, theorem 16).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpgnn.core.checks import at_least, probability, require
 # interval context -> interval that holds the hazard h > 0, a real number
 Hazard = Callable[[Any], Any]
 UNIT = 2.0**-53
-# bits that intervals have beyond those of U; hazards of at least 2^-110 keep 64 of them
+# precision of intervals beyond the bits of U; with hazards of at least 2^-110, 64 bits remain
 _SPARE_BITS = 192
 
 
@@ -33,7 +34,7 @@ def multiple_below(rate: float) -> float:
 def coins(count: int, rate: float, *, rng: np.random.Generator) -> np.ndarray:
     """Independent coins that are on with probability exactly `rate`.
 
-    Guarantee: the law of real coins of probability `rate`; which came up is secret.
+    Guarantee: exactly the distribution of coins of probability `rate`; the outcomes are secret.
 
     Args:
         count: number of coins.
@@ -44,7 +45,7 @@ def coins(count: int, rate: float, *, rng: np.random.Generator) -> np.ndarray:
         bool, shape (count,).
 
     Raises:
-        ValueError: the rate is no multiple of 2^-53.
+        ValueError: the rate is not a multiple of 2^-53.
     """
     rule = "be a multiple of 2^-53 in [0, 1]"
     require(rate == multiple_below(rate), "rate", rule, rate, "take multiple_below(rate)")
@@ -53,19 +54,19 @@ def coins(count: int, rate: float, *, rng: np.random.Generator) -> np.ndarray:
 
 
 def interval(iv: Any, value: Fraction) -> Any:
-    """An interval of the context that holds a fraction."""
+    """An interval of the context that contains a fraction."""
     return iv.mpf(value.numerator) / iv.mpf(value.denominator)
 
 
 def hazard_of(rate: Fraction) -> Hazard:
-    """The hazard of coins of a rate in (0, 1): the wait for the first that is on is floor(E / h)."""
+    """The hazard h of coins of a rate in (0, 1): floor(E / h) coins precede the first success."""
     return lambda iv: -iv.log(1 - interval(iv, rate))
 
 
 def number_on(count: int, hazard: Hazard, *, rng: np.random.Generator) -> int:
-    """How many of `count` coins are on, each off with probability exp(-hazard): exactly binomial.
+    """Number of successes among `count` coins, each failing with probability exp(-hazard): exactly binomial.
 
-    Time follows the number that are on: what is drawn is how many are passed before the next one.
+    Time grows with the number of successes, because gaps between successes are drawn.
 
     Args:
         count: below 2^47.
@@ -103,7 +104,7 @@ def waiting_times(
     """
     at_least("count", count, 0)
     found = np.empty(count, dtype=np.int64)
-    for first in range(0, count, 2**14):  # what fits a cache
+    for first in range(0, count, 2**14):  # fits into a cache
         part = found[first : first + 2**14]
         part[:] = _waits(hazard, len(part), most, rng)
     return found
@@ -114,10 +115,10 @@ def _waits(hazard: Hazard, count: int, most: int, rng: np.random.Generator) -> n
     bits = rng.integers(0, 2**64, size=count, dtype=np.uint64)
     h, u = _floating(hazard), (bits.astype(np.float64) + 0.5) * 2.0**-64
     times = -np.log(u) / h
-    # of u: its rounding, and the bits that are not drawn; of log, h and the quotient: their rounding
+    # errors: of u from rounding and undrawn bits; of log, h and the quotient from rounding
     wrong = (2.0**-52 + 2.0**-64 / u) / h + 2.0**-49 * times
     unsure = (np.abs(times - np.rint(times)) <= wrong) & (times - wrong < most)
-    unsure |= bits == 0  # log U has no bound there
+    unsure |= bits == 0  # log U is unbounded there
     found = np.minimum(times, float(most)).astype(np.int64)
     for i in np.flatnonzero(unsure):
         found[i] = min(_whole(int(bits[i]), 64, hazard, rng), most)
@@ -126,7 +127,7 @@ def _waits(hazard: Hazard, count: int, most: int, rng: np.random.Generator) -> n
 
 @lru_cache(maxsize=8)
 def _intervals(precision: int) -> Any:
-    """mpmath's interval arithmetic with so many bits."""
+    """mpmath's interval arithmetic with this precision in bits."""
     from mpmath.ctx_iv import MPIntervalContext
 
     iv = MPIntervalContext()

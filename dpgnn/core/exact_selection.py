@@ -1,7 +1,8 @@
-"""The largest of scores with Gumbel noise, for the real law: no rounding of floating point decides.
+"""The largest scores under exact Gumbel noise, unaffected by floating-point rounding.
 
-G = -log(-log(1 - V)), V uniform with endless secret bits. 64 bits and float64 give every noisy score within a
-known error; where that leaves the choice open, more bits of the same V are drawn and intervals decide.
+G = -log(-log(1 - V)), V uniform with unlimited secret bits. 64 bits and float64 give every noisy score within
+an error bound; if that leaves the choice open, more bits of the same V are drawn and interval arithmetic
+decides.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def largest_with_gumbel(
 ) -> np.ndarray:
     """Positions of the `count` largest of scores + scale G, largest first, G real and independent.
 
-    Guarantee: the law of real numbers, for scores as float64 holds them: event `GumbelTopK`. Assumed: the
-    generator is secret and uniform; log and log1p in float64 err by less than 2^-50 relative.
+    Guarantee: exactly the distribution over real numbers, for the given float64 scores: event `GumbelTopK`.
+    Assumed: the generator is secret and uniform; log and log1p in float64 err by less than 2^-50 relative.
 
     Args:
         scores: float64, finite, shape (n,); sensitive.
@@ -47,15 +48,15 @@ def largest_with_gumbel(
 def _noisy(
     scores: np.ndarray, scale: float, bits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Noisy scores from the first 64 bits of each V in float64, and ends between which the real ones lie."""
+    """Noisy scores in float64 from the first 64 bits of each V, and bounds on the exact ones."""
     v = np.minimum((bits.astype(np.float64) + 0.5) * 2.0**-64, 1.0 - 2.0**-53)
     exponential = -np.log1p(-v)
     gumbel = -np.log(exponential)
-    # dG/dV = 1 / ((1 - V) E); V is wrong by its rounding and by the bits that are not drawn
+    # dG/dV = 1 / ((1 - V) E); V has an error from rounding and undrawn bits
     wrong = (2.0**-52 * v + 2.0**-63) / ((1.0 - v) * exponential) + 2.0**-48 * (
         1.0 + np.abs(gumbel)
     )
-    # what the clip of V at 1 - 2^-53 hides is said by nobody
+    # no bound above where V is clipped at 1 - 2^-53
     wrong[v >= 1.0 - 2.0**-50] = np.inf
     noisy = scores + scale * gumbel
     error = scale * wrong + 2.0**-50 * (np.abs(scores) + np.abs(scale * gumbel))
@@ -66,7 +67,7 @@ def _noisy(
 
 
 def _is_settled(low: Any, high: Any, order: np.ndarray, count: int) -> bool:
-    """Whether each of the first `count` lies above all that come after it."""
+    """Whether each of the first `count` scores is certainly above all later ones."""
     after = np.append(np.maximum.accumulate(high[order][::-1])[::-1][1:], -np.inf)
     return bool((low[order[:count]] > after[:count]).all())
 

@@ -1,4 +1,4 @@
-"""Kernel locks on files and folders: they end with the process that holds them, however that dies."""
+"""Kernel locks on files and folders; they are released when the process ends, in any way."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class BusyError(RuntimeError):
-    """Another process is at work on the same thing."""
+    """Another process works on the same thing."""
 
 
 @contextmanager
 def exclusive(path: Path, what: str = "another run works in this folder") -> Iterator[int]:
-    """Hold a kernel lock on `path`; released when the last process that inherited it ends, also by a kill.
+    """Hold a kernel lock on `path`; it is released when the last process that inherited it ends or is killed.
 
     Args:
-        path: the lock's file; made when missing, removed at the end.
-        what: beginning of the message when it is held.
+        path: the lock's file; created if missing, removed at the end.
+        what: beginning of the error message.
 
     Yields:
         the file descriptor, to be passed to children.
@@ -50,7 +50,7 @@ def exclusive(path: Path, what: str = "another run works in this folder") -> Ite
 
 @contextmanager
 def waiting(path: Path) -> Iterator[None]:
-    """Wait for a kernel lock on `path`, then hold it; for work that takes moments. The file stays.
+    """Wait for a kernel lock on `path`, then hold it; for short work. The file stays.
 
     Raises:
         OSError: the folder cannot be written, or the file system has no locks.
@@ -65,10 +65,10 @@ def waiting(path: Path) -> Iterator[None]:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Processes that begin together: one makes what lies beside the lock, the others wait and find it.
+    """Hold a lock so that one of several processes makes a file and the others wait for it.
 
     Args:
-        path: the lock's file; its folder is made when missing.
+        path: the lock's file; its folder is created if missing.
 
     Raises:
         OSError: as `waiting`.
@@ -96,7 +96,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """The process that holds the lock on `path`, where that is on this machine; None when nobody does."""
+    """The process on this machine that holds the lock on `path`; None if there is none."""
     if not is_held(path):
         return None
     number, _, machine = path.read_text(encoding="utf-8").partition(" on ")
@@ -105,10 +105,10 @@ def holder(path: Path) -> int | None:
 
 @contextmanager
 def held_folder(root: Path, prefix: str) -> Iterator[Path]:
-    """A new folder ROOT/PREFIX.xxxxxxxx of this process's own, removed at the end.
+    """A new folder ROOT/PREFIX.xxxxxxxx for this process, removed at the end.
 
-    Those of the same prefix that killed processes left are removed first. A lock on the folder itself tells
-    whose process still works; where the file system has no such locks, none is removed.
+    Folders of the same prefix left by killed processes are removed first. A lock on the folder shows that its
+    process is alive; on file systems without such locks, none is removed.
     """
     root.mkdir(parents=True, exist_ok=True)
     for folder, descriptor in _left(root, prefix):
@@ -139,7 +139,7 @@ def _left(root: Path, prefix: str) -> Iterator[tuple[Path, int]]:
         if name.fullmatch(folder.name) and folder.is_dir():
             try:
                 descriptor = os.open(folder, os.O_RDONLY)
-            except OSError:  # removed meanwhile, or not ours
+            except OSError:  # removed in the meantime, or not ours
                 continue
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,7 +150,7 @@ def _left(root: Path, prefix: str) -> Iterator[tuple[Path, int]]:
 
 
 def _new_folder(root: Path, prefix: str) -> tuple[Path, int | None]:
-    """A new folder and the descriptor that holds its lock; another process may take it before we lock it."""
+    """A new folder and the descriptor of its lock; retries if another process removed it first."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{prefix}.", dir=root))
         try:
@@ -159,11 +159,11 @@ def _new_folder(root: Path, prefix: str) -> tuple[Path, int | None]:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # taken for one that was left
+        except BlockingIOError:  # removed as a leftover by another process
             os.close(descriptor)
             shutil.rmtree(folder, ignore_errors=True)
             continue
-        except OSError:  # no locks on folders here, so nobody removes it either
+        except OSError:  # no locks on folders here, so no process removes it
             os.close(descriptor)
             return folder, None
         if _is_at(descriptor, folder):
@@ -172,7 +172,7 @@ def _new_folder(root: Path, prefix: str) -> tuple[Path, int | None]:
 
 
 def _open_locked(path: Path, what: str) -> int:
-    """A descriptor that holds the lock; tries for a quarter of a second, as a look by `is_held` is short."""
+    """A descriptor that holds the lock; tries for a quarter of a second, as `is_held` holds it briefly."""
     for attempt in range(6):
         time.sleep(0.05 if attempt else 0)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -197,7 +197,7 @@ def _open_locked(path: Path, what: str) -> int:
 
 
 def _holders(descriptor: int, path: Path) -> str:
-    """Who holds the lock: the process that is written in it, or its children where that was killed."""
+    """The holder of the lock: the process written in it, or its children if that was killed."""
     written = os.pread(descriptor, 200, 0).decode()
     number, _, machine = written.partition(" on ")
     if machine != socket.gethostname() or (number.isdigit() and _has_open(int(number), path)):
@@ -208,7 +208,7 @@ def _holders(descriptor: int, path: Path) -> str:
 
 
 def _has_open(process: int, path: Path) -> bool:
-    """Whether a process of this user has the file open; False where the system does not tell."""
+    """Whether a process of this user has the file open; False if the system cannot tell."""
     try:
         opened = [os.readlink(entry) for entry in Path(f"/proc/{process}/fd").iterdir()]
     except OSError:
@@ -217,7 +217,7 @@ def _has_open(process: int, path: Path) -> bool:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one at `path`: the holder before us removes it at its end."""
+    """Whether the open file is still the one at `path`: the previous holder removes it at its end."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

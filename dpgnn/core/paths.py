@@ -1,4 +1,4 @@
-"""Where everything lies below `results/`, and where releases are kept; the one home of the layout."""
+"""The layout of `results/` and of the folder of releases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from dpgnn.core.checks import fail, require
 
-# private runs of releases, by study and run, and the ledgers of graphs; nothing removes it
+# private runs of releases, by study and run, and the ledgers of graphs; never removed
 RELEASES = Path(os.environ.get("DPGNN_RELEASES", "releases"))
-# below work/: finished runs of processes that make many, by study and run
+# below work/: finished runs of processes that make several, by study and run
 FINISHED = "finished"
 
 
@@ -35,7 +35,7 @@ class Paths:
         return self.results / "splits" / f"{dataset}.{setting}.{repeat}.parquet"
 
     def prepared(self, dataset: str, setting: str, repeat: int, label: str) -> Path:
-        """The prepared sample's Parquet file; its facts stand in the .json beside it."""
+        """The prepared sample's Parquet file; its facts are in the .json beside it."""
         return self.results / "prepared" / f"{dataset}.{setting}.{repeat}" / f"{label}.parquet"
 
     def study(self, study: str) -> Path:
@@ -48,10 +48,10 @@ class Paths:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that this process may not write to, or may not make.
+    """Refuse a folder that this process may not write to or create.
 
     Raises:
-        ValueError: names the folder that stops it.
+        ValueError: names the folder in question.
     """
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     remedy = "make it writable, work in another folder, or make it a link to one"
@@ -61,14 +61,14 @@ def check_writable(folder: Path) -> None:
 
 
 def regular(path: Path, what: str = "") -> Path:
-    """The path; refuses a named pipe, a device and a folder, reading which may never end.
+    """The path, if it is a regular file; reading a named pipe or a device might never end.
 
     Args:
         path: of the file.
-        what: how messages call it; its path when empty.
+        what: its name in messages; empty takes the path.
 
     Raises:
-        ValueError: something is there that is no regular file.
+        ValueError: it exists and is not a regular file.
     """
     if path.exists() and not path.is_file():
         fail(what or str(path), "be a regular file", _kind(path), "put a copy of the file there")
@@ -84,7 +84,7 @@ def _kind(path: Path) -> str:
 def in_project(path: str | Path, root: Path = Path()) -> Path:
     """A file's path relative to the project's folder `root` if it lies inside, else as given.
 
-    One file then has one path, however it was named, and the jobs that read it do not rerun.
+    So a file has one path, however it was named, and the jobs that read it do not rerun.
     """
     place = Path(root, path)
     whole = place.parent.resolve() / place.name
@@ -102,16 +102,16 @@ def parse_run(folder: str, *, name: str = "run") -> dict[str, str | int]:
 
     Args:
         folder: the text.
-        name: what it is, for messages: a flag, for example.
+        name: of the text in messages, for example a flag.
 
     Raises:
-        ValueError: another form.
+        ValueError: the text has another form.
     """
     rule = "have the form DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT"
     parts = folder.strip("/").split("/")
     if len(parts) != 4 or "." not in parts[0] or not parts[2].startswith("eps="):
         fail(name, rule, folder)
-    if not (parts[3].isascii() and parts[3].isdigit()):  # isdigit alone takes superscripts
+    if not (parts[3].isascii() and parts[3].isdigit()):  # isdigit alone accepts superscripts
         fail(name, rule, folder)
     dataset, setting = parts[0].split(".", 1)
     return {

@@ -1,8 +1,8 @@
 """Streams: every draw of a run comes from a named stream, seeded (study) or secret (release).
 
-`study`: seeded, recorded, repeatable; right for public data only, because who knows the seed knows the
-noise. `release`: every draw a proof needs secret - noise, batch coins, Gumbel, Laplace, randomised
-response - comes from a cryptographic generator keyed by the operating system; nothing is recorded.
+`study`: seeded, recorded, repeatable; only for public data, because the seed reveals the noise. `release`:
+every draw that a proof needs secret (noise, batch coins, Gumbel, Laplace, randomised response) comes from a
+cryptographic generator keyed by the operating system; nothing is recorded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Streams:
             ValueError: there is no such stream.
         """
         name = stream.split("/")[0]
-        # a misspelt secret stream would be one that can be replayed
+        # a misspelt name of a secret stream would give a repeatable stream
         one_of("stream", name, (*SECRET_STREAMS, *PUBLIC_STREAMS))
         return self.randomness == "release" and name in SECRET_STREAMS
 
@@ -79,8 +79,8 @@ class Streams:
     def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
         """A numpy generator; for a secret stream a ChaCha20 keystream keyed by the system.
 
-        Guarantee: in a release a secret stream is keyed by the operating system: nothing of it is recorded,
-        and two calls share nothing. Otherwise same seed, same bytes.
+        Guarantee: in a release a secret stream is keyed by the operating system, is not recorded, and two
+        calls are independent. Otherwise the same seed gives the same bytes.
 
         Args:
             stream: a name of `core/randomness.py`.
@@ -117,7 +117,7 @@ class Streams:
         return torch.Generator().manual_seed(self.seed(stream, **extra) % 2**63)
 
     def recorded(self) -> dict[str, Any]:
-        """What the record says of the randomness; a release records no seed."""
+        """The randomness as in the record; a release records no seed."""
         if self.randomness == "release":
             return {"kind": "release", "root_seed": None}
         return {"kind": "study", "root_seed": self.root_seed}
@@ -125,10 +125,10 @@ class Streams:
 
 @dataclass(frozen=True, kw_only=True)
 class FreshSecrets(Streams):
-    """Streams whose secret ones have a seed of their own: runs share weights and keys, never noise.
+    """Streams with a separate seed for the secret ones: runs share weights and keys, but not noise.
 
-    For audits and queries. With `randomness` "release" a run draws as a release does, from seeded bits, so
-    that the very code can be watched and repeated; nothing made with it may be released.
+    For audits and queries. With `randomness` "release" a run draws like a release but from seeded bits, so
+    that the same code can be observed and repeated; its results may not be released.
 
     Attributes:
         secret_seed: of noise, batches and other draws that a proof needs secret.

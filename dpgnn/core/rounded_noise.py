@@ -1,10 +1,10 @@
-"""Noise of a real law added to a sum and rounded to a public grid: no bit of floating point leaves.
+"""Exact noise added to a sum and rounded to a public grid, so that no floating-point artefact is released.
 
-Proof (docs/accounting.md, theorem 16). Z is the real number F^-1(U), U uniform with endless secret bits, F
-the law's distribution function. The result is g round((S + sigma Z) / g), a function of the real mechanism's
-output S + sigma Z, so it is post-processing of it. The first 64 bits of U decide nearly always; where the
-known error of floating point could reach a rounding boundary, more bits of the same U are drawn and compared
-with F in interval arithmetic until they decide.
+Proof (docs/accounting.md, theorem 16). Z is the real number F^-1(U), U uniform with unlimited secret bits, F
+the distribution function. The result is g round((S + sigma Z) / g), a function of the real mechanism's output
+S + sigma Z, so it is post-processing of it. The first 64 bits of U nearly always decide; if the error bound
+of floating point reaches a rounding boundary, more bits of the same U are drawn and compared with F in
+interval arithmetic until they decide.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ INVERSE_ERROR = 2.0**-44
 SMALLEST_HALF = 2.0**-34
 # sums are clipped here, in steps of the grid, so that every result is a float64 exactly
 LARGEST_SUM = 2.0**51
-# scales that were divided in float64 are made longer by more than that rounds
+# scales that were divided in float64 are enlarged by more than their rounding error
 LONGER = 1 + 2.0**-30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
-    """A law that is symmetric around 0, of scale 1.
+    """A distribution that is symmetric around 0, of scale 1.
 
     Attributes:
-        inverse: float64 p in (0, 1/2) -> z with P(Z < z) = p, wrong by less than `INVERSE_ERROR` from
-            p = `SMALLEST_HALF` on.
-        below: (interval context, interval x <= 0) -> interval that holds P(Z < x).
+        inverse: float64 p in (0, 1/2) -> z with P(Z < z) = p, with an error below `INVERSE_ERROR` for p >=
+            `SMALLEST_HALF`.
+        below: (interval context, interval x <= 0) -> interval that contains P(Z < x).
     """
 
     inverse: Callable[[np.ndarray], np.ndarray]
@@ -86,12 +86,12 @@ def add_rounded(
     law: Law = GAUSSIAN,
     grid: np.ndarray | float | None = None,
 ) -> np.ndarray:
-    """g round((S + scale Z) / g), coordinate by coordinate, for the real law of Z.
+    """g round((S + scale Z) / g), coordinate by coordinate, for exact Z.
 
-    Guarantee: post-processing of S + scale Z over real numbers, so every accountant of the law counts it,
-    with the L2 (Gaussian) or L1 (Laplace) sensitivity of the float64 values S as they stand. Assumed: the
-    generator is secret and uniform, and the inverse in float64 errs by less than 2^-44 (measured: 2^-50).
-    Sums beyond 2^51 steps of the grid are clipped there, which brings no two sums further apart.
+    Guarantee: post-processing of S + scale Z over real numbers, so every accountant of the noise applies,
+    with the L2 (Gaussian) or L1 (Laplace) sensitivity of the float64 values S. Assumed: the generator is
+    secret and uniform, and the inverse in float64 errs by less than 2^-44 (measured: 2^-50). Sums are clipped
+    at 2^51 steps of the grid, which does not increase the distance of two sums.
 
     Args:
         total: S, float64, finite, any shape; sensitive.
@@ -101,7 +101,7 @@ def add_rounded(
         grid: g, powers of two, public; None takes `grid_of(scale)`.
 
     Returns:
-        float64, the shape of `total`; multiples of g; what is released.
+        float64, the shape of `total`; multiples of g; the released values.
 
     Raises:
         ValueError: a scale is not > 0, or a sum is not finite.
@@ -141,15 +141,15 @@ def _rounded(
 
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """Noise for a sum that is not there yet: `add_rounded` up to the addition; as secret as noise.
+    """Noise for a sum that is not yet computed: `add_rounded` up to the addition; as secret as noise.
 
     Attributes:
         bits: uint64, the first 64 bits of each U.
         moved: float64, scale Z / g.
-        room: float64; a sum is decided where scaled + moved lies within it of a whole number, in steps of g.
+        room: float64, in steps of g; a sum is decided if scaled + moved is within it of an integer.
         scale, grid: float64, shapes that broadcast to `bits`; public.
         law: of Z.
-        rng: where more bits come from.
+        rng: source of further bits.
     """
 
     bits: np.ndarray
@@ -166,7 +166,7 @@ class Ahead:
         Args:
             i: the coordinate.
             scaled: its sum over g, at most `LARGEST_SUM` either way.
-            guess: what to add to rint(scaled), as far as 64 bits say.
+            guess: what to add to rint(scaled), by 64 bits.
         """
         uniform, whole = Uniform(int(self.bits[i]), 64, self.rng), float(np.rint(scaled))
         ratio = float(np.broadcast_to(self.scale / self.grid, self.bits.shape)[i])
@@ -181,7 +181,7 @@ def draw_ahead(
     Guarantee: with scaled = clip(S / g), whole = rint(scaled), step = rint((scaled - whole) + moved),
     g (whole + step) is what `add_rounded` gives for the same bits of U, wherever (scaled - whole) + moved is
     no further than `room` from step; elsewhere `Ahead.decide` gives it. Noise does not depend on S, so
-    drawing it earlier changes no law.
+    drawing it earlier does not change its distribution.
 
     Args:
         scale: as `add_rounded`; one number, or shape (size,).
@@ -213,7 +213,7 @@ def draw_ahead(
 
 
 class Uniform:
-    """A uniform number of [0, 1) of which more bits are drawn when they are asked for."""
+    """A uniform number in [0, 1), whose bits are drawn on demand."""
 
     def __init__(self, prefix: int, num_bits: int, rng: np.random.Generator) -> None:
         self.prefix, self.num_bits, self._rng = prefix, num_bits, rng
@@ -232,7 +232,7 @@ class Uniform:
             iv.prec = self.num_bits + 40
             distance = iv.mpf(abs(bound.numerator)) / iv.mpf(bound.denominator)
             tail = law.below(iv, -distance) * iv.mpf(2) ** self.num_bits
-            # U or 1 - U, whichever is compared with the lower tail, lies in [known, known + 1] 2^-num_bits
+            # U, or 1 - U for the upper tail, lies in [known, known + 1] 2^-num_bits
             is_lower = bound <= 0
             known = self.prefix if is_lower else (1 << self.num_bits) - 1 - self.prefix
             if known + 1 <= tail.a:
@@ -249,7 +249,7 @@ def nearest_step(uniform: Uniform, rest: float, ratio: float, law: Law, guess: i
         uniform: U.
         rest, ratio: of the sum and of the scale, in steps of the grid; read as exact numbers.
         law: of Z.
-        guess: where to look first; changes time only.
+        guess: where to start; affects only time.
     """
 
     def is_at_most(step: int) -> bool:

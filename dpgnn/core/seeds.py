@@ -1,7 +1,7 @@
 """Named child generators from one root seed.
 
-`child(root_seed, "split", dataset="cora", repeat=0)` depends on exactly the axes named: all methods
-meet the same split at a repeat, and adding a method moves nobody else's numbers.
+`child(root_seed, "split", dataset="cora", repeat=0)` depends on exactly the axes named: all methods get the
+same split at a repeat, and adding a method does not change the others' numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def child_seed(root_seed: int, stream: str, **axes: Axis) -> int:
 
     Args:
         root_seed: the study's only configured seed.
-        stream: what the numbers are for: split, sampler, weights, batches, noise, audit, ...
+        stream: purpose of the numbers: split, sampler, weights, batches, noise, audit, ...
         axes: what the stream may depend on (dataset, setting, entry, epsilon, repeat, step, ...).
 
     Returns:
@@ -38,7 +38,7 @@ def child(root_seed: int, stream: str, **axes: Axis) -> np.random.Generator:
 
     Args:
         root_seed: the study's only configured seed.
-        stream: what the numbers are for.
+        stream: purpose of the numbers.
         axes: what the stream may depend on; see `child_seed`.
 
     Raises:

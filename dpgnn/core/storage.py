@@ -1,7 +1,7 @@
 """Atomic writes, checksummed Parquet, hashes.
 
-Every file of the project is written to a temporary name in its own folder, flushed to disk and then
-renamed, so that a reader sees the old file, the new file or none, and never half of one.
+Every file of the project is written to a temporary name in its own folder, flushed to disk and then renamed,
+so that a reader sees the old file, the new file or none, never a partial one.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ REMEDIES = {
 def atomic_write(
     path: str | os.PathLike[str], mode: str = "wb", *, owner_only: bool = False
 ) -> Iterator[IO[Any]]:
-    """Open a temporary file beside `path`; rename it over `path` when the block ends without error.
+    """Open a temporary file beside `path`; rename it to `path` if the block ends without an error.
 
     Args:
-        path: where the file shall be; parent folders are made.
+        path: of the file; parent folders are created.
         mode: "wb" or "w" (UTF-8).
-        owner_only: nobody but its owner may read or write the file.
+        owner_only: whether only the owner may read and write the file.
 
     Raises:
         OSError: the folder cannot be written or the disk is full; nothing is left at `path`.
@@ -95,10 +95,10 @@ def _write_then_rename(
 
 @contextmanager
 def explain_os_errors(target: Path) -> Iterator[None]:
-    """Say which file could not be written, and what to do about it.
+    """Convert errors of the system into ones that name the file and a remedy.
 
     Raises:
-        UnwritableError: the system refused, for a reason that has a remedy (no space, no right, read-only).
+        UnwritableError: the system refused for a reason with a remedy (no space, no permission, read-only).
     """
     try:
         yield
@@ -112,7 +112,7 @@ def explain_os_errors(target: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's names to disk, so that a rename in it outlives a power cut."""
+    """Flush a folder's names to disk, so that a rename in it survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -121,7 +121,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_private(folder: Path, root: Path) -> None:
-    """Make a folder below `root`; all from `root` to it can be entered by their owner alone."""
+    """Create a folder below `root`; all folders from `root` to it are accessible only to their owner."""
     with explain_os_errors(folder):
         root.parent.mkdir(parents=True, exist_ok=True)
         below = folder.relative_to(root)
@@ -131,12 +131,12 @@ def make_private(folder: Path, root: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, owner_only: bool = False) -> None:
-    """Write UTF-8 text atomically: readers see the old file or the new one, also after a crash.
+    """Write UTF-8 text atomically: readers see the old file or the new one, even after a crash.
 
     Args:
         path: of the file; its folder is made.
         text: of the whole file.
-        owner_only: whether nobody else may read it.
+        owner_only: whether only the owner may read it.
 
     Raises:
         UnwritableError: it cannot be written; names the file and a remedy.
@@ -165,7 +165,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """What `write_json` writes."""
+    """The text that `write_json` writes."""
     return json.dumps(_jsonable(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
@@ -208,11 +208,11 @@ def write_parquet(
     """Write a Parquet file atomically: Zstandard, a checksum on every page, metadata as JSON.
 
     Args:
-        path: where the file shall be.
+        path: of the file.
         table: the columns.
         metadata: small values stored in the schema under the key `dpgnn`.
         row_group_size: rows held in memory when the file is streamed.
-        small: for what is committed: a quarter smaller, three times slower to write.
+        small: for committed files: a quarter smaller, three times slower to write.
     """
     import pyarrow.parquet as pq
 
@@ -241,8 +241,8 @@ def read_parquet(
 
     Args:
         path: the file.
-        columns: the only ones that are read; all where None.
-        remedy: what to do when it is damaged; another one for a file that no stage makes again.
+        columns: the columns to read; None reads all.
+        remedy: what to do if it is damaged; not the default for files that no stage can remake.
 
     Raises:
         DamagedFileError: missing, truncated, changed, or a column is missing.
@@ -287,7 +287,7 @@ def column_of(values: np.ndarray, missing: np.ndarray | None = None) -> pa.Array
 
     Args:
         values: of a numeric dtype, any shape; taken in C order.
-        missing: bool, same shape: entries that are null; None for none.
+        missing: bool, same shape: entries that are null; None if none are.
     """
     import numpy as np
     import pyarrow as pa
@@ -343,7 +343,7 @@ class Store:
 
     Args:
         folder: where the checkpoints live; None keeps none.
-        fingerprint: hash of what decides the run; a checkpoint of another one is not used.
+        fingerprint: hash of what decides the run; checkpoints with another hash are not used.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, fingerprint: str = "") -> None:

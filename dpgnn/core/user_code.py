@@ -1,6 +1,6 @@
-"""Code of the user's own: found by its name, hashed without being run, loaded when it is needed.
+"""The user's own code: found by name, hashed without being run, loaded when needed.
 
-A name is `package.module:Class`. Modules are looked for where Python looks, then in the working folder.
+A name is `package.module:Class`. Modules are searched in Python's path, then in the working folder.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def load(name: str, where: str = "module") -> Any:
 
     Args:
         name: `package.module:Class`.
-        where: what the message calls it.
+        where: its name in messages.
 
     Raises:
-        ValueError: there is no such module or class, or the module fails; names it.
+        ValueError: there is no such module or class, or importing the module fails; names it.
     """
     check_name(name, where)
     module, _, parts = name.partition(":")
@@ -62,8 +62,8 @@ def load(name: str, where: str = "module") -> Any:
 def code_sha256(name: str) -> str:
     """Hash of the file of a class and of the files beside or below it that it imports; the code is not run.
 
-    Files of installed packages count by themselves only: their versions are pinned elsewhere. A class without
-    a file (a notebook's) has the hash of its compiled functions where it is loaded, otherwise "".
+    Files of installed packages count without their imports, because their versions are pinned elsewhere. A
+    class without a file (in a notebook) has the hash of its compiled functions if it is loaded, otherwise "".
 
     Args:
         name: `package.module:Class`.
@@ -85,7 +85,7 @@ def code_sha256(name: str) -> str:
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """The working folder is looked in last, as it is where a study stands."""
+    """Search the working folder last, where the study is."""
     folder = os.getcwd()
     sys.path.append(folder)
     importlib.invalidate_caches()

@@ -1,3 +1,3 @@
-"""The version of the package; it stands in every record."""
+"""The version of the package, which every record states."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""YAML texts, read strictly: no key twice, no document that is much larger than its text, no odd number."""
+"""Strict reading of YAML: no duplicate keys, no documents much larger than their text, no invalid numbers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpgnn.core.checks import shown
 from dpgnn.core.config import ConfigError
 from dpgnn.core.paths import regular
 
-# a text without aliases is about as long as what it makes; nested aliases double it at each line
+# without aliases, a text is about as long as its content; nested aliases can double the content at each line
 MAX_CHARACTERS = 10_000_000
 MAX_DEPTH = 100
-# beyond it, a float has no such number
+# more digits exceed the range of a float
 MAX_DIGITS = 300
 # of texts, and of the key `<<`
 UNCHECKED = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
@@ -25,7 +25,7 @@ def read_yaml(path: Path, what: str = "") -> Any:
 
     Args:
         path: the file.
-        what: what it is, for messages; a word before its path.
+        what: a word before its path in messages.
 
     Raises:
         ConfigError: the file cannot be read, or `parse_yaml` refuses it.
@@ -42,17 +42,17 @@ def read_yaml(path: Path, what: str = "") -> Any:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse a YAML text; a key that stands twice in a mapping is an error (YAML itself keeps the last).
+    """Parse a YAML text; a duplicate key in a mapping is an error (YAML itself keeps the last).
 
-    Anchors and merge keys (`<<`) work as usual: a mapping's own keys win over merged ones.
+    Anchors and merge keys (`<<`) work as usual: a mapping's own keys override merged ones.
 
     Args:
         text: the text.
         where: its file, for messages.
 
     Raises:
-        ConfigError: not YAML; a key that stands twice; nested deeper than `MAX_DEPTH`, or, with its aliases
-            written out, longer than `MAX_CHARACTERS`; a number or date that is none. Names line and key.
+        ConfigError: not YAML; a duplicate key; nested deeper than `MAX_DEPTH`; longer than `MAX_CHARACTERS`
+            with expanded aliases; an invalid number or date. Names line and key.
     """
     try:
         loader = _Strict(text, where)
@@ -62,13 +62,13 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 class _Strict(yaml.SafeLoader):
-    """Checks nodes while they are composed: later, merged keys stand among a mapping's own."""
+    """Checks nodes during composition, before merged keys are mixed with a mapping's own keys."""
 
     def __init__(self, text: str, where: str) -> None:
         super().__init__(text)
         self.where = where
         self.path: list[str] = []
-        # what each finished node makes: characters and depth, aliases written out
+        # characters and depth of each finished node, with aliases expanded
         self.sizes: dict[yaml.Node, tuple[int, int]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -98,7 +98,7 @@ class _Strict(yaml.SafeLoader):
         return node
 
     def measure(self, node: yaml.Node, mark: yaml.Mark) -> None:
-        """Note what a node makes; refuse one that is too large, too deep, or holds itself."""
+        """Record a node's size and depth; refuse one that is too large, too deep, or contains itself."""
         if isinstance(node, yaml.ScalarNode):
             self.check_scalar(node, mark)
             self.sizes[node] = len(node.value) + 1, 1
@@ -115,7 +115,7 @@ class _Strict(yaml.SafeLoader):
         self.sizes[node] = size, depth
 
     def check_scalar(self, node: yaml.ScalarNode, mark: yaml.Mark) -> None:
-        """Refuse a number, date or other value that its own tag does not admit."""
+        """Refuse a number, date or other value that is invalid for its tag."""
         if node.tag in UNCHECKED:
             return
         kind = node.tag.rpartition(":")[2]

@@ -1,5 +1,5 @@
-"""Networks without privacy, in torch: layers, and the values they compute.
+"""Networks in torch, without privacy mechanisms.
 
-`network.Network` lists the linear parts that clipping must know; `trees` and `forward` evaluate it for one
-root at a time or the whole graph. `mlp.MLP` and `gcn.GCN` are the baselines without privacy.
+`network.Network` lists the linear parts that clipping needs; `trees` and `forward` evaluate it root by root
+or on the whole graph. `mlp.MLP` and `gcn.GCN` are the baselines without privacy.
 """

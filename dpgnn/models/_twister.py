@@ -1,4 +1,4 @@
-"""torch's uniform numbers on the CPU as numba compiles them: a block of the generator's words at once.
+"""torch's uniform numbers on the CPU, compiled by numba in blocks of the generator's words.
 
 Dropout of 10.5 M entries takes 5.9 times less processor time (`benchmarks/full_batch.json`).
 
@@ -22,7 +22,7 @@ def start(state, seed):  # type: ignore[no-untyped-def]
         state[place] = value
 
 
-# every result is cut to 32 bits again: numba widens it, and wide words halve what a processor does at once
+# results are cut to 32 bits: numba widens them, and wide words halve the SIMD throughput
 
 
 @njit(cache=True, inline="always")
@@ -34,7 +34,7 @@ def _next(high, low, far):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _twist(state):  # type: ignore[no-untyped-def]
-    """The next block of words; two loops, so that none reads what it writes."""
+    """The next block of words; two loops, so that neither reads its own writes."""
     for place in range(WORDS - SHIFT):
         state[place] = _next(state[place], state[place + 1], state[place + SHIFT])
     for place in range(WORDS - SHIFT, WORDS - 1):
@@ -44,7 +44,7 @@ def _twist(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def skip(state, count):  # type: ignore[no-untyped-def]
-    """Go on from a fresh state as if `count` words had been read; returns the next word's place."""
+    """Advance a fresh state by `count` words; returns the position of the next word."""
     for _ in range((count + WORDS - 1) // WORDS):
         _twist(state)
     return WORDS if count % WORDS == 0 else count % WORDS
@@ -52,7 +52,7 @@ def skip(state, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def fill(out, state, place, rate, kept):  # type: ignore[no-untyped-def]
-    """Fill `out` from word `place` of the state on; returns the place after it."""
+    """Fill `out` from word `place` of the state on; returns the next position."""
     done = 0
     while done < len(out):
         if place == WORDS:

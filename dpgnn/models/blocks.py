@@ -1,8 +1,8 @@
-"""Inference on a graph that stays on disk: the asked nodes in blocks, each with all that it reads.
+"""Inference on a graph on disk: the asked nodes in blocks, each with all rows that it reads.
 
-A block has the nodes within r hops of its own; they are ordered by that distance, so the rows that are
-needed after hop k, those within r - k hops, are a prefix. Lists are complete and weights use the degrees of
-the whole graph, as `forward.full_graph` has it; only the order of additions in matrix products may differ.
+A block has the nodes within r hops of its asked nodes, ordered by distance, so the rows needed after hop k,
+those within r - k hops, are a prefix. Lists are complete and weights use the degrees of the whole graph, as
+`forward.full_graph` has it; only the order of additions in matrix products may differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpgnn.data.stored import StoredLists
 from dpgnn.models.forward import _csr, evaluate
 from dpgnn.models.network import CONVS, Conv, Network
 
-# entries of a block's lists and nodes that it answers about, if one asked node does not read more
+# largest numbers of list entries and asked nodes of a block, unless one node alone exceeds them
 MOST_ENTRIES, MOST_ASKED = 1 << 18, 1 << 14
 
 
@@ -64,7 +64,7 @@ class Block:
 
 
 class _TooMany(Exception):
-    """A block would read more than it may."""
+    """A block would read more than allowed."""
 
 
 def block_of(
@@ -77,7 +77,7 @@ def block_of(
         asked: int64, shape (n,), each once.
         num_hops: r >= 1.
         conv: decides entries and weights; not `weighted`.
-        most: entries that are allowed; None allows any number.
+        most: largest number of entries; None allows any number.
 
     Raises:
         ValueError: another `conv`.
@@ -109,7 +109,7 @@ def _weighted(
     lists: StoredLists, nodes: np.ndarray, sizes: tuple[int, ...], ptr: np.ndarray,
     source: np.ndarray, conv: Conv,
 ) -> Block:  # fmt: skip
-    """Entries as positions in `nodes`, the node itself first where it is read, with the weights of `conv`."""
+    """Entries as positions in `nodes`, with the weights of `conv`; a node that reads itself comes first."""
     order = np.argsort(nodes)
     place = order[np.searchsorted(nodes, source, sorter=order)]
     rows = len(ptr) - 1
@@ -163,12 +163,12 @@ def blocks_of(
 def stored_answers(
     network: Network, x: Any, lists: StoredLists | None, asked: np.ndarray
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Named parameters -> logits of the asked nodes, block by block; nothing is kept from call to call.
+    """Named parameters -> logits of the asked nodes, block by block; nothing is kept between calls.
 
     Args:
         network: its operations.
-        x: rows that are read by positions, float32, shape (num_nodes, num_features).
-        lists: complete lists; None where the network has no hop.
+        x: rows read by position, float32, shape (num_nodes, num_features).
+        lists: complete lists; None if the network has no hop.
         asked: int64, shape (n,), each once.
 
     Returns:

@@ -73,7 +73,7 @@ def _go_on(
     linear: LinearRule,
     stop: int | None = None,
 ) -> Tensor:
-    """Append the values of the operations that are not there yet, up to `stop`; the last one."""
+    """Append the values of the remaining operations, up to `stop`; returns the last one."""
     for op in network.operations[len(values) - 1 : stop]:
         match op:
             case Linear():
@@ -219,7 +219,7 @@ def full_graph(
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """Full-graph inference for many weights: named parameters -> logits of every node.
 
-    What does not depend on the weights is made at the first call and kept.
+    Values that do not depend on the weights are computed at the first call and kept.
 
     Args:
         x: dense float32 array or scipy CSR, shape (num_nodes, num_features).
@@ -257,7 +257,7 @@ def full_graph(
 
 
 def _before_weights(network: Network, layout: GraphLayout, x: Tensor) -> list[Tensor]:
-    """Values before the first weights; those that nothing reads later are empty."""
+    """Values before the first weights; values that are not read later are empty."""
     values = [x]
     first = [isinstance(op, Linear) for op in network.operations].index(True)
     _go_on(network, layout, values, _no_weights, first)
@@ -294,7 +294,7 @@ def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:
     """Features as torch: CSR stays CSR where a Linear reads it first, else it becomes dense."""
     if isinstance(x, np.ndarray):
         with warnings.catch_warnings():
-            # a graph's arrays are read-only; nothing here writes, and a copy may not fit into memory
+            # a graph's arrays are read-only; this code does not write, and a copy may not fit into memory
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             return torch.from_numpy(x).to(device)
     if not isinstance(network.operations[0], Linear):
@@ -305,7 +305,7 @@ def to_torch(x: Any, device: str | torch.device, network: Network) -> Tensor:
 
 
 def _csr(ptr: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A sparse tensor, without torch's note that CSR is in beta."""
+    """A sparse tensor, without torch's warning that CSR is in beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(ptr, column, values, size=shape, check_invariants=False)

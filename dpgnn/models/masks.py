@@ -1,4 +1,4 @@
-"""Dropout masks: those of torch; where many are drawn, the same bits from a compiled generator."""
+"""Dropout masks of torch; large ones are drawn with the same bits by a compiled generator."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# to import the compiler takes as long as these draws; where it is there already, it is used at once
+# importing the compiler takes as long as this many draws; if it is already imported, it is used at once
 COMPILE_AFTER = 50_000_000
 
 
 class Masks:
-    """Masks from a stream: what `torch.rand(shape).ge(rate).div(1 - rate)` would be, to the bit.
+    """Masks from a stream, bit for bit those of `torch.rand(shape).ge(rate).div(1 - rate)`.
 
     Args:
-        generator: a CPU generator from which nothing was drawn; its seed is taken, it is not used up.
+        generator: an unused CPU generator; only its seed is read.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -43,7 +43,7 @@ class Masks:
         return mask
 
     def _compile(self) -> None:
-        """Go on from where torch's generator stands."""
+        """Continue from the state of torch's generator."""
         from dpgnn.models._twister import WORDS, skip, start
 
         self._state = np.empty(WORDS, np.uint32)

@@ -1,8 +1,8 @@
 """A user's torch module as a network: tensors by name, and logits.
 
 Its forward is `(x, edge_index) -> logits`: x has a row for each node of one root's tree, row 0 is the root,
-messages go from edge_index[0] to edge_index[1]. It returns a row for each node, of which row 0 counts, or
-the root's row alone.
+messages go from edge_index[0] to edge_index[1]. It returns a row for each node, of which row 0 is used, or
+only the root's row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dpgnn.models.network import Network
 if TYPE_CHECKING:
     from dpgnn.models.network import Linear
 
-# modules that were handed over in memory, by the hash that their entries state
+# modules given in memory, by the hash in their entries
 _GIVEN: dict[str, nn.Module] = {}
 REMEDY = (
     "forward takes (x, edge_index) of one tree, row 0 its root, and returns a row of logits a node"
@@ -37,7 +37,7 @@ REMEDY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleConfig:
-    """What is asked of a module.
+    """Requirements on a module.
 
     Attributes:
         num_features: columns of x.
@@ -59,7 +59,7 @@ class ModuleConfig:
 
 
 class ModuleNetwork(Network):
-    """A module, its trained tensors in the order of its `named_parameters`; frozen ones stay as they are.
+    """A module with its trained tensors in the order of `named_parameters`; frozen ones are unchanged.
 
     Attributes:
         module: a copy, which no training changes.
@@ -68,7 +68,7 @@ class ModuleNetwork(Network):
 
     def __init__(self, config: ModuleConfig, module: nn.Module, made_by: Any = None) -> None:
         check_module(module, type(module).__name__)
-        # the base class is made of operations; a module has none
+        # the base class consists of operations; a module has none
         self.config = config  # type: ignore[assignment]
         self.operations = []
         self.module, self._made_by = module, made_by
@@ -85,7 +85,7 @@ class ModuleNetwork(Network):
 
     @cached_property
     def linears(self) -> tuple[Linear, ...]:
-        """None is known beforehand."""
+        """None: the linear layers of a module are not known beforehand."""
         return ()
 
     @cached_property
@@ -104,10 +104,10 @@ class ModuleNetwork(Network):
         return (0,)
 
     def initial(self, *, rng: np.random.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The module's own initial weights: as it was given, or as its class makes them from `rng`.
+        """The module's own initial weights: as given, or as its class draws them from `rng`.
 
         Args:
-            rng: the stream `weights`; not read where the module was given in memory.
+            rng: the stream `weights`; not read if the module was given in memory.
             dtype: of the returned vector.
         """
         module = self.module if self._made_by is None else self._made_by(rng)
@@ -115,7 +115,7 @@ class ModuleNetwork(Network):
         return torch.cat([named[name].detach().reshape(-1) for name in self.shapes]).to(dtype)
 
     def rest(self) -> dict[str, Tensor]:
-        """Frozen tensors and buffers, which are public: part of what is released with the weights."""
+        """Frozen tensors and buffers, which are public and released with the weights."""
         return {
             name: value.detach().clone()
             for name, value in self.module.state_dict().items()
@@ -123,7 +123,7 @@ class ModuleNetwork(Network):
         }
 
     def answer(self, state: Mapping[str, Tensor], x: Tensor, edge_index: Tensor) -> Tensor:
-        """What the module returns in evaluation mode.
+        """The output of the module in evaluation mode.
 
         Args:
             state: trained tensors by name; others stay the module's own.
@@ -138,7 +138,7 @@ class ModuleNetwork(Network):
             return call(self.module, dict(state), x, edge_index, self.name)
 
     def gives_rows(self, size: int, out: Tensor) -> bool:
-        """Whether forward returned a row for each of `size` nodes, and not the root's alone.
+        """Whether forward returned a row for each of `size` nodes, not only the root's.
 
         Raises:
             ValueError: it returned something else; names module, rule and shape.
@@ -177,7 +177,7 @@ def call(
 
 
 class Stop(Exception):
-    """What a watched forward may raise and no message may hide."""
+    """An exception of an observed forward that must not be replaced by a message."""
 
 
 def _layer_of(error: BaseException, module: nn.Module) -> str:
@@ -193,10 +193,11 @@ def _layer_of(error: BaseException, module: nn.Module) -> str:
 
 
 def check_module(module: Any, name: str = "module") -> None:
-    """Check what can be seen of a module without calling it.
+    """Check a module without calling it.
 
     Raises:
-        ValueError: it is no module, has no trained parameter, a lazy or complex one, or one off the CPU.
+        ValueError: it is not a module, has no trained parameter, or has a lazy or complex one or one off the
+            CPU.
     """
     if not isinstance(module, nn.Module):
         fail("module", "be a torch.nn.Module", type(module).__name__)
@@ -215,10 +216,10 @@ def check_module(module: Any, name: str = "module") -> None:
 
 
 def given(module: nn.Module) -> str:
-    """Keep a copy of a module of this process; its hash finds it again.
+    """Keep a copy of a module in this process under its hash.
 
     Returns:
-        sha256 of class, tensors and how it prints; the module is not changed later.
+        sha256 of class, tensors and printed form.
     """
     check_module(module, type(module).__name__)
     kept = copy.deepcopy(module)
@@ -237,7 +238,7 @@ def name_of(module: nn.Module) -> str:
 
 
 def stand_in(sha256: str, module: nn.Module) -> None:
-    """Let a module answer for one that was given in another process."""
+    """Use a module in place of one that was given in another process."""
     _GIVEN[sha256] = copy.deepcopy(module)
 
 
@@ -258,11 +259,11 @@ def module_network(
     """The network of an entry.
 
     Args:
-        config: what is asked of it.
+        config: sizes and task.
         name: `package.module:Class`.
         options: arguments of the class; num_features or in_channels, and num_classes, num_outputs or
             out_channels, are filled in where the class takes them and they are not stated.
-        given_sha256: of a module that was given in memory; "" makes one from its class.
+        given_sha256: hash of a module given in memory; "" makes one from its class.
 
     Raises:
         ValueError: the class cannot be loaded or refuses the options, or the module is not in this process.

@@ -1,8 +1,8 @@
 """A network as data: a short list of operations on the rows of each root's tree.
 
 Encoder, r hops of aggregation, decoder; every trainable part is a `Linear`, and every row it sees belongs
-to exactly one root. That is all the clipping engine needs to know: the gradient of one root is a sum of
-a_t^T g_t over its own rows (inputs a, output gradients g), never a mixture over roots.
+to exactly one root. So the gradient of one root is a sum of a_t^T g_t over its own rows (inputs a, output
+gradients g), never a mixture over roots, which is all that the clipping engine needs.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ SELU_ALPHA = 1.6732632423543772
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """What a network is made of.
+    """The configuration of a network.
 
     Attributes:
         num_features: columns of x.
         num_outputs: classes or labels.
         width: units of each hidden layer (and of a hop's state).
-        encoder_layers: layers before the first hop; 0 sends x itself into the first hop.
+        encoder_layers: layers before the first hop; with 0, the first hop reads x itself.
         num_hops: message-passing depth r; 0 is a plain MLP.
-        decoder_layers: layers after the last hop, the output layer counted; 0 makes the last hop's update
-            the output layer (it then has no activation).
+        decoder_layers: layers after the last hop, including the output layer; with 0, the last hop's update
+            is the output layer, without activation.
         conv: gcn (mean over the node and its in-neighbours), gin (sum, two-layer update), sage (own state
             and mean of neighbours, one matrix each), gat (dot-product attention), symmetric
             (D^-1/2 (A+I) D^-1/2), weighted (one weighted sum of the rows' logits, after the decoder).
         skip: add the aggregate to the update, h = act(W a + b) + a.
-        bias: whether the linear layers have one (the attention projections have one too).
+        bias: whether the linear layers, including attention projections, have one.
         activation: relu, tanh or selu.
         task: multiclass (softmax cross-entropy) or multilabel (binary cross-entropy, mean over labels).
         num_heads, head_width: attention heads and units of each.
-        normalization: "none"; every other choice mixes roots and is refused by name.
+        normalization: "none"; all others mix roots and are refused.
     """
 
     num_features: int
@@ -165,12 +165,12 @@ class Attend:
 
 @dataclass(frozen=True, kw_only=True)
 class RowWise:
-    """A fixed function of values of one level, row by row: it has no weights and reads no other row.
+    """A fixed row-wise function of values of one level, without weights.
 
     Attributes:
         sources: values it reads.
-        function: tensors (num_rows, width of the source) -> (num_rows, any width); row i of the result reads
-            row i of each alone.
+        function: tensors (num_rows, width of the source) -> (num_rows, any width); row i of the result
+            depends only on row i of each.
     """
 
     sources: tuple[int, ...]
@@ -184,12 +184,12 @@ class Network:
     """The operations of a configuration, in order; value 0 is the input, value i+1 is operation i's.
 
     Args:
-        operations: the tape of another network, for the sizes, task and activation of `config`; None builds
-            that of `config`.
+        operations: operations of another network, with the sizes, task and activation of `config`; None
+            builds those of `config`.
 
     Attributes:
-        config: what it was built from.
-        operations: the tape.
+        config: of the network.
+        operations: in order.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Network:
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Level of each value: how many hops have been made; value 0 is the input."""
+        """Level of each value: the number of hops before it; value 0 is the input."""
         levels = [0]
         for op in self.operations:
             if isinstance(op, (Aggregate, Keep, Attend)):
@@ -258,7 +258,7 @@ class Network:
         }
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Named float32 copies on the CPU of a flat vector: what is released, saved and evaluated."""
+        """Named float32 copies on the CPU of a flat vector, for release, storage and evaluation."""
         views = self.views(flat.detach().to("cpu", torch.float32))
         return {name: value.clone() for name, value in views.items()}
 

@@ -1,4 +1,4 @@
-"""Networks of PyG's layers, as its tutorials write them: references without privacy, modules for DP-GNN.
+"""Networks of PyG's layers as in its tutorials: non-private references, and modules for DP-GNN.
 
 Each is a `torch.nn.Module` with `forward(x, edge_index)`: messages go from edge_index[0] to edge_index[1].
 """
@@ -94,7 +94,7 @@ class GATv2(TwoLayers):
 
 
 class OneHop(nn.Module):
-    """An encoder, one convolution and a decoder: what a root's tree of one hop is read by.
+    """An encoder, one convolution and a decoder, for trees of one hop.
 
     Args:
         conv: from `hidden` to `hidden` units.
@@ -139,7 +139,7 @@ NETWORKS: dict[str, Callable[[int, int, int, float], TwoLayers]] = {
 
 
 class DrawnDropout(TorchFunctionMode):
-    """While it is open, dropout of any module takes its masks from a stream.
+    """A context in which dropout of any module takes its masks from a stream.
 
     Args:
         masks: None leaves dropout out.
@@ -156,7 +156,7 @@ class DrawnDropout(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """One call of a function of torch."""
+        """Intercept one call of a torch function."""
         if func not in (F.dropout, torch.dropout):
             return func(*args, **(kwargs or {}))
 

@@ -1,4 +1,4 @@
-"""Trees of roots that stay in files: a batch reads its own, so a process holds those of a chunk alone."""
+"""Trees of roots that stay in files: a process holds only the trees of one chunk in memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from dpgnn.data.stored import FileArray
 from dpgnn.models.trees import Trees
 
 MANIFEST = "trees.json"
-# what a batch reads, and what is held of every root
+# arrays that a batch reads, and arrays held for every root
 IN_FILES = {"node": "<i8", "entry_ptr": "<i8", "entry_row": "<i4", "entry_weight": "<f4"}
 HELD = ("roots", "row_ptr", "level_rows")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredTrees(Trees):
-    """Trees of which memory holds the sizes and labels alone: 20 + 4 r bytes a root.
+    """Trees with only sizes and labels in memory: 20 + 4 r bytes for each root.
 
     `node` and the entries are empty; `of` reads those of some roots.
 
     Attributes:
         files: by name, the arrays of `Trees` that stay in files.
-        made_of: hash of the sample and of what lays it out.
+        made_of: hash of the sample and its layout.
     """
 
     files: dict[str, FileArray]
@@ -42,7 +42,7 @@ class StoredTrees(Trees):
         require(len(self.y) == num_roots, "y", f"have {num_roots} rows", len(self.y))
 
     def of(self, roots: np.ndarray) -> tuple[Trees, np.ndarray]:
-        """Trees of some roots, read now, and the positions of the roots in them."""
+        """Trees of some roots, read from files, and the positions of the roots in them."""
         first, last = self.row_ptr[roots], self.row_ptr[roots + 1]
         starts = self.files["entry_ptr"].runs(first, last + 1)
         lengths = last - first
@@ -65,15 +65,15 @@ class StoredTrees(Trees):
 
 
 def open_trees(folder: Path, made_of: str, y: np.ndarray) -> StoredTrees | None:
-    """The trees of a folder; None where none are.
+    """The trees of a folder; None if there are none.
 
     Args:
         folder: of `write_trees`.
-        made_of: what they must be made of.
+        made_of: the expected hash.
         y: labels of all nodes.
 
     Raises:
-        DamagedFileError: they are made of something else, or not whole.
+        DamagedFileError: they have another hash, or are incomplete.
     """
     if not (folder / MANIFEST).exists():
         return None
@@ -98,11 +98,11 @@ def open_trees(folder: Path, made_of: str, y: np.ndarray) -> StoredTrees | None:
 def write_trees(
     folder: Path, made_of: str, blocks: Iterable[tuple[np.ndarray, Trees]], num_hops: int
 ) -> None:
-    """Write trees block by block; the folder is there when they are whole.
+    """Write trees block by block; the folder appears when they are complete.
 
     Args:
-        folder: where they shall be.
-        made_of: kept beside them.
+        folder: of the trees.
+        made_of: hash that is stored with them.
         blocks: roots and their trees, in the order of the roots; one block is held at a time.
         num_hops: depth of the trees.
 
@@ -138,7 +138,7 @@ def _append(
     files: Mapping[str, IO[bytes]], held: dict[str, list[np.ndarray]],
     blocks: Iterable[tuple[np.ndarray, Trees]],
 ) -> dict[str, int]:  # fmt: skip
-    """Write all blocks behind headers that are written again at the end; the arrays' lengths."""
+    """Write all blocks after headers that are rewritten at the end; returns the arrays' lengths."""
     for name, file in files.items():
         _header(file, 0, IN_FILES[name])
     files["entry_ptr"].write(np.zeros(1, np.int64).data)
@@ -156,6 +156,6 @@ def _append(
 
 
 def _header(file: IO[bytes], length: int, kind: str) -> None:
-    """The header of an array; numpy leaves room for its length to grow, so all are of one size."""
+    """The header of an array; numpy pads it, so that its size does not depend on the length."""
     stated: dict[str, Any] = {"descr": kind, "fortran_order": False, "shape": (length,)}
     np.lib.format.write_array_header_1_0(file, stated)

@@ -1,4 +1,4 @@
-"""Ragged trees of roots: which rows of x each root reads, and how they are aggregated.
+"""Ragged trees of roots: the rows of x that each root reads, and their aggregation.
 
 The rows of a root are sorted by distance from it, so the rows needed after hop k (those within r - k hops)
 are a prefix. Weights of a convolution are part of the tree: they use degrees inside the tree only.
@@ -27,7 +27,7 @@ class Trees:
 
     Attributes:
         num_hops: depth r.
-        node: int64, shape (num_rows,): position in x of each row; a root's rows stand together.
+        node: int64, shape (num_rows,): position in x of each row; a root's rows are contiguous.
         row_ptr: int64, shape (num_roots + 1,): where each root's rows start; the first is the root.
         level_rows: int32, shape (num_roots, r + 1): rows needed after hop k; column r is 1.
         entry_ptr: int64, shape (num_rows + 1,): where each row's list starts.
@@ -64,14 +64,14 @@ class Trees:
         return len(self.row_ptr) - 1
 
     def of(self, roots: np.ndarray) -> tuple[Trees, np.ndarray]:
-        """Trees that hold those of some roots, and the positions of the roots in them."""
+        """Trees that contain those of some roots, and the positions of the roots in them."""
         return self, roots
 
 
 def lone_roots(node: np.ndarray, y: np.ndarray) -> Trees:
     """Trees of depth 0: each root is its own only row (a plain MLP).
 
-    Guarantee: a root's tree depends on its own record alone.
+    Guarantee: a root's tree depends only on its own record.
 
     Args:
         node: int64, shape (num_roots,): positions in x.
@@ -164,7 +164,7 @@ def build_trees(
 def _check_subgraphs(
     num_nodes: np.ndarray, num_edges: np.ndarray, source: np.ndarray, target: np.ndarray
 ) -> None:
-    """Each root has a node, and its edges join two of its own."""
+    """Check that each root has a node, and that its edges join its own nodes."""
     ok = len(num_nodes) == 0 or bool(num_nodes.min() >= 1)
     require(ok, "node_ptr", "give each root a node", "0")
     limit = np.repeat(num_nodes, num_edges)
@@ -181,13 +181,13 @@ def graph_lists(
     Args:
         edge_index: int64, shape (2, num_edges); messages go from row 0 to row 1; no self-loops.
         num_nodes: number of nodes.
-        conv: one of `CONVS` but "weighted".
+        conv: one of `CONVS` except "weighted".
 
     Returns:
         entry_ptr int64 (num_nodes + 1,), entry_row int64, entry_weight float32: CSR by target.
 
     Raises:
-        ValueError: another `conv`, which lists those that exist.
+        ValueError: another `conv`; lists the known ones.
     """
     one_of("conv", conv, CONVS[:5])
     everyone = np.arange(num_nodes)
@@ -201,7 +201,7 @@ def trees_of(subgraphs: Subgraphs, graph_y: np.ndarray, *, num_hops: int, conv: 
     Args:
         subgraphs: from a sampler or `samplers.subgraphs.from_table`.
         graph_y: labels of all nodes.
-        num_hops: depth r; 0 ignores everything but the roots.
+        num_hops: depth r; 0 keeps only the roots.
         conv: as for `build_trees`.
 
     Returns:
@@ -226,7 +226,7 @@ def _labels(y: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _lists(in_ptr, source, num_rows, conv):  # type: ignore[no-untyped-def]
-    """Entries of rows 0..num_rows-1 from their in-edges; the node itself comes first where it is read."""
+    """Entries of rows 0..num_rows-1 from their in-edges; a node that reads itself comes first."""
     with_self = 0 if conv == _SAGE else 1
     total = in_ptr[num_rows] + with_self * num_rows
     ptr = np.zeros(num_rows + 1, np.int64)
@@ -274,7 +274,7 @@ def _by_target(source, target, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _breadth_first(in_ptr, source, num_hops, distance, order, rank):  # type: ignore[no-untyped-def]
-    """Nodes within num_hops of node 0 along incoming edges: fills distance, order and rank; their number."""
+    """Nodes within num_hops of node 0 along incoming edges; fills distance, order, rank; their number."""
     distance[: len(in_ptr) - 1] = -1
     distance[0], order[0], rank[0] = 0, 0, 0
     count, head = 1, 0

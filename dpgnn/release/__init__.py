@@ -1,4 +1,4 @@
-"""A private model as a value: fitted on a graph in memory, asked, saved as a bundle, checked.
+"""Private models: fit on a graph in memory, predict, save as a bundle, verify.
 
-`fit` makes a `Model` by the plan and the code of a run of a study; `offers` and `advice` say which to make.
+`fit` makes a `Model` by the plan and code of a study's runs; `offers` and `advice` help to choose.
 """

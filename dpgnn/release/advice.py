@@ -1,7 +1,7 @@
-"""Which methods a graph allows, the noise they would get, and what they reach on similar public graphs.
+"""Methods that a graph allows, their noise, and their accuracy on similar public graphs.
 
-Public numbers are asked for and nothing else is read: no graph, no label. Accuracies are those of committed
-records, of public graphs; on another graph they may differ by more than the intervals say.
+Only public numbers are read: no graph, no label. Accuracies are from committed records of public graphs; on
+another graph they may differ by more than the intervals show.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from dpgnn.records.committed import Measured, committed, graph_facts
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
 
-STUDY = "headtohead"  # one configuration a method on all graphs, so that scores can be compared
+STUDY = (
+    "headtohead"  # one configuration for each method on all graphs, so that scores can be compared
+)
 SIMILAR = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Public facts of a graph, and what is to be guaranteed.
+    """Public facts of a graph, and the guarantee asked for.
 
     Attributes:
         nodes, edges, classes: numbers; an undirected edge counts once.
         epsilon, delta: the budget; delta None is 1/(10 nodes), for edges 10^-(digits of their number + 1).
-        unit, relation: what is protected; relation None is any that the unit has.
+        unit, relation: what is protected; relation None is any relation of the unit.
         degree_bound: declared largest degree, of the unit node-bounded.
         training: number of training nodes; None is all nodes.
     """
@@ -72,14 +74,14 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Advised:
-    """A lawful entry.
+    """An entry that gives the guarantee asked for.
 
     Attributes:
         entry, title, method: of the committed study.
-        claim: what a run on the asked graph would claim; None where there is no plan.
+        claim: of a run on the asked graph; None without a plan.
         answers: who may see an answer.
         noise: mechanism -> standard deviation of its noise, in units of its sensitivity.
-        reason: why there is no plan; "" where there is one.
+        reason: why there is no plan; "" if there is one.
         scores: similar graph -> mean, low, high and n of the test score at `Advice.epsilon`; low and high are
             None for one repeat.
         options: of the plan.
@@ -98,14 +100,14 @@ class Advised:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What can be said of a graph before anyone reads it.
+    """Advice on a graph from public numbers only.
 
     Attributes:
         asked: the question.
-        epsilon: the recorded budget next to the one asked for.
+        epsilon: the recorded budget nearest to the one asked for.
         similar: similar public graph -> nodes, edges (undirected) and classes.
-        advised: lawful entries: first those whose answers may be shown to someone, last those without a
-            plan; among them the best mean score over the similar graphs first.
+        advised: entries that give the guarantee: first those whose answers may be shown to someone, last
+            those without a plan; each group by mean score over the similar graphs, best first.
     """
 
     asked: Asked
@@ -129,21 +131,21 @@ def advise(
     degree_bound: int | None = None,
     training: int | None = None,
 ) -> Advice:
-    """Lawful methods for a graph of which public numbers alone are known.
+    """Methods that give a guarantee on a graph, from public numbers only.
 
-    Guarantee: no data is read; whatever is advised follows from the numbers given and public records.
+    Guarantee: no data is read; the advice depends only on the given numbers and public records.
 
     Args:
         nodes, edges, classes: public numbers; an undirected edge counts once.
         epsilon: the budget.
-        unit: what is to be protected; methods that protect more are lawful too.
-        relation: None takes any that the unit has.
+        unit: what is to be protected; methods that protect more are included.
+        relation: None takes any relation of the unit.
         delta: None is 1/(10 nodes); for edges 10^-(digits of the number of directed edges + 1).
         degree_bound: of the unit node-bounded; None takes what the records had.
         training: public number of training nodes; None is all nodes.
 
     Raises:
-        ValueError: a number is out of range, or there are no committed records here.
+        ValueError: a number is out of range, or there are no committed records.
     """
     asked = Asked(
         nodes=nodes, edges=edges, classes=classes, epsilon=epsilon, unit=unit, relation=relation,
@@ -161,7 +163,7 @@ def advise(
 
 
 def _nearest(budgets: set[str], epsilon: float) -> str:
-    """The recorded budget whose ratio to the one asked for is nearest to 1; the smaller of two."""
+    """The recorded budget nearest to the one asked for, by ratio; the smaller of two equally near ones."""
     return min(budgets, key=lambda text: (abs(math.log(float(text) / epsilon)), float(text)))
 
 
@@ -175,7 +177,7 @@ def _by_entry(cells: Sequence[Measured], datasets: Sequence[str]) -> list[list[M
 
 
 def _protects(claim: Claim, asked: Asked) -> bool:
-    """Whether a claim is proved and gives what is asked for."""
+    """Whether a claim is proved and implies the guarantee asked for."""
     bound = asked.degree_bound or claim.degree_bound if asked.unit == "node-bounded" else None
     relations = UNIT_RELATIONS[asked.unit]  # type: ignore[index]
     return claim.status == "proved" and any(
@@ -189,7 +191,7 @@ def _protects(claim: Claim, asked: Asked) -> bool:
 
 
 def _similar(cells: Sequence[Measured], asked: Asked) -> dict[str, tuple[int, int, int]]:
-    """The graphs next in nodes, mean degree and classes, each as a ratio."""
+    """The graphs nearest in nodes, mean degree and classes, by ratios."""
     sizes = {}
     for dataset in {cell.dataset for cell in cells}:
         facts = graph_facts(dataset)
@@ -228,7 +230,7 @@ def _interval(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def _planned(cell: Measured, asked: Asked) -> tuple[Claim | None, dict[str, float], str]:
-    """Claim and noise of the entry's own plan for the asked graph; or why there is none."""
+    """Claim and noise of the entry's plan for the asked graph, or the reason why there is none."""
     method = methods.get(str(cell.stated["method"]))
     names = ("name", "method", "mode", "privacy_unit", "relation")
     facts = Facts(
@@ -259,7 +261,7 @@ def _order(advised: Advised) -> tuple[bool, bool, int, float]:
 
 
 def _as_text(found: Advice) -> str:
-    """The advice as a table, with what was read."""
+    """The advice as a table, with the numbers that were read."""
     asked, similar = found.asked, found.similar
     sizes = "; ".join(
         f"{name} ({nodes:,} nodes, {edges:,} edges, {classes} classes)"
@@ -271,7 +273,7 @@ def _as_text(found: Advice) -> str:
     lines = [
         f"{asked.nodes:,} nodes, {asked.edges:,} edges, {asked.classes} classes; unit {asked.unit}, "
         f"epsilon {asked.epsilon:g}, delta {asked.failure:.3g}.",
-        "Only these numbers were read, and no graph of yours. Accuracies are of public graphs.",
+        "Only these numbers were read, not your graph. Accuracies are from public graphs.",
         f"Most similar of those with records: {sizes}.",
         f"Accuracy: mean of the committed runs at epsilon {found.epsilon} in percent, with its 95 % "
         "interval over splits. On another graph it may differ by more than that.",

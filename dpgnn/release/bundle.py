@@ -1,4 +1,4 @@
-"""A model's folder: written once, read without the training graph; no file runs code when it is read."""
+"""A model's folder: written once, read without the training graph and without executing code from it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 STATE, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.sig"
 CARDS = ("MODEL_CARD.md", "MODEL_CARD.html")
-LARGEST_BYTES = 1 << 28  # of a certificate: names of a million classes and features fit in
+LARGEST_BYTES = 1 << 28  # largest certificate; fits the names of a million classes and features
 NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
-# listed where the owner declares ids public
+# listed if the owner declares ids public
 IDS = "ids.json"
 # the owner's alone: never part of what is handed on, so the certificate does not list them
 OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
@@ -31,12 +31,12 @@ OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong 
 
 
 def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
-    """Write a bundle; the certificate is written last but for its signature.
+    """Write a bundle; the certificate is written last, before its signature.
 
     Guarantee: the files that the certificate lists hold released tensors, the record (of a release without
-    scores) and names that are declared public. Rows that answers to their own nodes read, and ids of nodes
-    that are not declared public, stand in files that only their owner may read and that are no part of what
-    is handed on; ids that no answer needs are not written.
+    scores) and names that are declared public. Rows for the nodes' own answers, and ids of nodes that are not
+    declared public, are in files that only their owner may read and that are not published; ids that no
+    answer needs are not written.
 
     Args:
         model: what is saved.
@@ -44,7 +44,7 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
         key: PEM file of an Ed25519 private key, to sign with.
 
     Raises:
-        ValueError: the folder holds something, or the key is none.
+        ValueError: the folder is not empty, or the key is invalid.
     """
     empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     require(empty, "folder of a bundle", "be new or empty", str(folder))
@@ -95,7 +95,7 @@ def read_certificate(folder: Path) -> dict[str, Any]:
         folder: of the bundle.
 
     Raises:
-        ValueError: there is none, or it was changed.
+        ValueError: it is missing or was changed.
     """
     path = folder / CERTIFICATE
     require(path.is_file(), f"{folder}", f"hold {CERTIFICATE}", "no such file", NO_BUNDLE)
@@ -119,7 +119,7 @@ def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
         stated: the certificate.
 
     Raises:
-        ValueError: a file is missing, not listed or changed, or no part of a bundle is listed; names it.
+        ValueError: a file is missing, not listed, changed, or not part of a bundle; names it.
     """
     more = sorted(set(stated["files"]) - {STATE, *CARDS, IDS})
     require(not more, "files of the certificate", "be those of a bundle", more)
@@ -135,16 +135,16 @@ def check_files(folder: Path, stated: Mapping[str, Any]) -> None:
 
 
 def read_ids(folder: Path, stated: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
-    """The ids of the nodes of the fit, if they are here, and whether they are public.
+    """The ids of the nodes of the fit, if present, and whether they are public.
 
-    Guarantee: ids that are not declared public are read from a file that only their owner has.
+    Guarantee: ids that are not declared public are read only from the owner's own file.
 
     Args:
         folder: of the bundle.
         stated: the certificate.
 
     Raises:
-        ValueError: the file holds no list of texts.
+        ValueError: the file is not a list of texts.
     """
     public = IDS in stated["files"]
     path = folder / (IDS if public else OWN_IDS)
@@ -156,7 +156,7 @@ def read_ids(folder: Path, stated: Mapping[str, Any]) -> tuple[tuple[str, ...], 
 
 
 def check_own(folder: Path) -> list[str]:
-    """Compare the owner's own files, where they are here, with their checksums.
+    """Compare the owner's own files, if present, with their checksums.
 
     Args:
         folder: of the bundle.
@@ -179,7 +179,7 @@ def check_own(folder: Path) -> list[str]:
 
 
 def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
-    """Names in a bundle's folder that are none of its files.
+    """Names in a bundle's folder that do not belong to it.
 
     Args:
         folder: of the bundle.
@@ -191,16 +191,16 @@ def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
 
 
 def check_released(model: Released) -> None:
-    """Check that a private model releases only tensors that its first claim lets out.
+    """Check that a private model releases only tensors that its first claim covers.
 
-    Guarantee: unit and relation of the first claim: it lets out the tensors that its `released` names, and a
-    model with any other is not written.
+    Guarantee: unit and relation of the first claim, which covers the tensors in its `released`; a model with
+    other tensors is not written.
 
     Args:
         model: what is saved.
 
     Raises:
-        ValueError: another tensor, or one that is not finite; names it.
+        ValueError: the model has another tensor, or one that is not finite; names it.
     """
     for name, rows in model.state.items():
         finite = not rows.is_floating_point() or bool(rows.isfinite().all())
@@ -214,7 +214,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file.
 
     Args:
-        path: of the file; no code of it runs.
+        path: of the file; no code in it is executed.
 
     Raises:
         ValueError: it is none.

@@ -1,4 +1,4 @@
-"""The model card: what a bundle is, in plain words; made from the record alone."""
+"""The model card: a description of a bundle in plain words, made only from the record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def sections(model: Released) -> list[tuple[str, list[str]]]:
     """Headings and their paragraphs, as plain text.
 
-    Guarantee: nothing but the record's claims and public names is read; a release has no accuracy, because
-    scores read private labels and are not counted.
+    Guarantee: only the record's claims and public names are read; a release states no accuracy, because
+    scores read private labels and are not covered.
     """
     claim, record = model.claim, model.record
     facts = record.facts

@@ -1,7 +1,7 @@
-"""What a bundle states of itself: its record, what is public, what is not covered, a checksum of each file.
+"""The statement of a bundle: its record, public names, what is not covered, and checksums of its files.
 
-The statement holds a checksum of itself, so that a changed number is seen; a signature, where there is one,
-says who made it. Whoever changes both is found by making the plan again (`verify`).
+The statement contains its own checksum, so that changes are detected; an optional signature shows who made
+it. If both numbers and checksum are changed, recomputing the plan detects it (`verify`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpgnn.release.released import Released
 
 FORMAT = 1
-# whole numbers up to here are the same in every reader of JSON
+# integers up to this value are exact in every JSON reader
 LARGEST = 2**53
 NOT_COVERED = (
     "which nodes are training nodes: it is taken as public",
@@ -34,11 +34,11 @@ def certificate_of(model: Released, files: Mapping[str, str]) -> dict[str, Any]:
 
     Args:
         model: what is saved.
-        files: name -> sha256 of each other file that may be handed on.
+        files: name -> sha256 of each other published file.
     """
     claim, record = model.claim, _plain(dataclasses.asdict(model.record))
     if record["randomness"]["kind"] == "release":
-        # what the fit says of itself is no part of what is claimed, and scores read private labels
+        # details of the fit are not claimed, and scores read private labels
         record |= {"details": {}, "metrics": {}, "inputs": {}}
     stated = {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def certificate_of(model: Released, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def not_covered(model: Released) -> list[str]:
-    """What the claims of a model say nothing about."""
+    """What the claims of a model do not cover."""
     published = ("who is in the graph: the ids of its nodes are published",)
     return [
         *NOT_COVERED,
@@ -67,8 +67,8 @@ def parse(text: str) -> Any:
     """A statement from its text.
 
     Raises:
-        ValueError: it is no JSON, a number is no finite one of up to 16 digits, or the text is not the one
-            that is written of its values (a name that stands twice, other blanks).
+        ValueError: it is not JSON, a number is not finite or has more than 16 digits, or the text is not the
+            canonical one (a duplicate name, other blanks).
     """
     try:
         found = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
@@ -99,7 +99,7 @@ def check_itself(stated: Any) -> None:
     """Compare a statement with its own checksum.
 
     Raises:
-        ValueError: it is no statement of this format, or was changed.
+        ValueError: it is not a statement of this format, or was changed.
     """
     require(
         isinstance(stated, dict), "certificate.json", "hold a certificate", type(stated).__name__
@@ -120,7 +120,7 @@ def check_itself(stated: Any) -> None:
 
 
 def signed_bytes(stated: Mapping[str, Any]) -> bytes:
-    """What a signature is of."""
+    """The bytes that are signed."""
     return canonical_json(stated).encode()
 
 
@@ -136,5 +136,5 @@ def record_in(stated: Mapping[str, Any]) -> Record:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON gives it back."""
+    """The value after a round trip through JSON."""
     return json.loads(canonical_json(value))

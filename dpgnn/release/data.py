@@ -19,12 +19,12 @@ MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a fit gets.
+    """The data of a fit.
 
     Attributes:
         graph: features, edges and labels.
         split: training, validation and test nodes; without a test mask, nodes of no mask are test nodes.
-        caveats: ids of the caveats that claims carry because of how the graph was read.
+        caveats: ids of the caveats that follow from reading the graph.
     """
 
     graph: Graph
@@ -42,9 +42,9 @@ def read_data(
             unlabelled, or 0/1 (num_nodes, num_labels); train_mask, and val_mask and test_mask where there are
             any, bool (num_nodes,).
         name: of the graph, in messages.
-        num_classes: public; None counts the labels, which claims then say (caveat `preprocessing`).
-        directed: edges run one way; otherwise reverse edges are added. An edge that stands twice counts once.
-        task: None takes multilabel where y has two dimensions.
+        num_classes: public; None counts the labels, and claims then carry the caveat `preprocessing`.
+        directed: whether edges are directed; otherwise reverse edges are added. Duplicate edges count once.
+        task: None takes multilabel if y has two dimensions.
 
     Raises:
         ValueError: an attribute is missing or wrong; names it.
@@ -63,7 +63,7 @@ def read_data(
     split = Split(
         train_idx=parts["train"], val_idx=parts["val"], test_idx=parts["test"], inductive=False
     )
-    # the number of columns of multilabel targets is a shape, the number of classes is counted from labels
+    # for multilabel the number of labels is a shape; a number of classes is counted from labels
     return Given(
         graph=graph, split=split, caveats=("preprocessing",) if counted and not several else ()
     )
@@ -72,7 +72,7 @@ def read_data(
 def graph_of(
     data: Any, *, name: str, num_classes: int, directed: bool = False, several: bool = False
 ) -> Graph:
-    """The graph of a `Data`; nodes are unlabelled where it has no y.
+    """The graph of a `Data`; without y, nodes are unlabelled.
 
     Raises:
         ValueError: an attribute is missing or wrong; names it.
@@ -105,7 +105,7 @@ def positions(nodes: Sequence[int] | np.ndarray | Any, num_nodes: int) -> np.nda
     """Node positions from positions or a mask; None is all nodes.
 
     Raises:
-        ValueError: a node that is not there, or a mask of another length.
+        ValueError: a node does not exist, or a mask has another length.
     """
     if nodes is None:
         return np.arange(num_nodes)

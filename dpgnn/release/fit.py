@@ -1,4 +1,4 @@
-"""`fit`: a model from a graph in memory, by the plan and the code that a run of a study has."""
+"""`fit`: a model from a graph in memory, by the plan and code of a study's runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpgnn.audits.findings import Finding
     from dpgnn.methods.entry import Mode
 
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"  # of a graph: it is part of the path of its releases
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"  # form of a graph's name, which is part of the path of its releases
 
 
 def fit(
@@ -56,36 +56,36 @@ def fit(
 ) -> Model:
     """Fit a private node classifier.
 
-    Guarantee: `model.claim` of what comes back. Which nodes are training nodes is public. Each call
-    without `seed` is a release of its own, and is in the graph's ledger before the model is returned: whoever
-    gets several models of a graph has at most the sum of their epsilons and deltas.
+    Guarantee: `claim` of the returned model. Which nodes are training nodes is public. Each call without
+    `seed` is a new release, which enters the graph's ledger before the model is returned; several models of a
+    graph together cost at most the sum of their epsilons and deltas.
 
     Args:
         data: a PyG `Data`: x, edge_index, y (-1 where unlabelled), train_mask; val_mask and test_mask if any.
-        method: a name of the table of methods, or as people write it (DP-GNN).
-        module: a torch.nn.Module that takes the place of DP-GNN's network, its class, or the class's name
-            `package.module:Class`: forward is (x, edge_index) of a root's tree, row 0 the root, to logits. A
-            module is trained from its own weights, which are public, and not changed: the fit has a copy.
+        method: a name of the table of methods, or its title (DP-GNN).
+        module: a torch.nn.Module that replaces DP-GNN's network, its class, or the class's name
+            `package.module:Class`. forward maps (x, edge_index) of a root's tree, row 0 the root, to logits.
+            A module is trained from its own weights, which are public; the fit uses a copy.
         module_options: arguments of the class; numbers of features and classes are filled in.
         epsilon: the budget; > 0.
         delta: in (0, 1); None is 1/(10 nodes) for node units.
-        unit: what neighbouring graphs differ in; None takes the first that the method has.
-        relation: how they differ; None takes the first that the method has for the unit.
+        unit: what neighbouring graphs differ in; None takes the method's first.
+        relation: how they differ; None takes the method's first for the unit.
         mode: sound, published or nonprivate.
-        population: public numbers (nodes, training nodes); one number stands for both. Under add-remove a
-            plan without them counts the graph, and the claim says so.
+        population: public numbers (nodes, training nodes), or one number for both. Without them, a plan under
+            add-remove counts the graph, and the claim says so.
         num_classes: public number of classes; None counts `classes` or, without any, the labels.
         classes, features: names that may be published with the model.
-        ids: names of the nodes, by which tables of questions name them; their owner's alone.
-        public_ids: the ids may be published with the model, and so who is in the graph.
-        directed_graph: edges run one way; otherwise reverse edges are added.
-        seed: makes a model that can be made again and must not be released; None draws in secret.
+        ids: names of the nodes, used in tables for prediction; kept private.
+        public_ids: the ids may be published with the model, which reveals who is in the graph.
+        directed_graph: whether edges are directed; otherwise reverse edges are added.
+        seed: gives a reproducible model, which must not be released; None draws in secret.
         name: of the graph, in messages and in its ledger.
         releases: folder of the ledgers; None is $DPGNN_RELEASES, or releases/ of the working folder.
         device: cpu or cuda.
         num_threads: of this fit.
         options: the method's own, nested or dotted: `{"training.num_steps": 100}`.
-        more_options: further options; those whose name is taken above stand in `options`.
+        more_options: further options; those with a name used above go into `options`.
 
     Raises:
         ValueError: the data, an option, the unit or the budget is wrong, nothing meets the budget, or a total
@@ -138,7 +138,7 @@ def _threads(number: int) -> Iterator[None]:
 
 
 def _make(run: Specification, releases: Path) -> Made:
-    """Make the run; a release enters its graph's ledger before anyone has it."""
+    """Make the run; a release enters its graph's ledger before it is returned."""
     if not run.is_private_release:
         return make(run, None, Clock())
     place = place_of_call(run, releases)
@@ -165,21 +165,21 @@ def account(
 ) -> Answer:
     """Noise, steps or epsilon of a method by its own plan; needs no data.
 
-    Guarantee: what the answer says holds for the method's unit and relation, with the public numbers given;
-    no data is read.
+    Guarantee: the answer holds for the method's unit and relation, with the given public numbers; no data is
+    read.
 
     Args:
-        method: a name of the table of methods, or as people write it.
+        method: a name of the table of methods, or its title.
         delta: in (0, 1).
         nodes, training: public numbers of nodes and of training nodes (None: all).
-        epsilon, noise_multiplier, num_steps: two are given, the third is found; see `dpgnn account`.
+        epsilon, noise_multiplier, num_steps: two are given, the third is computed; see `dpgnn account`.
         unit, relation, mode, options: as for `fit`.
 
     Returns:
-        noise, steps and epsilon, with the claims and the accountant; printed as `dpgnn account` does.
+        noise, steps and epsilon, with the claims and the accountant; prints like `dpgnn account`.
 
     Raises:
-        ValueError: too little or too much is given, or nothing meets the budget.
+        ValueError: too few or too many values are given, or nothing meets the budget.
 
     Source: the method's own plan; docs/accounting.md.
     """
@@ -204,15 +204,15 @@ def account(
 def audit(
     model: Model, *, runs: int = 400, steps: int = 64, seed: int = 0, processes: int = 1
 ) -> tuple[Finding, ...]:
-    """Is the model's claim false? Tests the code that made it, on small graphs made for that; needs no data.
+    """Test the model's claim by its code on small constructed graphs; needs no data.
 
-    Guarantee: a correct mechanism is accused by the claim test with probability at most 0.1 %, and by the
-    exact tests too, for unit and relation of the model's first claim. The data of the fit are not read.
+    Guarantee: for unit and relation of the model's first claim, the claim test accuses a correct mechanism
+    with probability at most 0.1 %, and so do the exact tests. The data of the fit are not read.
 
     Args:
         model: a private one.
-        runs: of each of two neighbouring graphs and mechanism; >= 8.
-        steps: of one run, at most.
+        runs: for each of two neighbouring graphs and each mechanism; >= 8.
+        steps: largest number of steps of one run.
         seed: of the audit.
         processes: that share the runs.
 

@@ -19,15 +19,15 @@ from dpgnn.release.released import Names
 def model_of_run(folder: Path, names: Names) -> Model:
     """A model from the files of a run, each compared with its checksum.
 
-    Guarantee: the model is what the run released, under the claims of its record; nothing is fitted again.
+    Guarantee: the model is the one that the run released, under the claims of its record; nothing is fitted.
 
     Args:
         folder: results/studies/STUDY/runs/DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
         names: of classes and features that may be published.
 
     Raises:
-        ValueError: the run is not done or has no model, a file was changed, or the model has another number
-            of classes or features.
+        ValueError: the run is not done or has no model, a file was changed, or the number of names is not
+            that of the model's classes or features.
     """
     remedy = "`dpgnn run` makes it"
     require((folder / "record.json").exists(), f"run {folder}", "be done", "no record", remedy)
@@ -51,7 +51,7 @@ def model_of_run(folder: Path, names: Names) -> Model:
 
 
 def ids_are_public(graph: Path) -> bool:
-    """Whether graph.yaml of the graph in results/graphs/NAME says so; False where it is not here.
+    """Whether graph.yaml of the graph in results/graphs/NAME declares ids public; False if it is missing.
 
     Args:
         graph: results/graphs/NAME.
@@ -64,7 +64,7 @@ def ids_are_public(graph: Path) -> bool:
 
 
 def declared_names(graph: Path) -> Names:
-    """The names that the owner of a graph declared public in graph.yaml; none where the graph is not here.
+    """The names that the owner of a graph declared public in graph.yaml; none if the graph is missing.
 
     Guarantee: only names that the owner declared public.
 
@@ -83,13 +83,13 @@ def declared_names(graph: Path) -> Names:
 
 
 def own_ids(graph: Path, own_folder: Path = OWN_FOLDER) -> tuple[str, ...]:
-    """The ids that the owner of a graph gave its nodes, in the order of the graph; none of other graphs.
+    """The ids of a user's graph, in the order of its nodes; none for other graphs.
 
     Guarantee: none: the ids are private unless graph.yaml declares them public.
 
     Args:
         graph: results/graphs/NAME.
-        own_folder: holds the folder NAME with the tables that the graph was made from.
+        own_folder: contains the folder NAME with the tables that the graph was made from.
 
     Raises:
         ValueError: the table of nodes is not the one that the graph was made from.

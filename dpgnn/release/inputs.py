@@ -1,4 +1,4 @@
-"""What the run of a `fit` reads: the entry, the graph and its split, the sample, the population."""
+"""The inputs of a `fit`'s run: entry, graph, split, sample, population."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def module_named(module: Any, arguments: Mapping[str, Any] | None) -> dict[str, 
         arguments: of the class.
 
     Raises:
-        ValueError: it is no module, or arguments are given beside a module that is made already.
+        ValueError: it is not a module, or arguments are given with an instance.
     """
     if module is None:
         require(arguments is None, "module_options", "stand beside `module`", arguments)
@@ -69,9 +69,9 @@ def inputs_of(
     performance: Performance,
     options: dict[str, Any],
 ) -> tuple[RunInputs, Names]:
-    """What the run of a `fit` reads, and the names that it may publish.
+    """The inputs of a `fit`'s run, and the names that it may publish.
 
-    Guarantee: the data go into the run and nowhere else; which nodes are training nodes is public.
+    Guarantee: the data are used only in the run; which nodes are training nodes is public.
 
     Args:
         data: a PyG `Data`, as for `fit`.
@@ -122,7 +122,7 @@ def _check_names(names: Names, graph: Graph) -> None:
 def entry_of(
     method: str, mode: Mode, unit: str | None, relation: str | None, options: dict[str, Any]
 ) -> Entry:
-    """The entry; unit and relation that are not stated are the method's first.
+    """The entry; unit and relation default to the method's first.
 
     Args:
         method: a name of the table.
@@ -131,7 +131,7 @@ def entry_of(
         options: the method's own.
 
     Raises:
-        ValueError: the method does not have them, or an option is wrong.
+        ValueError: the method does not support them, or an option is wrong.
     """
     found = methods.get(method)
     private = mode != "nonprivate"
@@ -154,7 +154,7 @@ def entry_of(
 def _sample(
     entry: Entry, graph: Graph, split: Split, key: dict[str, Any], root_seed: int
 ) -> Prepared | None:
-    """The prepared sample that the entry needs, drawn as the stage `prepare` draws it."""
+    """The prepared sample of the entry, drawn as in the stage `prepare`."""
     method = methods.get(entry.method)
     spec = method.sampler(entry)
     if spec is None or method.prepare is None:

@@ -23,16 +23,16 @@ from dpgnn.release.released import Names
 def load(folder: str | Path, *, module: Any = None) -> Model:
     """Read a bundle that `save` wrote; needs no graph.
 
-    Guarantee: nothing private is read but the owner's own files, where they are here: rows and ids that were
-    never handed on.
+    Guarantee: nothing private is read except the owner's own files, if present: rows and ids that were never
+    published.
 
     Args:
         folder: the bundle; its checksums are compared, `dpgnn verify` checks more.
-        module: the torch.nn.Module that was handed to `fit`, built anew: its weights are replaced by those of
-            the bundle. Not needed where `fit` was given a class or a name.
+        module: the torch.nn.Module that was given to `fit`, built anew; its weights are replaced by the
+            bundle's. Not needed if `fit` was given a class or a name.
 
     Raises:
-        ValueError: a file is missing, or not the one that was made; the module has other tensors.
+        ValueError: a file is missing or was changed, or the module has other tensors.
     """
     folder = Path(folder)
     stated = read_certificate(folder)
@@ -52,7 +52,7 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
 
 
 def _stand_in(model: Model, module: Any) -> None:
-    """Let a module answer for the one that was fitted in another process."""
+    """Use a module in place of the one that was fitted in another process."""
     from dpgnn.models.modules import check_module, name_of, stand_in
 
     stated = model.record.entry["options"]

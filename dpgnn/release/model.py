@@ -1,4 +1,4 @@
-"""A fitted private model: what it claims, and answers that say who may see them."""
+"""A fitted private model: its claims, and answers that state who may see them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpgnn.data.graph import Graph
 
-# in the owner's file beside the rows: whose they are
+# in the owner's file with the rows: hash of their graph
 ROWS_FOR = "rows_for"
 
 
@@ -33,9 +33,9 @@ class Answered:
     Attributes:
         nodes: int64, shape (num_asked,), their positions.
         classes: int64, shape (num_asked,); uint8 (num_asked, num_labels) for several labels a node.
-        names: of the classes of the answers, where the model has names and one class a node.
+        names: of the answers' classes, if the model has names and one class for each node.
         probabilities: float32, shape (num_asked, num_classes): softmax, or each label's own.
-        answers: who may see them; `covered` is False where nobody may.
+        answers: who may see them; `covered` is False if no claim covers them.
         note: why.
     """
 
@@ -48,13 +48,13 @@ class Answered:
 
     @property
     def covered(self) -> bool:
-        """Whether the claim covers showing these answers to those whom `answers` names."""
+        """Whether the claim covers showing these answers to the audience in `answers`."""
         return self.answers != "none"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model(Released):
-    """A fitted model: it answers, and is saved as a bundle. See `Released` for what it holds."""
+    """A fitted model, which predicts and can be saved as a bundle. See `Released` for its content."""
 
     def predict(
         self,
@@ -66,18 +66,18 @@ class Model(Released):
     ) -> Answered:
         """Answers about nodes of a graph.
 
-        Guarantee: see `answers` of what comes back; it says to whom the claims let an answer be shown.
+        Guarantee: `answers` of the result says to whom an answer may be shown under the claims.
 
         Args:
             data: a PyG `Data` with the columns of x that the model was fitted on; labels are read by methods
                 whose answers read the asked node's own record.
             nodes: positions or a mask, shape (num_nodes,); None asks about all.
-            features: names of the columns, compared with the model's where it has names.
+            features: names of the columns, compared with the model's if it has names.
             directed_graph: as in `fit`.
 
         Raises:
-            ValueError: other columns or classes, a node that is not there, or a graph that the model cannot
-                answer about; names what is wrong.
+            ValueError: other columns or classes, an unknown node, or a graph that the model cannot answer
+                about; names what is wrong.
         """
         graph = self._graph(data, directed_graph, features)
         idx, entry, method = positions(nodes, graph.num_nodes), self.entry, self.method
@@ -99,8 +99,8 @@ class Model(Released):
     def save(self, folder: str | Path, *, key: str | Path | None = None) -> Path:
         """Write the model as a bundle: see docs/releasing.md.
 
-        Guarantee: as `bundle.save`: what the certificate lists is released under the claim; what only its
-        owner may read lies apart.
+        Guarantee: as `bundle.save`: files listed in the certificate are released under the claim; the owner's
+        own files are kept apart.
 
         Args:
             folder: a new or empty folder.
@@ -156,7 +156,7 @@ class Model(Released):
 
 
 def rows_for(graph: Graph) -> Tensor:
-    """Whose rows are kept: uint8, shape (32,), a hash of the features; as private as they are.
+    """The graph whose rows are kept: uint8, shape (32,), a hash of its features; as private as they are.
 
     Args:
         graph: of the fit or of the question.

@@ -1,4 +1,4 @@
-"""What the table of methods offers: every method, mode, unit and relation, with what records say of each."""
+"""The offers of the table of methods: every method, mode, unit and relation, with facts from records."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Offer:
 
     Attributes:
         method, title: its name in configurations, and in tables.
-        what: what it is, in a line.
+        what: a description in one line.
         mode: nonprivate, published or sound.
         privacy_unit, relation: of the guarantee; None without privacy.
-        answers: who may see answers, by the committed records' options; () where there is none.
+        answers: who may see answers, from committed records; () without any.
         seconds: shortest and longest median of a run over the real graphs of committed records; None without.
-        graphs: how many real graphs those are.
+        graphs: number of these real graphs.
     """
 
     method: str
@@ -58,8 +58,8 @@ def offers(names: str | Sequence[str] = (), unit: str | None = None) -> Offers:
     """All ways to run the methods; `dpgnn.methods()` gives it too.
 
     Args:
-        names: of methods, as people write them; all when empty.
-        unit: only those that protect it.
+        names: names or titles of methods; empty for all.
+        unit: only offers that protect it.
 
     Returns:
         one offer for each method, mode, unit and relation.

@@ -1,7 +1,7 @@
-"""What events cost, counted a second time: by dp-accounting, from the formulas of docs/accounting.md.
+"""A second, independent accounting of events: by dp-accounting, from the formulas of docs/accounting.md.
 
-Nothing of `dpgnn.accountants` but the events themselves is used. Each event's dominating pair is written out
-here anew, put on a grid by the connect-the-dots rule, and composed by the library's distributions.
+Only the events of `dpgnn.accountants` are used. Each event's dominating pair is implemented anew, discretised
+by the connect-the-dots rule, and composed by the library's distributions.
 
 Source: Doroshenko et al. (2022), "Connect the dots", arXiv:2207.04380, Algorithm 1.
 """
@@ -46,14 +46,14 @@ MAX_POINTS, MAX_COMPOSED_POINTS = 1 << 17, 1 << 21
 def recount(event: Event[Any], delta: float) -> float:
     """Epsilon of an event or a composition at a delta, by dp-accounting.
 
-    Guarantee: not below the true epsilon but for rounding in float64 (about 1e-12 in delta).
+    Guarantee: at least the true epsilon, up to float64 rounding (about 1e-12 in delta).
 
     Args:
         event: what was done.
         delta: in (0, 1).
 
     Returns:
-        epsilon >= 0, the larger of the two directions; inf where there is none.
+        epsilon >= 0, the larger of the two directions; inf if there is no finite one.
 
     Raises:
         TypeError: an event that is not counted here (Gumbel noise has no tight pair).
@@ -101,7 +101,7 @@ def distributions(event: Event[Any]) -> tuple[float | None, list[PLDPmf]]:
 
 
 def pure_epsilon(event: Event[Any]) -> float:
-    """The largest loss of an event or a composition, its epsilon at delta 0; inf where there is none."""
+    """The largest privacy loss of an event or a composition: its epsilon at delta 0; inf if unbounded."""
     return math.fsum(count * _largest_loss(part) for part, count in parts(event))
 
 
@@ -121,7 +121,7 @@ def _largest_loss(event: Event[Any]) -> float:
 
 
 def _gaussian_mu(event: Event[Any]) -> float | None:
-    """Shift over standard deviation where the event is a Gaussian one; None where it is not."""
+    """Shift over standard deviation of a Gaussian event; None for other events."""
     if isinstance(event, GaussianRelease):
         return _ratio(event.sensitivity, event.noise_stddev)
     if isinstance(event, ContractiveIteration):
@@ -157,7 +157,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _step(events: list[tuple[Event[Any], int]], squares: float) -> float:
-    """A grid step for which the composition is tight and fits into memory."""
+    """A grid step at which the composition is tight and fits into memory."""
     runs, wanted, width = 0, 1e-3, 20 * math.sqrt(squares) + squares
     for event, count in events:
         low, high = _range(event)
@@ -225,12 +225,12 @@ class _Mixtures:
         return found
 
     def ends(self) -> tuple[float, float]:
-        """Outside of them P has about NEGLIGIBLE on each side."""
+        """Ends of the range outside of which P has a mass of about NEGLIGIBLE on each side."""
         kept = self.p_means[self.p_weights > math.log(NEGLIGIBLE)]
         return float(kept.min()) - _reach(), float(kept.max()) + _reach()
 
     def where(self, losses: Floats) -> Floats:
-        """x at which the loss is that, by bisection."""
+        """x at which the loss has a value, by bisection."""
         low, high = (np.full(len(losses), end) for end in self.ends())
         for _ in range(60):
             middle = (low + high) / 2
@@ -239,7 +239,7 @@ class _Mixtures:
         return high
 
     def masses(self, x: Floats) -> tuple[Floats, Floats]:
-        """Of P and of Q between neighbouring points, from whichever tail is smaller."""
+        """Masses of P and Q between neighbouring points, computed from the smaller tail."""
         found = []
         for weights, means in ((self.p_weights, self.p_means), (self.q_weights, self.q_means)):
             kept = weights > math.log(NEGLIGIBLE) - 50
@@ -297,7 +297,7 @@ def _mixture_pmf(pair: _Mixtures, step: float) -> PLDPmf:
 
 
 def _profile_pmf(profile: Profile, low: float, high: float, step: float) -> PLDPmf:
-    """The distribution whose deltas are those of a profile on the grid."""
+    """The distribution whose deltas equal a privacy profile on the grid."""
     from dp_accounting.pld import pld_pmf
 
     first, last = math.floor(low / step), math.ceil(high / step)
@@ -323,7 +323,7 @@ def _gaussian(mu: float) -> Profile:
 
 
 def _without_replacement(event: FixedSizeRoots[Any]) -> Profile:
-    """Theorem 3 for one changed root; theorem 2 for more: how many of them are in the batch is known."""
+    """Theorem 3 for one changed root, theorem 2 for more, where the number in the batch is known."""
     shift = 2 * event.clipping_norm / event.noise_stddev
     if event.changed_roots == 1:
         rate, whole = event.batch_size / event.population, _gaussian(shift)

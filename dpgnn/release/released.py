@@ -1,4 +1,4 @@
-"""What a fit leaves, and what it claims."""
+"""The result of a fit, and its claims."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Names of classes and features that their owner declares public, and of nodes; empty where there are
-    none.
+    """Names of classes and features that their owner declares public, and of nodes; empty if there are none.
 
     Attributes:
         classes: of the classes in their order.
         features: of the columns of x in their order.
-        ids: of the nodes of the training graph in their order; their owner's alone unless `public_ids`.
-        public_ids: the ids are declared public and are handed on with the model.
+        ids: of the nodes of the training graph in order; private unless `public_ids`.
+        public_ids: whether the ids are declared public and published with the model.
     """
 
     classes: tuple[str, ...] = ()
@@ -50,12 +49,12 @@ class Names:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a model guarantees; `print(model.claim)` shows its words.
+    """The guarantee of a model; `print(model.claim)` shows it in words.
 
     Attributes:
-        epsilon, delta: of the first claim, the one that was calibrated for; epsilon is inf without privacy.
+        epsilon, delta: of the first claim, the calibrated one; epsilon is inf without privacy.
         privacy_unit, relation: what two graphs differ in, and how; None without privacy.
-        is_release: noise was drawn in secret; False for a model with a seed.
+        is_release: whether noise was drawn in secret; False for a model with a seed.
         public: what the claim takes as public.
         answers: who may see the answers: "everyone", "own-record" (the asked node alone) or "none".
         caveats: ids; each is a paragraph of docs/soundness.md.
@@ -80,12 +79,12 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Released:
-    """What a fit leaves: its record, and tensors.
+    """The result of a fit: its record and tensors.
 
     Attributes:
-        record: what the run states of itself: plan, claims, versions; no score in a release.
+        record: plan, claims and versions of the run; no score in a release.
         state: tensors that are released.
-        kept: rows that answers to their own nodes read; their owner's alone.
+        kept: rows for the nodes' own answers; kept private by the owner.
         names: names of classes and features that are public, and of nodes.
     """
 
@@ -149,5 +148,5 @@ class Released:
 
     @property
     def knows_nodes(self) -> bool:
-        """Whether released or kept rows belong to nodes of the fit, so that answers are about these alone."""
+        """Whether released or kept rows belong to nodes of the fit, so that only these can be asked about."""
         return "board" in self.state or bool(self.kept) or self.entry.privacy_unit == "edge"

@@ -1,4 +1,4 @@
-"""Tables of nodes and edges to ask a model about, and the table of its answers; ids and names in and out."""
+"""Tables of nodes and edges for prediction, and the table of answers, with ids and names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Asked:
     """Nodes to ask about.
 
     Attributes:
-        data: x, edge_index and, where answers read them, y, for `Model.predict`.
+        data: x, edge_index and, if answers read it, y, for `Model.predict`.
         ids: the nodes' names, or their row numbers as texts.
         nodes: int64, their positions in `data`, which has a row for each node of the fit; None where each row
             is asked about.
@@ -37,10 +37,10 @@ class Asked:
 
 
 def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
-    """Read what a model is asked about.
+    """Read the tables for a prediction.
 
     Args:
-        model: which columns there must be.
+        model: decides the required columns.
         nodes: CSV with a column `id` or none, and the model's features in their order; columns of parts, as
             own graphs have them, are left out, and labels too unless answers read the asked node's own. Of a
             model that knows the ids of its nodes any of them, in any order.
@@ -48,8 +48,8 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
             the ids of a model that knows them need no row of their own.
 
     Raises:
-        ValueError: a column is missing, too many or at another place, a cell is no finite number or no class,
-            an id stands twice or is unknown; names it.
+        ValueError: a column is missing, superfluous or misplaced, a cell is not a finite number or a class,
+            an id is duplicate or unknown; names it.
     """
     frame = _read(nodes)
     check_names(nodes, frame.columns)
@@ -133,7 +133,7 @@ def _features(model: Model, path: Path, frame: Any) -> np.ndarray:
 
 
 def _labels(model: Model, path: Path, frame: Any) -> np.ndarray | None:
-    """Classes of the nodes, -1 where the cell is empty; int64, shape (num_rows,). None without a column."""
+    """Classes of the nodes, -1 for empty cells; int64, shape (num_rows,). None without a column."""
     if LABEL not in frame.columns:
         return None
     names = model.names.classes or tuple(str(number) for number in range(model.facts.num_classes))
@@ -165,7 +165,7 @@ def _arcs(path: Path | None, places: Mapping[str | None, int], known: str) -> np
 
 
 def write_answers(path: Path, asked: Asked, found: Answered) -> None:
-    """Write id, answer and its probability as CSV; of several labels a node, a column each."""
+    """Write id, answer and its probability as CSV; for multilabel a column for each label."""
     import polars as pl
 
     from dpgnn.core.storage import write_text

@@ -30,9 +30,9 @@ from dpgnn.run.plan import stated_claims
 from dpgnn.run.specification import entry_code
 
 State = Literal["ok", "wrong", "not checked"]
-# plans agree between platforms to about this
+# relative tolerance between platforms for plans
 TOLERANCE = 1e-6
-# what two grids of losses may differ in
+# relative tolerance between two grids of losses
 SLACK = 1.005
 # larger numbers than any graph, network and fit have, which would keep a check busy for hours; of options by
 # what their names say
@@ -43,11 +43,11 @@ UNSIGNED = "no signature: whoever changes numbers and checksums together is foun
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        what: in a few words.
-        state: "not checked" could not be looked at here; `note` says why.
+        what: was checked, in a few words.
+        state: "not checked" if the check was not possible; `note` says why.
         note: what was found.
     """
 
@@ -57,25 +57,25 @@ class Check:
 
 
 def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
-    """Check a bundle; each check comes when it is made, and a wrong file ends them.
+    """Check a bundle; yields each check as it is made, and stops at a wrong file.
 
-    Guarantee: a claim that is not that of the recorded plan, a plan that is not what its method makes of
-    the recorded options, facts and budget, and an epsilon below what the events cost are found. Whether the
-    run did what the plan says, and whether stated facts are true, needs the graph and cannot be checked.
+    Guarantee: detects a claim that differs from the recorded plan's, a plan that differs from the method's
+    for the recorded options, facts and budget, and an epsilon below that of the events. Whether the run
+    followed the plan, and whether stated facts are true, cannot be checked without the graph.
 
     Args:
         folder: the bundle.
-        key: PEM file of the Ed25519 public key of who should have signed it.
+        key: PEM file of the expected signer's Ed25519 public key.
 
     Returns:
-        checks in the order they are made: what was looked at, ok, wrong or not checked, and a note.
+        checks in order: what was checked, ok, wrong or not checked, and a note.
     """
     folder = Path(folder)
     try:
         stated = bundle.read_certificate(folder)
         bundle.check_files(folder, stated)
         model = load(folder)
-    except Exception as error:  # whatever a forged value breaks
+    except Exception as error:  # any error from a forged value
         yield Check(what="files", state="wrong", note=_said(error))
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
@@ -87,7 +87,7 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
     yield _guarded("words", lambda: _words(folder, model, stated))
     record = _guarded("record", lambda: _record(model))
     yield record
-    if record.state == "wrong":  # nothing is made of numbers that cannot be
+    if record.state == "wrong":  # impossible numbers are not processed further
         return
     yield _guarded("network", lambda: _network(model))
     yield _guarded("code", lambda: _code(model))
@@ -99,7 +99,7 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
 
 
 def _claimed(model: Model) -> Iterator[Check]:
-    """Plan, claims and epsilon; the events of a plan that its method does not make are not counted."""
+    """Checks of plan, claims and epsilon; events are not counted if the plan is not the method's."""
     made = cache(lambda: _planned(model))
     plan = _guarded("plan", lambda: _plan(model, made()))
     yield plan
@@ -119,7 +119,7 @@ def _guarded(what: str, make: Callable[[], Check]) -> Check:
 
 
 def _said(error: Exception) -> str:
-    """One line of an error, also of a library's."""
+    """An error in one line, including a library's."""
     return one_line(error) or type(error).__name__
 
 
@@ -138,11 +138,11 @@ def _signature(folder: Path, stated: dict[str, Any], key: Path | None) -> Check:
 def _tensors(model: Model) -> Check:
     bundle.check_released(model)
     names = ", ".join(sorted(model.state))
-    return Check(what="tensors", state="ok", note=f"only what the claim lets out: {names}")
+    return Check(what="tensors", state="ok", note=f"only tensors that the claim covers: {names}")
 
 
 def _network(model: Model) -> Check:
-    """Whether the tensors make a network that answers: asked about a graph of nothing but zeros."""
+    """Check that the tensors form a working network, on a graph with zero features."""
     if model.knows_nodes:
         return Check(what="network", state="not checked", note="its answers need nodes of the fit")
     if model.record.entry["options"].get("module"):
@@ -160,7 +160,7 @@ def _network(model: Model) -> Check:
 
 
 def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
-    """All that is made from the record: cards, words, who may see answers."""
+    """Check everything that is derived from the record: cards, words, audience of answers."""
     made = certificate_of(model, stated["files"])
     wrong = [
         name for name in made if canonical_json(made[name]) != canonical_json(stated.get(name))
@@ -173,7 +173,7 @@ def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
 
 
 def _record(model: Model) -> Check:
-    """What a record says twice is the same, and one of a release holds nothing of a seed."""
+    """Check that repeated facts of a record agree, and that a release records no seed."""
     record, key = model.record, model.record.key
     _same("status", "ok", record.status)
     _same("reason", "", record.reason)
@@ -203,11 +203,11 @@ def _record(model: Model) -> Check:
         require(len(ids) == len(board), "ids", f"name the {len(board)} nodes of the fit", len(ids))
     if model.claim.is_release:
         _same("root_seed of a release", None, record.randomness.get("root_seed"))
-    return Check(what="record", state="ok", note="it says nothing twice in two ways")
+    return Check(what="record", state="ok", note="repeated facts agree")
 
 
 def _sizes(options: Any) -> Iterator[tuple[str, int, int]]:
-    """Options of how deep a network is or how often something is done, and the most that is believed."""
+    """Options for depths and counts, with their largest plausible values."""
     for name, value in options.items() if isinstance(options, dict) else ():
         yield from _sizes(value)
         for word, most in MOST.items():
@@ -223,20 +223,20 @@ def _code(model: Model) -> Check:
 
 
 def _planned(model: Model) -> Plan:
-    """The plan that the method makes of the recorded options, facts and budget."""
+    """The method's plan for the recorded options, facts and budget."""
     stated = model.record.budget
     budget = Budget(epsilon=float(stated["target_epsilon"]), delta=stated["delta"])
     return model.method.plan(model.entry, model.facts, budget)
 
 
 def _plan(model: Model, again: Plan) -> Check:
-    """Make the plan again from options, public facts and budget."""
+    """Recompute the plan from options, public facts and budget."""
     _same("plan", json.loads(canonical_json(plan_of(again))), model.record.plan)
     return Check(what="plan", state="ok", note="the method makes the same plan again")
 
 
 def _claims(model: Model, plan: Plan) -> Check:
-    """Make the claims again from the plan."""
+    """Recompute the claims from the plan."""
     record = model.record
     again = stated_claims(model.method, plan, model.facts, record.budget["delta"])
     require(len(again) == len(record.claims), "claims", f"be {len(again)}", len(record.claims))
@@ -261,7 +261,7 @@ def _words_of(model: Model, claim: Any) -> str:
 
 
 def _epsilon(model: Model) -> Check:
-    """Count the recorded events again: as the plan does, and by dp-accounting."""
+    """Recompute epsilon from the recorded events: by the plan's accountant, and by dp-accounting."""
     claim = model.claim.claims[0]
     if claim.status != "proved" or math.isinf(claim.epsilon):
         why = "as published or infinite claims are no count of events"
@@ -280,7 +280,7 @@ def _epsilon(model: Model) -> Check:
 
 
 def _counted(events: tuple[Event[Any], ...], claim: Claim) -> dict[str, tuple[float, float]]:
-    """Accountant -> epsilon of the dearest composition, and how far above a claim it may lie."""
+    """Accountant -> largest epsilon over compositions, and its tolerance above a claim."""
 
     def dearest(name: Literal["pld", "rdp"]) -> float:
         return max(
@@ -291,7 +291,7 @@ def _counted(events: tuple[Event[Any], ...], claim: Claim) -> dict[str, tuple[fl
     own = (dearest("pld"), 1 + TOLERANCE)
     try:
         other = ("dp-accounting", max(recount_any(event, claim.delta) for event in events))
-    except TypeError:  # an event that it does not count; Renyi divergences bound from above alone
+    except TypeError:  # an event that it does not count; Renyi divergences give only upper bounds
         other = ("Renyi divergences", dearest("rdp"))
         slack = math.inf
     else:

@@ -1,4 +1,4 @@
-"""Sentences on who may see what of a model."""
+"""Sentences on who may see which part of a model."""
 
 from __future__ import annotations
 
