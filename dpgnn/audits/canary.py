@@ -1,7 +1,7 @@
-"""Audit graphs: two neighbouring worlds in which one record can do as much harm as its unit allows.
+"""Audit graphs: two neighbouring worlds in which one record has as much influence as its unit allows.
 
-Each canary sits in the middle of a star: it is joined to leaves that nobody else reads, so the worlds
-differ in the canary's record (or in one edge) and in nothing else, under every unit:
+Each canary is the centre of a star: it is joined to leaves that no other node reads, so the worlds differ
+only in the canary's record (or in one edge), under every unit:
 
 * add-remove: in G' the canary has no edge, no features and is no training node;
 * null-one: it keeps its id and is emptied;
@@ -21,7 +21,7 @@ from dpgnn.core.checks import at_least, one_of
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
 
-# leaves opposite to the canary turn around when they read it, quiet ones also where hidden units saturate
+# leaves opposite to the canary change sign when they read it, quiet ones even if hidden units saturate
 # before they are averaged; orthogonal ones survive row normalisation
 Design = Literal["opposite", "quiet", "orthogonal"]
 DESIGNS: tuple[Design, ...] = ("opposite", "quiet", "orthogonal")
@@ -40,8 +40,8 @@ class AuditGraph:
         num_features, num_classes, task: as the data set has them, features at most 8.
         design: how leaves' features relate to the canary's.
         num_canaries: stars; 1 for two worlds, many for one-run audits.
-        mentions_stay: leaves name the canary in both worlds, whatever its own list is: `node-record` where a
-            node reads with its list.
+        mentions_stay: leaves name the canary in both worlds, whatever its own list is: `node-record` for
+            methods in which a node reads with its list.
         minimum_degree: the background and the canary's edge keep every degree at least this (edge unit).
     """
 
@@ -114,7 +114,7 @@ class AuditGraph:
         return graph, split
 
     def _records(self) -> tuple[np.ndarray, np.ndarray]:
-        """Everybody's record in G."""
+        """The records of all nodes in G."""
         x = np.zeros((self.num_nodes, self.num_features))
         y = np.zeros(self.num_nodes, dtype=np.int64)
         x[:, 3] = 1.0  # background and test nodes
@@ -131,7 +131,7 @@ class AuditGraph:
         return x, y
 
     def _other_record(self, x: np.ndarray, canary: int, label: int) -> int:
-        """Put the features of G' in place; returns the label."""
+        """Set the features of G'; returns the label."""
         if self.privacy_unit == "edge":
             return label
         if self.relation == "replace-one":
@@ -154,7 +154,7 @@ class AuditGraph:
         return np.stack([np.full(len(leaves), canary), leaves]).astype(np.int64)
 
     def _background(self) -> np.ndarray:
-        """Pairs of background nodes; rings that give every node a degree where a minimum is declared."""
+        """Pairs of background nodes; rings that give every node enough degree if a minimum is declared."""
         first = self.num_canaries * self.star_size
         rest = np.arange(first, self.num_nodes)
         rest = rest[: len(rest) // 2 * 2]

@@ -1,8 +1,8 @@
-"""What a method's real `fit` hands to its private mechanisms, caught in each of two neighbouring worlds.
+"""Captures what a method's real `fit` gives to its private mechanisms in two neighbouring worlds.
 
 `prepare` and `fit` run as in any run, with one plan for both worlds (a plan reads public facts). A mechanism
-is audited given what came before it, so that is fixed: training returns its initial weights, and a noisy
-release of G is given to G' as well.
+is audited given the earlier ones, so their outputs are fixed: training returns its initial weights, and a
+noisy release of G is also used in G'.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class CannotAudit(Exception):
-    """A mechanism cannot be audited; says why. What was not run is not passed."""
+    """A mechanism cannot be audited; the message says why. It does not count as passed."""
 
 
 class Caught(Exception):
-    """What was looked for has been reached; carries it."""
+    """Stops a fit with the captured value."""
 
     def __init__(self, value: Any) -> None:
         super().__init__("caught")
@@ -67,10 +67,10 @@ class Case:
         recipe: the two worlds.
         plan: made once, from public facts.
         root_seed: of all streams.
-        kept: releases of world G, by place, given to G' too.
-        opposite_rows: aggregations start from unit rows of the auditor's choice, the canary's opposite to its
-            leaves'. A claim about hops holds for whatever unit rows they start from.
-        randomness: draws as in a study or, from seeded bits, as in a release.
+        kept: releases of world G, by call, which are also used in G'.
+        opposite_rows: aggregations start from unit rows chosen by the auditor, with the canary's opposite to
+            its leaves'. A claim about hops holds for any initial unit rows.
+        randomness: draws as in a study, or as in a release from seeded bits.
     """
 
     entry: Entry
@@ -95,7 +95,7 @@ class Case:
         return graph, split, sample
 
     def fit(self, world: tuple[Any, Any, Any], seed: int, plan: Plan | None = None) -> None:
-        """The method's own fit in a world, on streams of their own."""
+        """The method's own fit in a world, on its own streams."""
         graph, split, sample = world
         chosen = plan or self.plan
         context = SilentContext(
@@ -116,7 +116,7 @@ class Case:
         """The arguments of the training that executes a mechanism.
 
         Raises:
-            CannotAudit: the fit ended without it.
+            CannotAudit: the fit ended without reaching it.
         """
 
         def caught(training: Training, stage: str) -> None:
@@ -132,8 +132,7 @@ class Case:
     def release(
         self, world: tuple[Any, Any, Any], seed: int, plan: Plan | None = None
     ) -> np.ndarray:
-        """One noisy release in a world, flat; rows of canaries are left out where only their own root,
-        or nobody, reads them.
+        """One noisy release in a world, flat; without rows of canaries that at most their own root reads.
 
         Raises:
             CannotAudit: the fit released nothing that is audited.
@@ -158,7 +157,7 @@ class Case:
         return self._flat(value)
 
     def _opposite(self, graph: Any, x0: np.ndarray) -> np.ndarray:
-        """Unit rows: the canary's along one axis with its features' sign, its leaves' against it."""
+        """Unit rows: the canary's along one axis with its features' sign, its leaves' opposite."""
         rows = np.zeros_like(x0)
         rows[:, 1] = 1.0
         for canary in self.recipe.canaries.tolist():
@@ -171,7 +170,7 @@ class Case:
         return [r for r in methods.get(self.entry.method).releases() if r.is_read]
 
     def replayed(self, release: Release[..., Any]) -> Callable[..., Any]:
-        """The release of the first world, given to the second world too; each call its own."""
+        """Replays the release of the first world in the second, call by call."""
         calls = itertools.count()
 
         def stand_in(*arguments: Any, **named: Any) -> Any:
@@ -208,7 +207,7 @@ class Case:
 
 
 def caught_plan(entry: Entry, recipe: AuditGraph, facts: Facts | None, budget: Any) -> Plan:
-    """The entry's plan from public facts: the given ones, or those of the audit graph."""
+    """The entry's plan from the given public facts, or from those of the audit graph."""
     from dpgnn.methods.base import facts_of
 
     if facts is None:
@@ -224,7 +223,7 @@ def skipped_trainings(
     """Let every training return its initial weights.
 
     Args:
-        told: gets the arguments of each private training, and its mechanism, before it is skipped.
+        told: called with the arguments and mechanism of each private training before it is skipped.
     """
     from dpgnn.training import dp_sgd, nonprivate
 
@@ -259,7 +258,7 @@ class SilentProgress(Progress):
         super().__init__("", 1)
 
     def update(self, step: int, **shown: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class SilentContext(Context):

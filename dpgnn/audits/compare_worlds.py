@@ -1,4 +1,4 @@
-"""What one mechanism was handed in two neighbouring worlds, compared byte for byte."""
+"""Compares the inputs of one mechanism in two neighbouring worlds, byte for byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-4
 
 @dataclass(kw_only=True, eq=False)
 class Observed:
-    """What one world's fit handed to its mechanisms; sensitive.
+    """The inputs that one world's fit gave to its mechanisms; sensitive.
 
     Attributes:
         trainings: mechanism -> arguments of the training loop.
@@ -36,13 +36,13 @@ class Observed:
     samplers: list[Any] = field(default_factory=list)
 
     def keep(self, training: Training, mechanism: str) -> None:
-        """Remember a training by its mechanism."""
+        """Record a training under its mechanism."""
         self.trainings[mechanism] = training
 
 
 @contextlib.contextmanager
 def engines_keep_features() -> Iterator[None]:
-    """Engines made inside keep the features they were given as `given_x`, which `examples_of` reads."""
+    """A context in which engines keep their features as `given_x`, for `examples_of`."""
     from dpgnn.training.gradients import RootGradients
 
     build = RootGradients.__init__
@@ -56,21 +56,21 @@ def engines_keep_features() -> Iterator[None]:
 
 
 def engine_of(training: Training) -> Any:
-    """The engine of the first step, inside whatever a method wraps around it."""
+    """The engine of the first step, without a method's wrapper."""
     from dpgnn.training.gradients import RootGradients
 
     if training.before_step is not None:
         training.before_step(1)
     engine: Any = training.gradients
     while not isinstance(engine, RootGradients):
-        inside = [
-            v for name in ("current", "inner") if (v := getattr(engine, name, None)) is not None
-        ]
+        rule = "be RootGradients or hold them as `current`"
         require(
-            bool(inside), f"clipped sums {type(engine).__name__}",
-            "be RootGradients or hold them as `inner` or `current`", sorted(vars(engine)),
-        )  # fmt: skip
-        engine = inside[0]
+            hasattr(engine, "current"),
+            f"clipped sums {type(engine).__name__}",
+            rule,
+            sorted(vars(engine)),
+        )
+        engine = engine.current
     return engine
 
 
@@ -126,7 +126,7 @@ def compare_sums(
 
 
 def _roots_of(mechanism: Mechanism) -> tuple[tuple[int, int], int | None]:
-    """Roots that may change on each side, and how many there must be; None where any number may."""
+    """Number of roots that may change on each side, and required number of roots; None if unrestricted."""
     event: Any = parts(mechanism.event)[0][0]
     assert isinstance(event, (PoissonRoots, FixedSizeRoots))
     if isinstance(event, PoissonRoots):
@@ -135,8 +135,8 @@ def _roots_of(mechanism: Mechanism) -> tuple[tuple[int, int], int | None]:
 
 
 def _moved(sides: list[Any], examples: list[list[bytes]]) -> tuple[float, bool, float]:
-    """At small and large weights: the largest shift of the sum between two worlds, whether an equal example
-    has another gradient, and how far a sum is from that of its roots one by one."""
+    """At small and large weights: largest shift of the sum between the worlds, whether equal examples have
+    different gradients, and the error of a sum against its roots one by one."""
     from dpgnn.audits.training_audit import noise_free_sum, root_rows
 
     shift, leaks, apart = 0.0, False, 0.0

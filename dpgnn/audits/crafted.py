@@ -1,4 +1,4 @@
-"""Pairs of neighbours on which the own-list sampler changes (nearly) as many roots as it promises.
+"""Pairs of neighbours on which the own-list sampler (nearly) attains its promised number of changed roots.
 
 The sampler's key is public and the bounds hold for every key, so an adversary may choose the graph after
 seeing it.
@@ -85,14 +85,14 @@ def _records(sampler: OwnList, relation: str) -> tuple[World, World]:
 
 
 def _with_mentions(sampler: OwnList, relation: str, key: np.ndarray) -> tuple[World, World]:
-    """D nodes list the canary first and one id too many: without the canary each admits that id."""
+    """D nodes list the canary first and one id too many; without the canary each admits that id."""
     bound, slots = sampler.degree_bound, sampler.max_degree
     if bound is None:
         fail("degree_bound", "be declared", None)
     sets = 2 if relation == "replace-one" else 1
     size = 1 + sets * bound * (1 + slots * (1 + slots)) + 40 * slots
     ids = np.arange(1, size)
-    # those who rank the canary highest
+    # the nodes that rank the canary highest
     ranked = ids[np.argsort(pair_hashes(key, ids, np.zeros(len(ids), np.int64)))]
     mentions, free = ranked[: sets * bound], list(ranked[sets * bound :])
     arcs: list[tuple[int, int]] = []

@@ -28,12 +28,12 @@ from dpgnn.core.storage import Store
 if TYPE_CHECKING:
     pass
 
-# runs of one world that a process makes before it stores them
+# runs of one world that a process makes between two saves
 CHUNK = 25
 
 
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
-    """Audit every private mechanism of the entry's plan; what is accused is audited again with new seeds.
+    """Audit every private mechanism of the entry's plan; an accused one is audited again with new seeds.
 
     Guarantee: a correct mechanism is called failed only if two independent audits accuse it.
 
@@ -53,7 +53,7 @@ def audit(request: AuditRequest) -> tuple[Finding, ...]:
 
 
 def _audits(request: AuditRequest) -> list[tuple[str, Callable[[], Finding]]]:
-    """Names of the plan's private mechanisms, releases together, and the audit of each."""
+    """Names of the plan's private mechanisms (releases grouped), and the audit of each."""
     plan = case_of(request).plan
     delta = plan.claims[0].delta
     found: list[tuple[str, Callable[[], Finding]]] = [
@@ -69,14 +69,14 @@ def _audits(request: AuditRequest) -> list[tuple[str, Callable[[], Finding]]]:
 
 
 def one_thread() -> None:
-    """Small batches lose more by waiting for other threads than they gain; processes are the workers."""
+    """Use one torch thread: small batches lose more by synchronisation than they gain."""
     import torch
 
     torch.set_num_threads(1)
 
 
 def guarded(name: str, make: Callable[[], Finding]) -> Finding:
-    """A finding, or one that says why nothing was run. Any other error is an error."""
+    """Run an audit; if it cannot be run, return a finding with the reason. Other errors propagate."""
     try:
         return make()
     except CannotAudit as error:
@@ -211,7 +211,7 @@ def _shape_of_release(frozen: _Frozen) -> mechanics.Check | None:
 
 
 def forget() -> None:
-    """Drop what was captured (after code has been replaced)."""
+    """Clear captured values (after code has been replaced)."""
     _shape_of_release.cache_clear()
     _training_aim.cache_clear()
     _release_aim.cache_clear()
@@ -268,7 +268,7 @@ def _run(request: AuditRequest, name: str, tasks: list[tuple[bool, int]]) -> Ite
         for inside, first in tasks:
             yield chunk_scores(request, name, inside, first)
         return
-    # fresh processes: a fork would copy the state of other threads
+    # spawned processes: a fork would copy the state of other threads
     with ProcessPoolExecutor(request.num_processes, mp_context=get_context("spawn")) as pool:
         yield from pool.map(
             chunk_scores, *zip(*[(request, name, inside, first) for inside, first in tasks])

@@ -1,4 +1,4 @@
-"""What the audit of one mechanism found: passed, failed, or not run and why."""
+"""The finding of an audit of one mechanism: passed, failed, or not run and why."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Outcome = Literal["passed", "failed", "not-run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What the audit of one mechanism says.
+    """The result of the audit of one mechanism.
 
     Attributes:
         mechanism: names of the audited mechanisms of the plan.
-        attack: what was done, in words.
+        attack: the audit in words.
         verdict: claim test of whole runs and lower bounds; None where the mechanism was not audited.
-        step_verdict: claim test of single steps: no weight moves, so each step of each run is a draw of
-            its own; None for releases.
+        step_verdict: claim test of single steps: weights are fixed, so each step of each run is an
+            independent draw; None for releases.
         checks: exact tests of the loop.
         num_steps: steps of one run.
-        attained_share: part of the planned sensitivity that the canary reached; None where it is not known,
-            for releases whose noise is not Gaussian.
+        attained_share: part of the planned sensitivity that the canary reached; None if not known, for
+            releases with other than Gaussian noise.
         seconds: wall time.
-        detectable: the smallest violation the claim tests would have accused; None where not computed.
-        one_run: bound from one run with many canaries, where that was asked for.
+        detectable: the smallest violation that the claim tests would have detected; None if not computed.
+        one_run: bound from one run with many canaries, if requested.
         claimed_of_steps: with `one_run`, the claim's epsilon for the steps that were run.
-        reason: why the mechanism was not audited; empty where it was.
-        again: the same audit with new seeds, made where this one accuses; both must.
+        reason: why the mechanism was not audited; empty if it was.
+        again: the same audit with new seeds, made if this one accuses; only both together count as failed.
     """
 
     mechanism: str
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def outcome(self) -> Outcome:
-        """`failed` where a test accuses the mechanism twice, `not-run` where no test was made."""
+        """`failed` if a test accuses the mechanism twice, `not-run` if no test was made."""
         if self.accuses:
             return "failed" if self.again is None else self.again.outcome
         return "passed" if self._tests or self.one_run is not None else "not-run"
@@ -72,10 +72,10 @@ class Finding:
 
     @property
     def p_value(self) -> float | None:
-        """Probability of so strong an accusation of a correct mechanism, at most; None without a test.
+        """Upper bound on the probability of such an accusation of a correct mechanism; None without a test.
 
-        Bonferroni over the kinds of test and the tests of a kind. An audit that was made again, because the
-        first accused, has the larger of the two.
+        Bonferroni over the kinds of test and the tests of a kind. A repeated audit has the larger of its two
+        p-values.
         """
         kinds = [[v.p_value for v in self._tests], [c.p_value for c in self.checks]]
         kinds.append(
@@ -93,7 +93,7 @@ class Finding:
 
     @property
     def lower_bound(self) -> OneRun | Verdict | None:
-        """What bounds epsilon from below."""
+        """The lower bound on epsilon."""
         return self.one_run or self.verdict
 
     @property

@@ -1,7 +1,7 @@
 """Exact tests of a running DP-SGD loop: noise, batches, clipping, divisor and changed roots, one by one.
 
-For a single fault they are far stronger than any attack: ten thousand coordinates of noise show an error of
-three per cent in its deviation. They see the noise-free sums, which no adversary does.
+For a single fault they are far stronger than any attack: ten thousand coordinates of noise reveal an error of
+three per cent in its deviation. They read the noise-free sums, which no adversary sees.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Check:
     Attributes:
         name: what was tested.
         passed: whether it held.
-        p_value: probability of such an outcome in a correct system, at least; 0 or 1 where nothing is random.
+        p_value: probability of such an outcome in a correct system, at least; 0 or 1 for tests without
+            randomness.
         found: in words and numbers of the audit graph.
     """
 
@@ -44,7 +45,7 @@ class Check:
 
 
 class _Recording:
-    """Clipped sums that remember what they were asked and what they answered."""
+    """Clipped sums that record their inputs and outputs."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -70,10 +71,10 @@ def examine_loop(
 
     Args:
         aim: captured training of both worlds.
-        mechanism: what was planned.
+        mechanism: as planned.
         seed: of the streams.
         level: shared evenly by the tests.
-        num_steps: steps that are watched.
+        num_steps: number of observed steps.
     """
     world = aim.worlds[0]
     recording, means = _Recording(world.gradients), []
@@ -110,7 +111,7 @@ def _of_noise(z: np.ndarray, sums: np.ndarray) -> dict[str, float]:
 
 
 def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[Check]:
-    """Tests without chance."""
+    """Deterministic tests."""
     spec, event = aim.worlds[0].spec, parts(mechanism.event)[0][0]
     assert mechanism.clipping_norm is not None
     bound, largest = spec.clipping.total_norm, max(_largest_norm(side) for side in aim.rows)

@@ -1,8 +1,8 @@
 """Neighbour test of a whole method: its own `prepare` and `fit` over all neighbours of a small graph.
 
-For every mechanism of the plan, the noise-free values of neighbouring graphs are compared with what the
-mechanism's event says. A clipped sum: every root's example byte for byte, changed roots on both sides, the
-shift of the sum, and gradients that depend on their own example alone. Another release: as the method states
+For every mechanism of the plan, the noise-free values of neighbouring graphs are compared with the
+mechanism's event. A clipped sum: every root's example byte for byte, changed roots on both sides, the shift
+of the sum, and gradients that depend on their own example alone. Another release: as the method states
 (`Method.releases`). A mechanism without a stated measure fails, so no method can escape the test.
 """
 
@@ -41,19 +41,19 @@ from dpgnn.samplers.stable import Stable
 SAMPLERS: tuple[type[Any], ...] = (OwnList, Published, Stable)
 NUM_TRAIN, NUM_OTHERS = 10, 2
 NUM_FEATURES, NUM_CLASSES = 6, 3
-# a share of what is allowed that is no more than rounding
+# relative tolerance for rounding
 TINY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismReport:
-    """The worst that neighbours did to one mechanism. Sensitive when the graph is.
+    """The worst case over neighbours for one mechanism. As sensitive as the graph.
 
     Attributes:
         mechanism: its name in the plan.
         num_neighbours: pairs compared.
-        faults: what broke, one line for each kind; empty when everything held.
-        worst: the largest share of what is allowed that was reached, of roots or of a release.
+        faults: violations, one line for each kind; empty if there are none.
+        worst: the largest attained share of the bound, on roots or on a release.
         found: in words and numbers, for the pair with the largest share.
     """
 
@@ -65,7 +65,7 @@ class MechanismReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every neighbour stayed within what the mechanism's event says."""
+        """Whether every neighbour stayed within the mechanism's event."""
         return not self.faults
 
 
@@ -92,8 +92,8 @@ def examine_method(
     Args:
         entry: a private entry.
         budget: of its plan.
-        world: where neighbours start; None takes `small_world`.
-        seed: of the sampler's key, the weights, and the neighbours when not all are taken.
+        world: base graph of the neighbours; None takes `small_world`.
+        seed: of the sampler's key, the weights, and the neighbours if not all are taken.
         max_neighbours: None takes all (replaced nodes: at most 64 lists each).
 
     Raises:
@@ -119,14 +119,14 @@ def examine_method(
 
 
 class _Tally:
-    """What was seen of one mechanism: the first fault of each kind, and the largest share of its bound."""
+    """Observations of one mechanism: the first fault of each kind, and the largest share of its bound."""
 
     def __init__(self) -> None:
         self.faults: dict[str, str] = {}
         self.worst, self.found = 0.0, "nothing moved"
 
     def add(self, share: float, found: str, broken: Sequence[str], offender: Any) -> None:
-        """Add what one pair of neighbours showed."""
+        """Add the result of one pair of neighbours."""
         if share > self.worst:
             self.worst, self.found = share, f"{found} at {offender}"
         for kind in broken:
@@ -134,7 +134,7 @@ class _Tally:
 
 
 class _Runner:
-    """An entry's plan, and what its fit does in any world."""
+    """An entry's plan, and its fit in any world."""
 
     def __init__(self, entry: Entry, budget: Budget, world: World, seed: int) -> None:
         self.entry, self.world, self.seed = entry, world, seed
@@ -150,7 +150,7 @@ class _Runner:
         self.base = self.observe(world)
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """What is wrong before any neighbour is looked at."""
+        """Faults that need no neighbour."""
         for mechanism in self.plan.mechanisms:
             if mechanism.clipping_norm is not None:
                 if mechanism.name not in self.base.trainings:
@@ -170,11 +170,14 @@ class _Runner:
             bare = self.observe(empty)
             for name, training in self.base.trainings.items():
                 if examples_of(training) != examples_of(bare.trainings[name]):
-                    yield name, "edges are read, and nobody says whose record holds one"
+                    yield (
+                        name,
+                        "edges are read, but neither sampler nor method states whose record holds an edge",
+                    )
 
     @property
     def owner(self) -> Owner | None:
-        """Whose record holds an arc, as the sampler or the method states it."""
+        """The owner of an arc, as the sampler or the method states it."""
         samplers = self.base.samplers
         return samplers[0].promise.owner if samplers else self.method.list_owner
 
@@ -189,11 +192,11 @@ class _Runner:
     def seen(
         self, offender: Any, first: World, second: World
     ) -> Iterator[tuple[str, tuple[float, str, Sequence[str]]]]:
-        """For each mechanism the share of its bound that a pair attains, in words, and what is broken."""
+        """For each mechanism, the share of its bound that a pair attains, in words, and violations."""
         try:
             sides = (self.observe(first), self.observe(second))
         except ValueError as refusal:
-            # the base world runs: whether a neighbour does depends on the data
+            # the base world runs, so a refusal depends on the data
             for mechanism in self.plan.mechanisms:
                 yield mechanism.name, (0.0, str(refusal), ["the fit refuses a neighbour"])
             return
@@ -208,7 +211,7 @@ class _Runner:
         where: Where,
         offender: tuple[int, ...],
     ) -> tuple[float, str, list[str]]:
-        """Share of what is allowed, the worst in words, and what broke, for one pair of neighbours."""
+        """Share of the bound, the worst case in words, and violations, for one pair of neighbours."""
         if mechanism.clipping_norm is not None:
             share, found, broken = compare_sums(mechanism, *sides)
         else:
@@ -225,7 +228,7 @@ class _Runner:
         return bool(training.any() if mechanism.population == "train" else not training.all())
 
     def where(self, offender: tuple[int, ...], first: World, second: World) -> Where:
-        """Whose rows stay in the run: those of a changed node, unless the state is released."""
+        """The nodes whose rows stay in the run: a changed node's, unless the state is released."""
         inside = self.plan.claims[0].released != "noisy-state"
         is_node = self.entry.privacy_unit in NODE_UNITS
         own = np.array(offender if is_node and inside else (), dtype=np.int64)
@@ -233,7 +236,7 @@ class _Runner:
         return Where(own=own, relation=relation, absent=relation != "replace-one")
 
     def observe(self, world: World) -> Observed:
-        """Prepare and fit in a world, every training returning its initial weights."""
+        """Prepare and fit in a world, with every training returning its initial weights."""
         if world is self.world and hasattr(self, "base"):
             return self.base
         seen = Observed()
@@ -278,7 +281,7 @@ class _Runner:
 
     @contextlib.contextmanager
     def _instrumented(self, world: World, seen: Observed) -> Iterator[Any]:
-        """Samplers learn who is absent, engines keep their features."""
+        """A context in which samplers know who is absent and engines keep their features."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(engines_keep_features())
             for kind in SAMPLERS:
@@ -310,7 +313,7 @@ def _present(real: Any, present: np.ndarray, seen: Observed) -> Any:
 
 
 def _watching(release: Release[..., Any], case: Case, seen: Observed) -> Any:
-    """Remember what a release is given; what it returned in the first world is returned again."""
+    """Record a release's arguments; the value from the first world is returned in the second."""
     signature = inspect.signature(release.function)
     replayed = case.replayed(release) if release.is_read else release.function
 

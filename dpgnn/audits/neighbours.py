@@ -3,7 +3,7 @@
 For a unit and relation it walks over neighbours G, G' (all of them on a small graph), samples both with
 the same key, counts the roots whose example differs on either side, and compares the counts with the
 promised (d_plus, d_minus) and the shift of the clipped sum with C (d_plus + d_minus).
-A promise that passes is not proved by it; a promise that fails is wrong.
+Passing does not prove a promise; failing refutes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Gradient = Callable[[Subgraphs, np.ndarray], np.ndarray]
 
 
 class Sampler(Protocol):
-    """A configured sampler: what it promises, and a sample for a key drawn from `rng`."""
+    """A configured sampler: its promise, and a sample for a key drawn from `rng`."""
 
     @property
     def promise(self) -> Promise:
@@ -44,20 +44,21 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourReport:
-    """The worst that neighbours did to a sampler. Sensitive when the graph is.
+    """The worst case over neighbours for a sampler. As sensitive as the graph.
 
     Attributes:
         sampler, params: which sampler.
         privacy_unit, relation: which neighbours.
         num_neighbours: pairs compared.
-        declared: the promise, None when the sampler promises nothing for the pair (then it only measures).
-        d_plus, d_minus: largest numbers of changed roots seen on a side (maybe by different pairs).
+        declared: the promise; None if the sampler promises nothing for the unit and relation (then only
+            counts are reported).
+        d_plus, d_minus: largest numbers of changed roots on each side (possibly from different pairs).
         d_others: largest number of changed roots other than the offender's own.
         worst: the offending node, or the two ends of the edge, of the pair with most changed roots.
         sensitivity: C (d_plus + d_minus) of the promise; None without one.
         shift, shift_at: largest L2 shift of the clipped sum over all roots, and its offender.
-        leaks: pairs in which the gradient of a root with the same example differed, so that the
-            gradient depends on other roots; any makes the test fail.
+        leaks: number of pairs in which roots with equal examples had different gradients, so that gradients
+            depend on other roots; any makes the test fail.
     """
 
     sampler: str
@@ -77,7 +78,7 @@ class NeighbourReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the promise held for every pair; False where nothing is promised."""
+        """Whether the promise held for every pair; False if nothing is promised."""
         if self.declared is None or self.sensitivity is None or self.leaks:
             return False
         counts = self.d_plus <= self.declared.d_plus and self.d_minus <= self.declared.d_minus
@@ -114,14 +115,14 @@ def examine(
     """Compare a sampler's examples over neighbouring graphs with its promise.
 
     Args:
-        sampler: what to examine; both graphs of a pair are sampled with the same random numbers.
+        sampler: to examine; both graphs of a pair are sampled with the same random numbers.
         world: the graph and who has a record.
         privacy_unit, relation: which neighbours (DESIGN's table of units).
-        rng: the sampler's key, and which neighbours when not all are taken.
+        rng: of the sampler's key, and of the neighbours if not all are taken.
         max_neighbours: None takes all; otherwise about this many, drawn at random.
         degree_bound: D for node-bounded; None takes the sampler's own `degree_bound`.
-        gradient: per-root gradients before clipping; None takes the worst there is, +C along one
-            direction for changed roots of G and -C for those of G'.
+        gradient: per-root gradients before clipping; None takes the worst case, +C along one direction for
+            changed roots of G and -C for those of G'.
         clipping_norm: C.
         offenders: only these nodes (units of nodes); None means every node.
 
@@ -141,7 +142,7 @@ def examine(
     )  # fmt: skip
     tally, base = _Tally(), _sampled(sampler, world, seed)
     for offender, first, second in pairs:
-        # most pairs share the graph they started from: it is sampled once
+        # most pairs share the base graph, which is sampled once
         samples = [
             base if side is world else _sampled(sampler, side, seed) for side in (first, second)
         ]
@@ -229,7 +230,7 @@ class _Tally:
             shift = float(abs(sums[0] - sums[1]))
         else:
             rows = [_clipped(gradient(s, v), clipping_norm) for s, v in zip(samples, values)]
-            # what the same examples give must be the same, whatever stands beside them
+            # equal examples must have equal gradients, whatever the other roots are
             same = [row[~side] for row, side in zip(rows, changed)]
             self.leaks += int(not np.array_equal(same[0], same[1]))
             shift = float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0)))

@@ -30,10 +30,10 @@ class OneRun:
     """The best guesses of one run.
 
     Attributes:
-        num_canaries, num_guesses, num_correct: how many coins there were, were guessed, were guessed right.
+        num_canaries, num_guesses, num_correct: number of coins, of guesses, and of correct guesses.
         epsilon_lower_bound: no smaller epsilon is true at delta, with the stated confidence.
-        p_value: of the claim, where one was given: so many right guesses are at most so likely if it holds.
-        analysis: whose bound it is, "(epsilon, delta)" or "f-DP"; chosen before the run.
+        p_value: of the claim, if one was given: largest probability of this many correct guesses if it holds.
+        analysis: of the bound, "(epsilon, delta)" or "f-DP"; chosen before the run.
         confidence: 1 - level.
         delta: of the bound.
     """
@@ -56,12 +56,12 @@ class OneRun:
 def tail(
     num_canaries: int, num_guesses: int, num_correct: int, epsilon: float, delta: float
 ) -> float:
-    """Largest probability of so many right guesses under any (epsilon, delta)-DP mechanism.
+    """Largest probability of this many correct guesses under any (epsilon, delta)-DP mechanism.
 
     beta + 2 m delta alpha with beta = P(W >= v), alpha = max_i P(v > W >= v - i) / i and W binomial with r
     trials of probability e^epsilon / (e^epsilon + 1).
     """
-    # a second to import, which a report without audits need not spend
+    # takes a second to import, which reports without audits avoid
     from scipy.stats import binom
 
     m, r, v = num_canaries, num_guesses, num_correct
@@ -75,7 +75,7 @@ def tail(
 
 
 def tail_of_line(num_canaries: int, num_guesses: int, num_correct: int, line: ClaimLine) -> float:
-    """Largest probability of so many right guesses if no test crosses the line.
+    """Largest probability of this many correct guesses if no test crosses the line.
 
     Let p_i be the probability of i right guesses among r, with m canaries, H_i that of i or more, and F the
     line: the highest true-positive rate at each false-alarm rate. Look at one canary u and an event O of the
@@ -117,18 +117,18 @@ def lower_bound(
     level: float,
     analysis: Analysis = "(epsilon, delta)",
 ) -> float:
-    """The largest epsilon that so many right guesses rule out at this level; 0 when none is.
+    """The largest epsilon that this many correct guesses reject at this level; 0 if there is none.
 
     Guarantee: a bound above the true epsilon at `delta` has probability <= level, if the coins are fair and
     independent and the numbers of canaries and guesses were chosen beforehand.
 
     Args:
         num_canaries: coins.
-        num_guesses: of them, those that were guessed.
-        num_correct: of those, the right ones.
+        num_guesses: number of guessed coins.
+        num_correct: number of correct guesses.
         delta: of the bound.
         level: in (0, 1).
-        analysis: whose tail is taken, "(epsilon, delta)" or "f-DP".
+        analysis: of the tail, "(epsilon, delta)" or "f-DP".
 
     Raises:
         ValueError: level is not in (0, 1), or the counts contradict each other.
@@ -147,7 +147,7 @@ def lower_bound(
 
 
 def _largest(surprising: Callable[[float], bool]) -> float:
-    """Where a property of small numbers ends, at most 64; 0 where 0 has it not."""
+    """The largest number, at most 64, below which a monotone property holds; 0 if it fails at 0."""
     if not surprising(0.0):
         return 0.0
     low, high = 0.0, 1.0
@@ -161,7 +161,7 @@ def _largest(surprising: Callable[[float], bool]) -> float:
 
 @lru_cache(maxsize=64)
 def better_analysis(num_canaries: int, num_guesses: int, *, delta: float, level: float) -> Analysis:
-    """Which analysis gives the larger bound if nine guesses of ten are right; reads no outcome."""
+    """The analysis with the larger bound if 90 % of guesses are correct; independent of the outcome."""
     return max(
         ANALYSES,
         key=lambda analysis: lower_bound(
@@ -182,15 +182,15 @@ def guess(
 ) -> OneRun:
     """Guess "in" for the largest scores and "out" for the smallest; abstain in between.
 
-    Guarantee: whatever the scores, the bound exceeds the true epsilon at delta with probability <= level. The
-    number of guesses is fixed before the run, so nothing is chosen by looking at the coins.
+    Guarantee: for any scores, the bound exceeds the true epsilon at delta with probability <= level. The
+    number of guesses is fixed before the run and does not depend on the coins.
 
     Args:
-        scores: float64, one per canary, larger when it looks present.
+        scores: float64, one per canary, larger if it seems present.
         inside: bool, the coins; read only to count right guesses.
         delta: of the bound.
-        level: probability of a wrong bound, at most.
-        guessed_share: share of the canaries that is guessed, half of it on each side.
+        level: largest probability of a wrong bound.
+        guessed_share: share of the canaries to guess, half on each side.
         line: of the claim, for its p-value.
     """
     count = len(scores)

@@ -1,4 +1,5 @@
-"""One-run audits of an entry: many canaries in one run of each clipped sum; for reports, not for faults."""
+"""One-run audits of an entry: many canaries in one run of each clipped sum; for reports, not for finding
+faults."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
     p-value (f-DP, the whole curve), a true one with probability <= request.level; the bound is reported.
 
     Args:
-        request: what is audited; `max_steps` steps are run, `num_runs` is not read.
-        num_canaries: records that are in or out, each by its own fair coin.
+        request: the audit; `max_steps` steps are run, `num_runs` is ignored.
+        num_canaries: number of records that are in or out, each by its own fair coin.
     """
     at_least("one-run canaries", num_canaries, 8)
     one_thread()

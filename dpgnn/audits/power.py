@@ -1,4 +1,4 @@
-"""How small a violation a claim test can see: the audited event with less noise, until it is accused."""
+"""The smallest violation that a claim test can detect: the audited event with less and less noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import Event, RandomizedResponse, compose, compose_all, parts
 from dpgnn.audits.statistics import ClaimLine
 
-# factors by which noise may be too small; the first that is seen is reported
+# factors by which noise may be too small; the first detectable one is reported
 FACTORS = (1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 POWER = 0.8
 _FALSE_ALARMS = np.concatenate([np.geomspace(1e-4, 0.1, 19), np.linspace(0.13, 0.6, 12)])
@@ -24,11 +24,11 @@ _FALSE_ALARMS = np.concatenate([np.geomspace(1e-4, 0.1, 19), np.linspace(0.13, 0
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """One claim test, as it was made.
+    """The design of one claim test.
 
     Attributes:
-        event: what one score is of.
-        num_scores: scores of each world in the half that is tested.
+        event: of one score.
+        num_scores: scores of each world in the tested half.
         level: of the test.
         attained_share: part of the sensitivity that the canary reached.
     """
@@ -41,12 +41,12 @@ class Design:
 
 @dataclass(frozen=True, kw_only=True)
 class Detectable:
-    """The smallest violation of `FACTORS` that is accused with probability `power`.
+    """The smallest violation in `FACTORS` that is detected with probability `power`.
 
     Attributes:
-        noise_factor: noise that many times too small; None where no factor is seen.
+        noise_factor: factor by which noise is too small; None if no factor is detectable.
         epsilon: the true epsilon of all planned steps with that noise, at the claim's delta.
-        power: probability of an accusation, if the best test of the worlds is used.
+        power: probability of detection by the best test of the worlds.
     """
 
     noise_factor: float | None
@@ -55,7 +55,7 @@ class Detectable:
 
 
 def weakened(event: Event[Any], factor: float) -> Event[Any]:
-    """The event with its noise divided by a factor (odds of randomised response to that power)."""
+    """The event with its noise divided by a factor (for randomised response, the odds to that power)."""
     return compose_all(*(compose(_less(part, factor), count) for part, count in parts(event)))
 
 
@@ -73,10 +73,10 @@ def _odds(probability: float) -> float:
 
 
 def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> Detectable:
-    """What the best of some claim tests would accuse.
+    """The smallest violation that the best of some claim tests detects.
 
-    The worlds are taken to differ as the weakened event says, at the share of the sensitivity that the canary
-    reached: noise that many times too small is that share of the factor for it.
+    The worlds are assumed to differ as in the weakened event, scaled to the share of the sensitivity that the
+    canary reached.
 
     Args:
         designs: the tests that were made.
@@ -99,7 +99,7 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
         low, high = (low, middle) if seen(middle) else (middle + 1, high)
     if low == len(FACTORS):
         return Detectable(noise_factor=None, epsilon=None)
-    # pure claims: the loss at which next to nothing is left
+    # pure claims: the loss with almost no mass above it
     spent = curve(weakened(whole, FACTORS[low])).epsilon(max(delta, 1e-12))
     return Detectable(
         noise_factor=FACTORS[low], epsilon=float(spent) if math.isfinite(spent) else None
@@ -107,7 +107,7 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
 
 
 def _power(true: ClaimLine, claimed: ClaimLine, design: Design) -> float:
-    """Largest probability of an accusation over the tests on the true curve."""
+    """Largest probability of detection over the tests on the true curve."""
     count, error = design.num_scores, design.level / 2
     counts = np.arange(count + 1)
     low = np.concatenate([[0.0], betaincinv(counts[1:], count - counts[1:] + 1, error)])

@@ -1,8 +1,8 @@
 """Audit of a noisy release that is not a clipped sum: aggregates, page-rank rows, answered edges.
 
 The method's own fit runs up to the first reader of the release, in two neighbouring worlds, many times with
-fresh noise. The statistic is a projection on a direction chosen beforehand: of the noise-free difference,
-where the noise can be left out, or of pilot runs that are not used again.
+fresh noise. The statistic is a projection on a direction chosen beforehand: the noise-free difference if
+noise can be removed, else the difference of pilot runs that are not used again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case
 from dpgnn.audits.mechanics import Check
 
-# of each world; a direction that is found on the first half is compared with others on the second
+# pilot runs of each world; directions are found on the first half and compared on the second
 NUM_PILOTS = 120
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleaseAim:
-    """What the auditor watches of a release; sensitive.
+    """The auditor's statistic of a release; sensitive.
 
     Attributes:
         case: the entry in its two worlds.
         worlds: graph, split and prepared sample of G and of G'.
-        direction: float64, as long as the flat release.
+        direction: float64, of the flat release's length.
     """
 
     case: Case
@@ -43,7 +43,7 @@ class ReleaseAim:
 
 
 def aim_at_release(case: Case, seed: int) -> ReleaseAim:
-    """Choose the records and the direction that separate pilot runs of the two worlds best."""
+    """Choose the records and the direction that best separate pilot runs of the two worlds."""
     variants = [
         dataclasses.replace(case, recipe=dataclasses.replace(case.recipe, design=design), kept={})
         for design in DESIGNS
@@ -56,7 +56,7 @@ def attained_share(first: np.ndarray, second: np.ndarray, mu: float | None) -> f
     """Part of the planned sensitivity that the scores of two worlds show, at most 1; an estimate.
 
     Args:
-        first, second: scores of independent runs, on a direction that was chosen before.
+        first, second: scores of independent runs, on a direction chosen before.
         mu: of the planned release, if it is exactly Gaussian; None gives None.
     """
     if not mu:
@@ -76,7 +76,7 @@ def _aimed(case: Case, seed: int) -> tuple[float, ReleaseAim]:
     candidates = [_welch(pilots[0][:half], pilots[1][:half])]
     quiet = _without_noise(case.plan)
     if quiet is not None:
-        # draws of a release have no form without noise
+        # the draws of a release cannot be run without noise
         still = dataclasses.replace(case, randomness="study")
         difference = still.release(worlds[0], seed, quiet) - still.release(worlds[1], seed, quiet)
         candidates += _pieces(difference)
@@ -99,12 +99,12 @@ def shapes(case: Case, seed: int) -> Check | None:
 
 
 def release_mechanisms(plan: Plan) -> list[Any]:
-    """The plan's mechanisms that are not clipped sums and that a canary, a training node, can enter."""
+    """The plan's mechanisms other than clipped sums that a canary, a training node, can enter."""
     return [m for m in plan.mechanisms if m.clipping_norm is None and m.population != "others"]
 
 
 def _without_noise(plan: Plan) -> Plan | None:
-    """The plan with Gaussian noise left out of its releases; None where the noise is of another kind."""
+    """The plan with Gaussian noise removed from its releases; None for other noise."""
     found = []
     for mechanism in plan.mechanisms:
         if mechanism.clipping_norm is None:
@@ -116,7 +116,7 @@ def _without_noise(plan: Plan) -> Plan | None:
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Difference of means over variance, where it stands out of the noise."""
+    """Difference of means over variance, if significant."""
     variance = first.var(axis=0) + second.var(axis=0)
     difference = first.mean(axis=0) - second.mean(axis=0)
     floor = 1e-6 + 1e-3 * float(variance.mean())
@@ -126,7 +126,7 @@ def _welch(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _pieces(difference: np.ndarray) -> list[np.ndarray]:
-    """The whole difference, and its first and last halves (the hops of a release of several)."""
+    """The whole difference, and its first and second half (for releases of several hops)."""
     half = len(difference) // 2
     first, last = difference.copy(), difference.copy()
     first[half:], last[:half] = 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What is audited: an entry, its budget and effort, and the two worlds and the plan that follow from them."""
+"""The request of an audit: entry, budget and effort, and the resulting worlds and plan."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ MARGIN = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditRequest:
-    """What is audited and how hard.
+    """An audit's entry, budget and effort.
 
     Attributes:
         entry: the entry for its data set.
         budget: epsilon and delta asked for.
-        facts: public facts of the data set, for plans that count Poisson roots or releases; None plans for
-            the audit graph itself.
+        facts: public facts of the data set, for plans of Poisson roots or releases; None plans for the audit
+            graph itself.
         root_seed: of all streams of the audit.
         num_runs: runs of each world and mechanism.
-        max_steps: steps of one run, at most those of the plan.
+        max_steps: largest number of steps of one run, at most those of the plan.
         level: probability of accusing a correct mechanism, for the claim test and for the exact tests.
         num_processes: 1 stays in this process.
-        work: where finished chunks are kept; None keeps none.
-        label: stands before progress lines.
-        randomness: the draws that are audited: those of a study, or those of a release from seeded bits.
+        work: folder of finished chunks; None keeps none.
+        label: prefix of progress lines.
+        randomness: audit the draws of a study, or those of a release from seeded bits.
     """
 
     entry: Entry
@@ -66,7 +66,7 @@ class AuditRequest:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what decides the scores, and of the code that makes them."""
+        """Hash of everything that decides the scores, including the code."""
         from dpgnn.core.code_hash import code_sha256
 
         own = code_sha256(methods.TABLE[self.entry.method], "dpgnn.audits.entry_audit")
@@ -118,7 +118,7 @@ def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
 
 
 def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
-    """An audit graph on which the entry's canary can do its worst."""
+    """An audit graph on which the entry's canary has the largest influence."""
     method = methods.get(entry.method)
     degrees = method.degrees(entry)
     declared = degrees.declared or degrees.slots
@@ -143,7 +143,7 @@ def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:
 
 
 def _plan_for_data_set(request: AuditRequest, recipe: AuditGraph, facts: Facts) -> Plan | None:
-    """The very plan of the data set; None where its mechanisms need the data set's own number of roots."""
+    """The data set's own plan; None if its mechanisms need the data set's number of roots."""
     case = Case(entry=request.entry, recipe=recipe, plan=Plan(), root_seed=request.root_seed)
     _, _, sample = case.prepared(True)
     structure = {} if sample is None else dict(sample.facts)

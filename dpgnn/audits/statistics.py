@@ -1,7 +1,7 @@
 """From scores of two neighbouring worlds to a verdict on a claim and to lower bounds on epsilon.
 
-A claim says: whatever test is used, P(accept | G) <= exp(e) P(accept | G') + delta(e) for every e, and the
-same with the worlds exchanged. The claim-curve test looks for a test that breaks one of these lines.
+A claim states that for any test P(accept | G) <= exp(e) P(accept | G') + delta(e) for every e, and the same
+with the worlds exchanged. The claim-curve test searches for a test that violates one of these lines.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def rate_bounds(count: int, total: int, error: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClaimLine:
-    """The line no test can cross if a claim is true: the largest true-positive rate at each false-alarm rate.
+    """The line of a claim: the largest true-positive rate of any test at each false-alarm rate.
 
     Attributes:
-        deltas: float64, delta(e) at each e of the grid; a grid can only put the line too high, which makes
-            the test miss and never accuse.
+        deltas: float64, delta(e) at each e of the grid; a grid can only make the line too high, so the test
+            can miss a violation but not accuse wrongly.
         factors: float64, exp(e) of the grid.
     """
 
@@ -59,10 +59,10 @@ class ClaimLine:
 
     @classmethod
     def of_pair(cls, epsilon: float, delta: float) -> ClaimLine:
-        """The line of an (epsilon, delta) guarantee that says no more.
+        """The line of a single (epsilon, delta) guarantee.
 
-        At false-alarm rate a, a test may have the true-positive rate exp(epsilon) a + delta and, because
-        refusing is a test too, 1 - exp(-epsilon) (1 - delta - a).
+        At false-alarm rate a, a test may have a true-positive rate of at most exp(epsilon) a + delta and, by
+        the complementary test, of at most 1 - exp(-epsilon) (1 - delta - a).
         """
         factors = np.exp([epsilon, -epsilon])
         return cls(factors=factors, deltas=np.array([delta, 1 - factors[1] * (1 - delta)]))
@@ -73,16 +73,16 @@ class ClaimLine:
         return float(min(1.0, np.min(self.factors * false_alarms + self.deltas)))
 
     def least_false_alarms(self, rate: float) -> float:
-        """The smallest false-alarm rate at which the line admits a true-positive rate; the inverse line."""
+        """The smallest false-alarm rate at which the line allows a true-positive rate; the inverse line."""
         return float(max(0.0, np.max((rate - self.deltas) / self.factors)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A test: accept world `positive` where sign * score > threshold.
+    """A test: accept world `positive` if sign * score > threshold.
 
     Attributes:
-        positive: 0 when it accepts G, 1 when it accepts G'.
+        positive: 0 if it accepts G, 1 if it accepts G'.
         sign: +1 or -1.
         threshold: of sign * score.
     """
@@ -92,23 +92,23 @@ class Cut:
     threshold: float
 
     def accepted(self, scores: np.ndarray) -> int:
-        """How many scores are accepted."""
+        """Number of accepted scores."""
         return int((self.sign * scores > self.threshold).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the runs of two worlds say of a claim.
+    """The result of testing a claim by runs of two worlds.
 
     Attributes:
-        rejected: the claim is false, up to an error of `level`.
+        rejected: whether the claim is rejected at `level`.
         p_value: the smallest level at which the same test on the same runs would reject.
-        level: probability that a true claim is rejected, at most.
-        true_positive_rate_low, false_positive_rate_high: limits that hold together with probability
-            1 - level, of the test chosen on the other half.
-        allowed_rate: the largest true-positive rate that the claim admits at that false-alarm rate.
+        level: largest probability of rejecting a true claim.
+        true_positive_rate_low, false_positive_rate_high: limits of the test chosen on the other half, which
+            hold jointly with probability 1 - level.
+        allowed_rate: the largest true-positive rate that the claim allows at that false-alarm rate.
         epsilon_lower_bound: no smaller epsilon is true at `delta`, with confidence 1 - level.
-        epsilon_gaussian_shape: the same point read as if the scores were Gaussian; a diagnostic, no proof.
+        epsilon_gaussian_shape: the same point as if the scores were Gaussian; a diagnostic, not a proof.
         delta: of the two bounds.
         num_trials: runs of both worlds, both halves.
     """
@@ -126,7 +126,7 @@ class Verdict:
 
     @property
     def confidence(self) -> float:
-        """Of the limits and of `epsilon_lower_bound`."""
+        """Confidence of the limits and of `epsilon_lower_bound`."""
         return 1 - self.level
 
 
@@ -141,7 +141,7 @@ def judge(
     statements are each at `level`.
 
     Args:
-        scores: of independent runs in G and in G', in the order they were made; any statistic will do.
+        scores: of independent runs in G and in G', in order; any statistic.
         line: of the claim.
         delta: at which epsilon is bounded.
         level: in (0, 1).
@@ -165,7 +165,7 @@ def judge(
 def _best_cuts(
     chosen: tuple[np.ndarray, np.ndarray], line: ClaimLine, delta: float, level: float
 ) -> tuple[Cut, Cut, Cut]:
-    """The cuts that promise most on one half: over the claim's line, for epsilon, for the Gaussian shape."""
+    """The best cuts on one half: against the claim's line, for epsilon, for the Gaussian shape."""
 
     def excess(cut: Cut) -> float:
         low, high = _limits(cut, chosen, level)
@@ -207,7 +207,7 @@ def _limits(cut: Cut, scores: tuple[np.ndarray, np.ndarray], level: float) -> tu
 
 
 def _smallest_level(cut: Cut, scores: tuple[np.ndarray, np.ndarray], line: ClaimLine) -> float:
-    """The smallest level at which a test rejects: limits widen as the level falls, so there is one border."""
+    """The smallest level at which a test rejects; limits widen as the level falls, so it is unique."""
 
     def rejects(level: float) -> bool:
         low, high = _limits(cut, scores, level)
@@ -236,5 +236,5 @@ def _gaussian(low: float, high: float, delta: float) -> float:
 
 
 def _separation(low: float, high: float) -> float:
-    """Distance of two unit normal laws with these rates; 0 at the ends."""
+    """Distance of two unit normal distributions with these rates; 0 at the ends."""
     return float(ndtri(low) - ndtri(high)) if 0 < low < 1 and 0 < high < 1 else 0.0

@@ -1,9 +1,9 @@
 """Audit of one DP-SGD mechanism: its real loop, run in two neighbouring worlds, against its planned event.
 
 The loop is the method's own: sampler, batches, clipping, sum, noise and divisor. The auditor chooses public
-initial weights that make the worlds differ most, watches every noisy mean and moves no weight, which an
-adversary who sees all iterates may do. A step is scored by its log likelihood ratio along the direction in
-which the noise-free sums differ, in units of the noise.
+initial weights at which the worlds differ most, observes every noisy mean and keeps the weights fixed, as an
+adversary who sees all iterates may. A step is scored by its log likelihood ratio along the direction in which
+the noise-free sums differ, in units of the noise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # factors on the initial weights, and shifts of the output bias that make every prediction wrong
 SCALES = (1.0, 5.0, 25.0)
 BIASES = (0.0, 40.0)
-# outcomes of earlier releases that are tried
+# number of outcomes of earlier releases to try
 NUM_RELEASES = 4
 NUM_WEIGHTS = 2
 _HALF_WIDTH, _STEP = 60.0, 0.02
@@ -40,12 +40,12 @@ _HALF_WIDTH, _STEP = 60.0, 0.02
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aim:
-    """What the auditor watches in one mechanism; sensitive.
+    """The auditor's statistic of one mechanism; sensitive.
 
     Attributes:
         worlds: captured training of G and of G'.
         initial: the chosen public weights.
-        direction: float64, shape (num_parameters,): dot product with a sum is in units of its noise.
+        direction: float64, shape (num_parameters,); its dot product with a sum is in units of the noise.
         rows: per-root gradients of G and of G' at `initial`, clipped, float64.
         offsets: projections of those rows.
         rate: probability that a root is in a batch.
@@ -60,7 +60,7 @@ class Aim:
 
     @property
     def shift(self) -> float:
-        """By how much the noise-free sums over all roots differ, in units of the noise."""
+        """Difference of the noise-free sums over all roots, in units of the noise."""
         return float(abs(self.offsets[0].sum() - self.offsets[1].sum()))
 
     def moved(self) -> float:
@@ -68,7 +68,7 @@ class Aim:
         return float(np.linalg.norm(self.rows[0].sum(axis=0) - self.rows[1].sum(axis=0)))
 
     def changed(self) -> tuple[int, int]:
-        """Roots of G, and of G', whose clipped gradient has no equal in the other world."""
+        """Number of roots of G, and of G', whose clipped gradient does not occur in the other world."""
         from collections import Counter
 
         first, second = (Counter(row.tobytes() for row in side) for side in self.rows)
@@ -76,10 +76,10 @@ class Aim:
 
 
 def aim_at(case: Case, mechanism: Mechanism) -> Aim:
-    """Capture the mechanism's training in both worlds and choose the weights that tell them apart best.
+    """Capture the mechanism's training in both worlds and choose the weights that separate them best.
 
-    A claim holds for every outcome of the releases before it, so the auditor may choose one: another is drawn
-    while the canary moves less than half of the sensitivity.
+    A claim holds for every outcome of earlier releases, so the auditor may choose one: new outcomes are drawn
+    while the canary reaches less than half of the sensitivity.
     """
     rate = _rate(mechanism)
     enough = (mechanism.sensitivity or 0.0) / 2
@@ -87,7 +87,7 @@ def aim_at(case: Case, mechanism: Mechanism) -> Aim:
     found: list[tuple[float, tuple[Training, Training], Tensor]] = []
     for draw in range(NUM_RELEASES if first else 1):
         found += _captured(dataclasses.replace(case, root_seed=case.root_seed + draw), mechanism)
-        # the sums say which weights move most; the spread of a batch decides among the first of them
+        # candidates are ordered by the distance of sums; the spread of a batch decides among the first
         found.sort(key=lambda item: -item[0])
         if found[0][0] >= enough:
             break
@@ -136,7 +136,7 @@ def _rate(mechanism: Mechanism) -> float:
 
 
 def candidates(world: Training, seed: int) -> list[Tensor]:
-    """Initial weights: drawn as the method draws them, stretched, with one class pushed up."""
+    """Initial weights: drawn as by the method, scaled, with the bias of one class raised."""
     import torch
 
     found = []
@@ -197,7 +197,7 @@ class Score:
 
     @classmethod
     def of(cls, aim: Aim) -> Score:
-        """From the laws of a step in both worlds: independent roots at the rate, unit normal noise."""
+        """From the distributions of a step in both worlds: independent roots, unit normal noise."""
         grid = _grid()
         laws = []
         for offsets in aim.offsets:
@@ -226,7 +226,7 @@ def watch(
     *,
     stage: str,
 ) -> None:
-    """Run the real training loop; `look` sees every noisy mean, and no weight moves."""
+    """Run the real training loop with fixed weights; `look` gets every noisy mean."""
     from dpgnn.training import dp_sgd
     from dpgnn.training.options import OptimizerConfig
 
@@ -301,7 +301,7 @@ def one_run(
 
 
 def _ridge(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Coefficients of the rows that come nearest to the target, by ridge regression."""
+    """Coefficients of the rows that best approximate the target, by ridge regression."""
     ridge = 1e-3 * float((matrix**2).sum()) / len(matrix) * np.eye(len(matrix))
     return np.asarray(np.linalg.solve(matrix @ matrix.T + ridge, matrix @ target))
 

@@ -1,8 +1,8 @@
-"""Neighbouring graphs: a data set over a public id universe and everything that differs from it by one.
+"""Neighbouring graphs: a data set over a public id universe, and its neighbours under a unit and relation.
 
-An arc belongs to the record of its source or of its target (`owner`): the node-record unit moves the arcs
-a node owns; the others' mentions of it stay. The node-bounded and node units move all its edges, and the
-edge unit both arcs of an undirected edge.
+An arc belongs to the record of its source or of its target (`owner`): the node-record unit changes the arcs
+that a node owns, and others' mentions of it stay. The node-bounded and node units change all its edges, and
+the edge unit both arcs of an undirected edge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNITS = {
     "edge": ("add-remove",),
 }
 Pair = tuple[tuple[int, ...], "World", "World"]
-_MAX_SUBSETS = 64  # lists tried for one replaced node; all of them when there are no more
+_MAX_SUBSETS = 64  # lists tried for one replaced node; all of them if there are fewer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class World:
     Attributes:
         arcs: int64, shape (2, num_arcs), sorted by (source, target), each once, no self-loops.
         present: bool, shape (num_nodes,): nodes with a record.
-        values: int64, shape (num_nodes,); stands for features and label, another number another value.
+        values: int64, shape (num_nodes,); a number represents features and label.
         train_idx: int64; public training ids.
     """
 
@@ -57,7 +57,7 @@ class World:
         present: bool = True,
         value: int | None = None,
     ) -> World:
-        """A copy with other arcs, or with a node absent or of another value."""
+        """A copy with other arcs, or with a node absent or with another value."""
         new_present, new_values = self.present.copy(), self.values.copy()
         if node is not None:
             new_present[node] = present
@@ -111,9 +111,9 @@ def neighbours(
     """Pairs (offender, G, G') of neighbouring data sets; under add-remove G has the element.
 
     Args:
-        world: where to start; one side of every pair but those of added edges.
+        world: base graph; one side of every pair except those of added edges.
         owner: whose record holds an arc.
-        rng: which neighbours when not all are taken, and the lists of replaced nodes.
+        rng: of the neighbours if not all are taken, and of the lists of replaced nodes.
         max_neighbours: None takes all (replaced nodes: all lists on small graphs, 64 on larger ones).
         degree_bound: D, needed by node-bounded; both graphs of a pair respect it.
         offenders: only these nodes; None means every present node.
@@ -178,7 +178,7 @@ def _edge_pairs(
     if max_neighbours is None or number <= max_neighbours:
         pairs = [(int(a), int(b)) for a, b in combinations(present, 2)]
     else:
-        # half of them edges: on a sparse graph random pairs would hardly ever be
+        # half of them edges, because random pairs of a sparse graph are rarely edges
         known = world.arcs[:, world.arcs[0] < world.arcs[1]].T
         some = rng.permutation(known)[: max_neighbours // 2].tolist()
         new = [sorted(rng.choice(present, 2, replace=False)) for _ in range(max_neighbours // 2)]
@@ -196,14 +196,14 @@ def _edge_pairs(
 def _subsets(
     items: np.ndarray, size: int, limit: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """All subsets of at most `size` items when there are no more than `limit`; otherwise random ones."""
+    """All subsets of at most `size` items if there are at most `limit`; otherwise random ones."""
     size = min(size, len(items))
     if len(items) < 16 and size == len(items) and 2 ** len(items) <= limit:
         for number in range(size + 1):
             for chosen in combinations(items.tolist(), number):
                 yield np.array(chosen, dtype=np.int64)
         return
-    # the largest list competes most; then lists of random length
+    # the largest list has the most effect; then lists of random length
     yield rng.choice(items, size, replace=False)
     for _ in range(limit - 1):
         yield rng.choice(items, int(rng.integers(size + 1)), replace=False)

@@ -1,4 +1,4 @@
-"""Compiled approximate personalised PageRank: only nodes that mass reaches are touched."""
+"""Compiled approximate personalised PageRank; only nodes with mass are visited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 from dpgnn.samplers._prefetch import prefetch
 
-AHEAD = 16  # neighbours between asking for a residual and changing it
+AHEAD = 16  # prefetch distance in neighbours
 
 
 @njit(cache=True, nogil=True)
@@ -16,7 +16,7 @@ def ista_rows(  # type: ignore[no-untyped-def]
 ):
     """Proximal gradient of the l1 problem for every root, on p = D^1/2 x; loop is 1 with self-loops.
 
-    counts[i] becomes the number of entries of row i, or -1 when the tolerance was not reached.
+    counts[i] becomes the number of entries of row i, or -1 if the tolerance was not reached.
     """
     size = len(pointer) - 1
     p, inflow = np.zeros(size), np.zeros(size)
@@ -51,7 +51,7 @@ def ista_rows(  # type: ignore[no-untyped-def]
 def _spread_mass(  # type: ignore[no-untyped-def]
     pointer, neighbours, loop, half_move, p, inflow, seen, touched, num_touched
 ):
-    """Add to `inflow` what each touched node's mass sends on; the number of touched nodes after it."""
+    """Add to `inflow` the mass that each touched node sends; returns the new number of touched nodes."""
     num_sources = num_touched
     for place in range(num_sources):
         u = touched[place]
@@ -74,7 +74,7 @@ def _spread_mass(  # type: ignore[no-untyped-def]
 def _descend(  # type: ignore[no-untyped-def]
     pointer, loop, root, alpha, rho, gamma, half_stay, p, inflow, touched
 ):
-    """Take a proximal step on the touched nodes unless the tolerance is reached; says whether it is."""
+    """Take a proximal step on the touched nodes unless the tolerance is reached; returns whether it is."""
     worst = 0.0
     for v in touched:
         slope = half_stay * p[v] - inflow[v] - (alpha if v == root else 0.0)
@@ -95,7 +95,7 @@ def push_rows(pointer, neighbours, loop, roots, alpha, rho, gamma, exact, max_pu
     """Forward push for every root: all of a residual, or (exact) what exceeds the threshold rho d.
 
     Pushing `a` at u: p_u += alpha a, r_u -= (1 + alpha) a / 2, r_v += (1 - alpha) a / (2 d_u).
-    A node waits in the queue exactly while its residual is above the limit. counts as in `ista_rows`.
+    A node is in the queue exactly while its residual is above the limit. counts as in `ista_rows`.
     """
     size = len(pointer) - 1
     p = np.zeros(size)

@@ -12,15 +12,15 @@ from numba import njit, uint32, uint64
 from dpgnn.samplers._prefetch import prefetch
 from dpgnn.samplers.hashing import mix, pair_hash
 
-# positions are unsigned: an index that may be negative is tested at each use
+# positions are unsigned: signed indices would be checked for negative values at each use
 ZERO, ONE = np.uint64(0), np.uint64(1)
-BLOCK = np.uint64(2048)  # arcs looked at together; their places stay in the first cache
-AHEAD = np.uint64(12)  # arcs between asking for a node's slots and reading them
+BLOCK = np.uint64(2048)  # arcs processed together; their positions fit into the L1 cache
+AHEAD = np.uint64(12)  # prefetch distance in arcs
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _valid(group, item, group_ok, item_ok, low, high, start, stop, places):  # type: ignore[no-untyped-def]
-    """Write the places of usable arcs among start..stop-1; no branch to mispredict, so loads overlap."""
+    """Write the positions of usable arcs among start..stop-1; branch-free, so loads overlap."""
     count = uint64(0)
     low, high = uint32(low), uint32(high)
     for arc in range(start, stop):
@@ -49,7 +49,7 @@ def count_arcs(source, target, source_ok, target_ok, low, high, lengths):  # typ
 def coin_limits(lengths, max_degree):  # type: ignore[no-untyped-def]
     """Turn each list's length (uint32, changed in place) into the limit of a coin of 32 bits.
 
-    A coin <= limit comes up with probability min(1, K / (2 length)), to 2^-32.
+    A coin is <= limit with probability min(1, K / (2 length)), up to 2^-32.
     """
     for u in range(len(lengths)):
         share = max_degree / (2.0 * max(lengths[u], 1)) * 4294967296.0
@@ -61,7 +61,7 @@ def thin_lists(  # type: ignore[no-untyped-def]
     source, target, source_ok, target_ok, key, by_position, keys_of_lists, low, high, limits, seen,
     slots, counts,
 ):  # fmt: skip
-    """SAMPLE-EDGELISTS: keep each reader w of u when its coin is <= limits[u]; count distinct ones.
+    """SAMPLE-EDGELISTS: keep each reader w of u if its coin is <= limits[u]; count distinct ones.
 
     by_position: coins of (u, position in its list) and of keys_of_lists[u] (all 0 to leave it out)
     instead of (u, w). counts[u] goes up to K + 1, "more than K": the caller drops the list.
@@ -129,7 +129,7 @@ def pack_rows(rows, bound, counts, pointer):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def pull_range(packed, counts, pointer, low, found):  # type: ignore[no-untyped-def]
-    """Take the ids >= low out of the packed ones; write who holds them, by reader.
+    """Move the ids >= low out of the packed ones; write their holders, by reader.
 
     The list of reader v goes to `found` from pointer[v + 1] - pointer[low + 1] on, ascending; pointer[v + 1]
     moves to its end. Ids below `low` move to the front, and counts[u] goes down to what u has there.

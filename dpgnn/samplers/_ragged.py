@@ -6,7 +6,7 @@ from numba import njit
 
 from dpgnn.samplers._prefetch import prefetch
 
-AHEAD = 8  # roots between asking for a list's place and reading it
+AHEAD = 8  # prefetch distance in roots
 
 
 @njit(cache=True, nogil=True)
@@ -48,7 +48,7 @@ def fill_trees(  # type: ignore[no-untyped-def]
     """Write the subgraphs measured before: breadth first, root at local position 0.
 
     heads receives each arc's source, tails its target, both as positions inside the subgraph.
-    mark (-1 everywhere) holds where a node was written last: in this subgraph when not before its base.
+    mark (initially -1) holds a node's last position; it is in this subgraph if not before its base.
     """
     if num_hops == 1:
         tails[first_edge[0] : first_edge[len(roots)]] = 0
@@ -101,7 +101,7 @@ def take(positions, pointer, values, new_pointer, out):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def depths(node_pointer, edge_pointer, heads, tails, depth):  # type: ignore[no-untyped-def]
-    """Arcs on the shortest way to the root; passes go on until nothing changes (2 for trees)."""
+    """Length of the shortest path to the root; passes are repeated until nothing changes (2 for trees)."""
     for index in range(len(node_pointer) - 1):
         base = node_pointer[index]
         for place in range(base, node_pointer[index + 1]):
@@ -145,7 +145,7 @@ def compare(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Mark roots whose example is absent or different on the other side; roots ascend.
 
-    values_*: int64 per node of the universe, standing for its features and label.
+    values_*: int64 per node of the universe, representing its features and label.
     """
     a, b = 0, 0
     while a < len(roots_a) or b < len(roots_b):

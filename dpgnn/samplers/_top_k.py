@@ -17,11 +17,11 @@ from numba import njit, uint32, uint64
 from dpgnn.samplers._prefetch import prefetch
 from dpgnn.samplers.hashing import pair_hash
 
-# positions are unsigned: an index that may be negative is tested at each use
+# positions are unsigned: signed indices would be checked for negative values at each use
 ZERO, ONE, HALF = np.uint64(0), np.uint64(1), np.uint64(32)
-EIGHT = np.uint64(8)  # ids whose priorities are found together, by vector instructions
-BLOCK = np.uint64(8192)  # arcs looked at together; what is noted of them stays in the second cache
-AHEAD = np.uint64(16)  # arcs between asking for a group's row and reading it
+EIGHT = np.uint64(8)  # ids whose priorities are computed together by vector instructions
+BLOCK = np.uint64(8192)  # arcs processed together; their data fits into the L2 cache
+AHEAD = np.uint64(16)  # prefetch distance in arcs
 OPEN = np.uint32(0xFFFFFFFF)
 BYTE, BIT = np.uint32(3), np.uint32(7)
 
@@ -57,7 +57,7 @@ def offer(group, item, group_bits, item_bits, key, by_item, low, high, rows, bou
 
 @njit(cache=True, nogil=True, inline="always")
 def _usable(group, item, group_bits, item_bits, low, high, start, stop, found):  # type: ignore[no-untyped-def]
-    """Write the usable arcs among start..stop-1; no branch to mispredict, so loads overlap."""
+    """Write the usable arcs among start..stop-1; branch-free, so loads overlap."""
     groups, items, count = found[0], found[1], ZERO
     low, size = uint32(low), uint32(high - low)
     for arc in range(start, stop):
@@ -72,9 +72,9 @@ def _usable(group, item, group_bits, item_bits, low, high, start, stop, found): 
 
 @njit(cache=True, nogil=True, inline="always")
 def _fresh(arcs, number, key, by_item, limits, filling, ranks):  # type: ignore[no-untyped-def]
-    """Sort arcs into those whose group is not full and, in place, those that its limit lets through.
+    """Separate arcs whose group is not full from those (in place) that pass the group's limit.
 
-    A limit only gets lower, so one that is out of date lets through too many, never too few.
+    Limits only decrease, so an outdated limit passes too many arcs, never too few.
     """
     groups, items, open_, closed = arcs[0], arcs[1], ZERO, ZERO
     for place in range(number):
@@ -98,7 +98,7 @@ def _rank(key, g, i, by_item):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _ask(rows, groups, place, number, bound):  # type: ignore[no-untyped-def]
-    """Ask for a row that is read later; it may begin on one cache line and end on the next."""
+    """Prefetch a row, which may span two cache lines."""
     if place + AHEAD < number:
         first = uint64(groups[place + AHEAD]) * bound
         prefetch(rows, np.int64(first))
@@ -107,7 +107,7 @@ def _ask(rows, groups, place, number, bound):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _ranks_of(key, g, by_item, rows, first, bound, own):  # type: ignore[no-untyped-def]
-    """Priorities of a row's ids, and of what follows up to a whole number of eights."""
+    """Priorities of a row's ids, padded to a multiple of eight."""
     for block in range(ZERO, bound, EIGHT):
         for place in range(EIGHT):
             at = block + place
@@ -116,7 +116,7 @@ def _ranks_of(key, g, by_item, rows, first, bound, own):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True, inline="always")
 def _replace(g, i, rank, key, by_item, rows, bound, limits, own):  # type: ignore[no-untyped-def]
-    """The id of largest priority leaves a full row; an id that is there already changes nothing."""
+    """Replace the id of largest priority in a full row; an id that is already in the row changes nothing."""
     first, last = uint64(g) * bound, bound - ONE
     _ranks_of(key, g, by_item, rows, first, bound, own)
     known, at, largest = False, last, rank
@@ -133,7 +133,7 @@ def _replace(g, i, rank, key, by_item, rows, bound, limits, own):  # type: ignor
 
 @njit(cache=True, nogil=True, inline="always")
 def _fill(g, i, key, by_item, rows, bound, limits, own):  # type: ignore[no-untyped-def]
-    """Add an id to a row that is not full; it may have become so since it was looked at."""
+    """Add an id to a row that was not full; it may have become full in the meantime."""
     first, last = uint64(g) * bound, bound - ONE
     end = rows[first + last]
     if end >= 0:
@@ -163,7 +163,7 @@ def _fill(g, i, key, by_item, rows, bound, limits, own):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def count_rows(rows, bound, limits, counts):  # type: ignore[no-untyped-def]
-    """How many ids each row holds; `counts` (int32) may be the memory of `limits`."""
+    """Number of ids in each row; `counts` (int32) may share the memory of `limits`."""
     for g in range(len(limits)):
         end = rows[(g + 1) * bound - 1]
         counts[g] = ~end if end < 0 else bound

@@ -11,7 +11,7 @@ from dpgnn.samplers.hashing import pair_hash
 # roots between asking memory for something and using it: where a root's list stands, the list, where the list
 # of its next node stands, and that list
 STAND, LIST, NEXT_STAND, NEXT_LIST = (np.uint64(roots) for roots in (24, 18, 12, 6))
-BLOCK = np.uint64(4096)  # nodes of the order that are looked through at once for those still free
+BLOCK = np.uint64(4096)  # nodes of the order that are searched at once for free ones
 NOBODY = np.uint64(1) << np.uint64(32)  # above every node
 # the counter of tries starts where no pair (node, neighbour) of a scan can
 FIRST_TRY = np.uint64(1) << np.uint64(31)
@@ -36,14 +36,14 @@ def fill_ends(source, target, allowed, place, neighbours):  # type: ignore[no-un
 
 @njit(cache=True, nogil=True, inline="always")
 def _entry(key, attempt, current, degree):  # type: ignore[no-untyped-def]
-    """A random entry of a list and the rest of the draw, which says whether it must be drawn again."""
+    """A random entry of a list and the remainder of the draw, which decides whether to redraw."""
     product = (pair_hash(key, attempt, current) >> uint64(32)) * degree
     return product >> uint64(32), product & uint64(0xFFFFFFFF)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _ask(pointer, neighbours, current, key):  # type: ignore[no-untyped-def]
-    """Ask memory for the head of a list and for the entry of its first try."""
+    """Prefetch the head of a list and the entry of its first try."""
     start = uint64(pointer[current])
     degree = uint64(pointer[current + uint64(1)]) - start
     prefetch(neighbours, start)
@@ -52,15 +52,15 @@ def _ask(pointer, neighbours, current, key):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _try(pointer, neighbours, current, walk, tries, key, used, skip):  # type: ignore[no-untyped-def]
-    """Look at a few random neighbours of `current`: one that is not used, or NOBODY, and the tries before.
+    """Try a few random neighbours of `current`: returns a free one or NOBODY, and the number of tries.
 
-    Given that a neighbour is free, it is uniform among the free ones. A node is current in one subgraph
-    only, and tries have a counter of their own for each walk, so no draw is used twice. A node never
-    becomes free again: tries that failed earlier may be skipped.
+    A free neighbour is uniform among the free ones. A node is current in only one subgraph, and each walk has
+    its own counter of tries, so no draw is used twice. A node never becomes free again, so earlier failed
+    tries may be skipped.
     """
     start = uint64(pointer[current])
     degree = uint64(pointer[current + uint64(1)]) - start
-    # a long list is dear to scan: it is worth more tries
+    # long lists are expensive to scan, so they get more tries
     number = tries + (degree >> uint64(3)) if tries > 0 and degree > 0 else uint64(0)
     first = FIRST_TRY + walk * number
     for attempt in range(skip, number):
@@ -75,7 +75,7 @@ def _try(pointer, neighbours, current, walk, tries, key, used, skip):  # type: i
 
 @njit(cache=True, nogil=True, inline="always")
 def _scan(pointer, neighbours, current, key, used):  # type: ignore[no-untyped-def]
-    """The neighbour of smallest priority that is not used, or NOBODY: uniform among the free ones.
+    """The free neighbour of smallest priority, uniform among the free ones; NOBODY if there is none.
 
     The second walk of a root takes the next free neighbour in the same random order.
     """
@@ -95,10 +95,9 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
 ):
     """Cut the nodes of `order` into walks; returns the number of subgraphs.
 
-    Memory is asked ahead for what later roots will read, and a root's tries are made when its list has
-    come, some roots before its turn: they are hashes of (key, node), so only what is used by then can
-    change, and is looked at again. Positions are unsigned: an index that may be negative is tested at
-    each use.
+    Data of later roots is prefetched, and a root's tries are made some roots before its turn: they are hashes
+    of (key, node), so only the used nodes can change, which are checked again. Positions are unsigned,
+    because signed indices would be checked for negative values.
     """
     one, tries = uint64(1), uint64(tries)
     roots, guesses, failed = np.empty((3, BLOCK), np.uint64)
@@ -162,7 +161,7 @@ def disjoint_walks(  # type: ignore[no-untyped-def]
 def induced_edges(  # type: ignore[no-untyped-def]
     pointer, neighbours, node_pointer, nodes, block, local, edge_pointer, heads, tails
 ):
-    """Arcs among the nodes of each block; counts them when `heads` is empty, writes them otherwise."""
+    """Arcs among the nodes of each block; counts them if `heads` is empty, else writes them."""
     write = len(heads) > 0
     arc = 0
     for index in range(len(node_pointer) - 1):

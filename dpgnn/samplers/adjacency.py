@@ -1,4 +1,4 @@
-"""Neighbour lists of the graph that some nodes induce: what walks and diffusions run on."""
+"""Neighbour lists of an induced subgraph, for walks and diffusions."""
 
 from __future__ import annotations
 

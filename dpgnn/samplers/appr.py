@@ -63,7 +63,7 @@ def approximate_pagerank(
         gamma: relative tolerance of the stop rule (ista, coordinate).
         solver: see the module's text.
         self_loops: add one self-loop to every node (DPAR's code does).
-        max_iterations: steps (ista) or pushes of one row.
+        max_iterations: largest number of steps (ista) or pushes for one row.
         num_workers: threads; rows are independent, so the bytes are the same for any number.
 
     Returns:
@@ -105,7 +105,7 @@ def approximate_pagerank(
 
 
 def _checked_roots(graph: Adjacency, roots: np.ndarray, self_loops: bool) -> np.ndarray:
-    """The roots as int64, all of them members of the graph with an edge."""
+    """The roots as int64, checked to be members of the graph with an edge."""
     roots = np.ascontiguousarray(roots, dtype=np.int64)
     inside = bool(np.isin(roots, graph.members).all())
     require(inside, "roots", "be nodes of the graph", "another id")

@@ -1,4 +1,4 @@
-"""Batches of roots, each named by its distribution, because that is what an accountant counts."""
+"""Batches of roots, named by their distribution, on which accounting depends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpgnn.core.checks import at_least, probability, require
 
 
 class Batches(Protocol):
-    """A law of batches over the positions 0..num_roots-1."""
+    """A distribution of batches over the positions 0..num_roots-1."""
 
     @property
     def num_roots(self) -> int:
@@ -24,13 +24,13 @@ class Batches(Protocol):
 
     @property
     def largest_batch(self) -> int:
-        """A public size that a batch exceeds with probability at most 2^-200, whatever the data."""
+        """A public size that a batch exceeds with probability at most 2^-200, for any data."""
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """int64 positions, ascending; secret in a release, and so is their number.
 
-        Guarantee: the law is that of the class, whatever was drawn before; in a release neither the batch
-        nor its size is shown.
+        Guarantee: batches are independent with the distribution of the class; a release shows neither the
+        batch nor its size.
 
         Args:
             rng: the stream `batches` of the step.
@@ -78,7 +78,7 @@ class PoissonBatches:
         Returns:
             int64, ascending, shape (size,); secret in a release, and so is its length.
         """
-        # random() is k 2^-53 with k uniform: the rate is a multiple of 2^-53, at most q, and q = 1 takes all
+        # random() is k 2^-53, k uniform: the rate is a multiple of 2^-53, at most q; q = 1 takes all
         rate = math.floor(self.sampling_probability * 2**53) * 2.0**-53
         return np.flatnonzero(rng.random(self.num_roots) < rate)
 
@@ -87,7 +87,7 @@ class PoissonBatches:
 class FixedSizeBatches:
     """A uniform subset of m roots, without replacement, fresh each step: event `FixedSizeRoots`.
 
-    Guarantee: only relations under which the number of roots is the same in both worlds are meant.
+    Guarantee: only for relations under which the number of roots is the same in both worlds.
 
     Attributes:
         num_roots: number of roots N; public.
@@ -115,7 +115,7 @@ class FixedSizeBatches:
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """m different roots.
 
-        Guarantee: each subset of m roots is equally likely, whatever was drawn before; event
+        Guarantee: each subset of m roots is equally likely, independently of earlier batches; event
         `FixedSizeRoots`.
 
         Args:
@@ -143,8 +143,8 @@ def poisson_tail(mean: float) -> int:
 def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:
     """Poisson batches: each root is in the batch independently.
 
-    Guarantee: event `PoissonRoots`: nothing depends on the data but the number of roots, which a
-    release does not show.
+    Guarantee: event `PoissonRoots`: only the number of roots depends on the data, and a release does not show
+    it.
 
     Args:
         num_roots: number of roots present.
@@ -178,7 +178,7 @@ def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
 def full_batches(num_roots: int) -> PoissonBatches:
     """Every root at every step: Poisson batches with probability 1, counted without amplification.
 
-    Guarantee: nothing is amplified; event `GaussianRelease` on all roots.
+    Guarantee: no amplification; event `GaussianRelease` on all roots.
 
     Args:
         num_roots: number of roots present.

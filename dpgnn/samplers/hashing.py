@@ -1,7 +1,7 @@
 """Counter-based random numbers: a keyed hash of a pair of integers, the same for any number of workers.
 
-The bounds on changed roots hold for every key, so the hash needs good statistics and no secrecy; it is
-never used for noise, batch coins or any other draw that a proof needs secret.
+The bounds on changed roots hold for every key, so the hash needs statistical quality but no secrecy; it is
+never used for noise, batch coins or other draws that a proof needs secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sampled lists (which sources each root reads), from arcs in memory or streamed, and their trees."""
+"""Sampled lists (the sources that each root reads), from arcs in memory or streamed, and their trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgnn.core.checks import at_least, require
 from dpgnn.samplers import _kernels, _ragged, _top_k
 from dpgnn.samplers.subgraphs import Subgraphs
 
-PULLED = 4  # ranges of readers, one after the other, whose lists are made
+PULLED = 4  # number of ranges of readers that are processed one after another
 # arcs as an array of shape (2, num_arcs), or a function that starts a new pass over such chunks
 Arcs = np.ndarray | Callable[[], Iterator[np.ndarray]]
 
@@ -45,7 +45,7 @@ def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
     """One pass over the arcs in chunks of shape (2, n).
 
     Args:
-        arcs: int, shape (2, num_arcs), or a function that gives chunks of that form.
+        arcs: int, shape (2, num_arcs), or a function that yields chunks of that form.
         num_nodes: size of the id universe, < 2^31.
 
     Raises:
@@ -62,15 +62,15 @@ def arc_chunks(arcs: Arcs, num_nodes: int) -> Iterator[np.ndarray]:
 def write_own_arcs(
     place: np.ndarray, source: np.ndarray, target: np.ndarray, found: np.ndarray
 ) -> int:
-    """Write the arcs whose source has a place, loops left out, to the first columns of `found`.
+    """Write the arcs whose source has a position, without loops, to the first columns of `found`.
 
     Args:
-        place: int32, shape (num_nodes,); -1 for nodes whose arcs are not wanted.
+        place: int32, shape (num_nodes,); -1 for nodes whose arcs are not needed.
         source, target: int, shape (n,).
-        found: int32, shape (2, >= n): places of the sources, and the targets.
+        found: int32, shape (2, >= n): positions of the sources, and the targets.
 
     Returns:
-        how many were written.
+        number of written arcs.
     """
     return int(_kernels.arcs_of(place, source, target, found[0], found[1]))
 
@@ -84,7 +84,7 @@ def node_mask(num_nodes: int, idx: np.ndarray, name: str) -> np.ndarray:
         name: for the message.
 
     Raises:
-        ValueError: an id is outside or comes twice.
+        ValueError: an id is out of range or repeated.
     """
     idx = np.asarray(idx)
     require(idx.ndim == 1 and idx.dtype.kind in "iu", name, "be integer node ids", str(idx.dtype))
@@ -110,7 +110,7 @@ def top_k_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each node the `max_degree` arcs of smallest keyed priority, in one pass.
 
-    Memory: 4 * max_degree + 4 bytes a node, whatever the number of arcs.
+    Memory: 4 * max_degree + 4 bytes for each node, for any number of arcs.
 
     Guarantee: the list of a group is a function of its own arcs, the masks and the key; no list is longer
     than `max_degree`.
@@ -131,7 +131,7 @@ def top_k_slots(
     """
     by_item = ("group", "item").index(order) == 1
     if max_degree == 0:
-        max_degree, group_ok = 1, np.zeros_like(group_ok)  # arcs are checked, none is kept
+        max_degree, group_ok = 1, np.zeros_like(group_ok)  # check the arcs; none is kept
     rows = np.full(num_nodes * max_degree + int(_top_k.EIGHT), -1, np.int32)
     limits = np.full(num_nodes, _top_k.OPEN, np.uint32)
     groups_in, items_in = (np.packbits(mask, bitorder="little") for mask in (group_ok, item_ok))
@@ -193,7 +193,7 @@ def thinned_slots(
 def _lengths(
     arcs: Arcs, num_nodes: int, source_ok: np.ndarray, target_ok: np.ndarray, num_workers: int
 ) -> np.ndarray:
-    """Readers of each node among the ends that take part; uint32, shape (num_nodes,)."""
+    """Number of readers of each node among the allowed ends; uint32, shape (num_nodes,)."""
     lengths = np.zeros(num_nodes, np.uint32)
 
     def count(chunk: np.ndarray, low: int, high: int) -> None:
@@ -214,7 +214,7 @@ def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
     """
     packed, pointer = slots.reshape(-1), np.zeros(len(counts) + 1, np.int64)
     total = int(_kernels.pack_rows(packed, slots.shape[1], counts, pointer))
-    begins = pointer[1:]  # of the lists; their ends once they are made
+    begins = pointer[1:]  # starts of the lists, and ends once the lists are written
     lows = np.unique(np.searchsorted(begins, np.arange(PULLED) * total // PULLED, "right") - 1)
     starts = begins[lows].tolist()
     stops = [*starts[1:], total]
@@ -223,7 +223,7 @@ def lists_of(slots: np.ndarray, counts: np.ndarray) -> Lists:
         found = room[: stop - start]
         _kernels.pull_range(packed, counts, pointer, low, found)
         packed[start:stop] = found
-    if slots.flags.owndata:  # gives back what the lists do not need
+    if slots.flags.owndata:  # frees the memory that the lists do not need
         del packed
         slots.resize(total, refcheck=False)
         return Lists(pointer=pointer, sources=slots)
@@ -237,7 +237,7 @@ def shorten(lists: Lists, limit: int, *, key: np.ndarray, by_priority: bool) -> 
 
     Args:
         lists: of any lengths.
-        limit: sources a list keeps, >= 0.
+        limit: largest number of sources of a list, >= 0.
         key: uint64, shape (2,), from `draw_key`.
         by_priority: keep the smallest priorities; False keeps the first.
 
@@ -270,14 +270,12 @@ def trees(
 
     A message-passing network of `num_hops` layers gives the root the same output on this subgraph, on
     the tree with repeated nodes, and on the whole sampled graph: all arcs into nodes of depth below
-    num_hops are present. Memory: the result, and but for one hop 16 bytes a node of the graph for each
-    worker.
+    num_hops are present. Memory: the result, and for more than one hop 16 bytes for each node and worker.
 
-    Guarantee: none of its own: unit and relation are those of the promise of the sampler that made the
-    lists.
+    Guarantee: that of the promise of the sampler that made the lists, with its unit and relation.
 
     Args:
-        lists: which sources each node reads.
+        lists: the sources that each node reads.
         roots: int64 node ids, ascending.
         num_hops: r >= 0.
         max_occurrences: the sampler's bound on the subgraphs that one node is in.
@@ -322,7 +320,7 @@ def trees(
 def _each_chunk(
     arcs: Arcs, num_nodes: int, num_workers: int, work: Callable[[np.ndarray, int, int], None]
 ) -> None:
-    """Run `work` on every chunk for every range of nodes; ranges do not share what they write."""
+    """Run `work` on every chunk for every range of nodes; ranges write to disjoint memory."""
     bounds = np.linspace(0, num_nodes, at_least("num_workers", num_workers, 1) + 1).astype(int)
     ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist()))
     for chunk in arc_chunks(arcs, num_nodes):
@@ -343,7 +341,7 @@ def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) 
 def _tree_pointers(
     lists: Lists, roots: np.ndarray, num_hops: int, parts: list[slice], size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each root's nodes and edges start, int64 of shape (num_roots + 1,); a thread for each part."""
+    """Starts of each root's nodes and edges, int64 of shape (num_roots + 1,); one thread for each part."""
     node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
     node_count, edge_count = node_ptr[1:], edge_ptr[1:]
 

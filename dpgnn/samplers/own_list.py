@@ -55,8 +55,8 @@ class OwnList(TreeSampler):
         num_hops: r, depth of the subgraphs; 0 leaves the roots alone.
         degree_bound: D, a declared bound on the incident edges of a node in the input graph; with it the
             sampler also promises the unit `node-bounded`. Never measured.
-        max_list_size: cut the list that a root reads to this many ids of smallest priority (memory);
-            touches only subgraphs that are counted already.
+        max_list_size: truncate the list that a root reads to this many ids of smallest priority, to save
+            memory; affects only subgraphs that the bounds already count.
     """
 
     max_degree: int

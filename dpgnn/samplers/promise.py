@@ -1,4 +1,4 @@
-"""What a sampler promises: the bounds that training scales noise by and accountants count by."""
+"""Promises of samplers: the bounds that noise and accounting are based on."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def occurrence_bound(max_degree: int, num_hops: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """How many roots' examples may differ between neighbouring graphs G and G'.
+    """Numbers of roots whose examples may differ between neighbouring graphs G and G'.
 
     Attributes:
         d_plus: roots whose example in G is absent or different in G' (d+). Under add-remove, G is the
             graph that has the element.
         d_minus: roots whose example in G' is absent or different in G (d-).
         proved: False marks a published statement that is known or suspected to be false.
-        why: where the proof stands.
+        why: where the proof is.
     """
 
     d_plus: int
@@ -54,11 +54,11 @@ class Promise:
     Attributes:
         name: the sampler's name in configurations.
         params: every parameter that decides the sample, given the key.
-        owner: which end's record holds an arc: "source" (the node sends its features to the nodes of its
+        owner: the end whose record holds an arc: "source" (the node sends its features to the nodes of its
             own list) or "target" (the node reads the nodes of its own row).
         max_occurrences: no node is in more than this many subgraphs.
         changes: (privacy_unit, relation) -> Change.
-        public_facts: what the proof takes as public.
+        public_facts: facts that the proof takes as public.
     """
 
     name: str
@@ -75,8 +75,8 @@ class Promise:
     def change(self, privacy_unit: str, relation: str) -> Change:
         """The bound for a unit and relation.
 
-        Guarantee: at most d_plus roots of G and d_minus of its neighbour have an example that the other
-        graph has not; proved where the change says so.
+        Guarantee: at most d_plus roots of G and d_minus of its neighbour have an example that is absent from
+        the other graph; proved if the change says so.
 
         Args:
             privacy_unit, relation: of DESIGN's table of units.

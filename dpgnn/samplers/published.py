@@ -1,12 +1,12 @@
 """DP-GNN's sampler as published: SAMPLE-EDGELISTS, DFS-TREE, SAMPLE-SUBGRAPHS.
 
-RE_u = training nodes that read u. Each is kept with probability min(1, K / (2 |RE_u|)); when more than K
+RE_u = training nodes that read u. Each is kept with probability min(1, K / (2 |RE_u|)); if more than K
 survive, u leaves every list. Root v's subgraph is the depth-r tree of the lists E_v = {u : v in RE_u}.
 
 The paper's claim that at most N(K, r) roots change when a node is removed is false: the removal changes
-|RE_u|, hence the probability of all other readers of every u that the node reads, and lists cross the
-line above which they are dropped (tests/soundness/test_published_sampler.py counts it). With the
-structure public (node-features) only the subgraphs that contain the node change, and N(K, r) is right.
+|RE_u|, and so the probability of all other readers of every u that the node reads, and lists cross the limit
+above which they are dropped (tests/soundness/test_published_sampler.py counts it). With the structure public
+(node-features) only the subgraphs that contain the node change, and N(K, r) is right.
 
 Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithms 1 to 3; the authors' code for the options.
 """
@@ -40,20 +40,20 @@ COINS = ("pair", "position", "list")
 class Published(TreeSampler):
     """SAMPLE-SUBGRAPHS.
 
-    Guarantee: none beyond `node-features`; see the module's text. Each arc must stand once, and the order
-    of the arcs matters unless coins = "pair".
+    Guarantee: none beyond `node-features`; see the module's text. Arcs must be distinct, and their order
+    matters unless coins = "pair".
 
     Attributes:
         max_degree: K.
         num_hops: r.
         coins: what a coin is keyed by, the pair ("pair": the order of the arcs does not matter),
             the position in RE_u ("position") or the position and the length of RE_u ("list", as a
-            generator that draws a whole vector for each list does). The law of one sample is the
-            same; what two neighbouring graphs share is not.
+            generator that draws a whole vector for each list does). The distribution of one sample is the
+            same; the coupling of two neighbouring graphs differs.
         max_subgraph_size: the authors' code cuts depth-1 subgraphs at 100 nodes, root included, in the
             order of the list; None (default) cuts nothing.
-        append_reverse: the authors' code appends the reverse of every arc without looking for those that
-            are there already; a pair counts twice in |RE_u| and draws two coins, and is then kept once.
+        append_reverse: the authors' code appends the reverse of every arc, even if it exists; such a pair
+            counts twice in |RE_u|, draws two coins, and is kept once.
     """
 
     max_degree: int
@@ -71,7 +71,7 @@ class Published(TreeSampler):
         if self.append_reverse and self.coins == "pair":
             raise ValueError(
                 "coins must be position or list with append_reverse, got 'pair'; "
-                "a pair that stands twice needs two coins"
+                "a repeated pair needs two coins"
             )
 
     @property
@@ -104,8 +104,8 @@ class Published(TreeSampler):
     ) -> Lists:
         """SAMPLE-EDGELISTS; see `sample`.
 
-        Guarantee: lists of at most `max_degree` arcs, longer ones emptied; `promise` says which units that
-        is proved for. The result is as sensitive as the edges.
+        Guarantee: lists of at most `max_degree` arcs, longer ones emptied; `promise` states the units with a
+        proof. The result is as sensitive as the edges.
 
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.

@@ -1,4 +1,4 @@
-"""Sparse rows over nodes (diffusion weights of roots), and what is done to them before training."""
+"""Sparse rows over nodes (diffusion weights of roots), and their processing before training."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def rows_of(matrix: sp.csr_array, roots: np.ndarray) -> Rows:
         roots: int64, shape (num_roots,).
 
     Raises:
-        ValueError: matrix has not a row for each root.
+        ValueError: matrix does not have a row for each root.
     """
     matrix = sp.csr_array(matrix, dtype=np.float64, copy=True)
     require(matrix.shape[0] == len(roots), "matrix", "have a row for each root", matrix.shape)
@@ -142,7 +142,7 @@ def clip_columns(rows: Rows, max_norm: float = 1.0, *, rescale: bool = False) ->
 
     Args:
         max_norm: tau > 0; the paper gives no value.
-        rescale: bring every nonzero column to norm max_norm, up as well as down (the authors' code).
+        rescale: scale every nonzero column to norm max_norm, up or down (as in the authors' code).
 
     Raises:
         ValueError: max_norm is not > 0.

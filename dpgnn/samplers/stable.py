@@ -122,7 +122,7 @@ class Stable(TreeSampler):
             arcs, num_nodes, self.max_out_degree, by="target", group_ok=readers,
             item_ok=np.ones(num_nodes, np.uint8), key=key, num_workers=num_workers,
         )  # fmt: skip
-        # an absent id keeps its slot in a row and has no list of readers
+        # an absent id keeps its slot in a row, but has no list of readers
         slots, counts = top_k_slots(
             _arcs_of_rows(rows, row_counts), num_nodes, self.max_in_degree, by="source",
             group_ok=has_record, item_ok=readers, key=key, order="item", num_workers=num_workers,

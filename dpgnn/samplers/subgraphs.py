@@ -1,4 +1,4 @@
-"""Subgraphs of roots as ragged arrays: what the training engine reads and the neighbour test compares."""
+"""Subgraphs of roots as ragged arrays, for training and for the neighbour test."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _RULES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subgraphs:
-    """One subgraph for each root, stored one after the other.
+    """One subgraph for each root, stored contiguously.
 
     Attributes:
         roots: int64, shape (num_roots,), global ids, in the order of the subgraphs.
         node_ptr: int64, shape (num_roots + 1,); subgraph i has the nodes node_ptr[i]:node_ptr[i + 1].
-        nodes: int64 global ids; the root stands first in its subgraph, each node once in a subgraph.
+        nodes: int64 global ids; the root is first in its subgraph, each node occurs once in a subgraph.
         edge_ptr: int64, shape (num_roots + 1,).
         edge_source, edge_target: int32 positions inside the subgraph (0 is the root); messages go
             source to target. No self-loops.
-        depth: int8 per node: arcs on the shortest way to the root; -1 where there is none.
+        depth: int8 per node: length of the shortest path to the root; -1 if there is none.
         max_occurrences: the sampler's bound on the subgraphs that one node is in.
 
     In the trees of a sampler of depth r, a node of depth d needs the layers 1..r - d only, and arcs into
@@ -65,10 +65,10 @@ class Subgraphs:
         """The subgraphs at `positions` (0..num_roots-1), in that order: a batch.
 
         Args:
-            positions: integers, shape (num_chosen,); a position may come twice.
+            positions: integers, shape (num_chosen,); may repeat.
 
         Raises:
-            ValueError: a position is outside.
+            ValueError: a position is out of range.
         """
         positions = np.ascontiguousarray(positions, dtype=np.int64)
         inside = not len(positions) or (positions.min() >= 0 and positions.max() < len(self))
@@ -87,7 +87,7 @@ class Subgraphs:
         )
 
     def edge_index(self) -> np.ndarray:
-        """Arcs between rows of `nodes`: int64, shape (2, num_edges); subgraphs stay apart."""
+        """Arcs between rows of `nodes`: int64, shape (2, num_edges); subgraphs are disjoint."""
         offset = np.repeat(self.node_ptr[:-1], np.diff(self.edge_ptr))
         return np.stack([self.edge_source + offset, self.edge_target + offset])
 
@@ -101,7 +101,7 @@ class Subgraphs:
         return self.nodes[arcs]
 
     def occurrences(self, num_nodes: int) -> np.ndarray:
-        """int64, shape (num_nodes,): in how many subgraphs each node is; sensitive.
+        """int64, shape (num_nodes,): number of subgraphs that contain each node; sensitive.
 
         Args:
             num_nodes: size of the id universe.
@@ -109,9 +109,9 @@ class Subgraphs:
         return np.bincount(self.nodes, minlength=num_nodes)
 
     def check(self, num_nodes: int) -> Subgraphs:
-        """Return self when every subgraph is well formed and no node is in more than max_occurrences.
+        """Return self if every subgraph is well formed and no node is in more than max_occurrences.
 
-        Guarantee: what it lets through keeps the sampler's bound on occurrences, which noise is scaled by.
+        Guarantee: the result satisfies the sampler's bound on occurrences, which scales the noise.
 
         Args:
             num_nodes: size of the id universe.
@@ -186,8 +186,8 @@ def changed_roots(
 
     Args:
         first, second: subgraphs with ascending roots.
-        first_values, second_values: int64 per node of the id universe, standing for its features and
-            label: an example differs when a node in it has another value.
+        first_values, second_values: int64 per node of the id universe, representing its features and label:
+            an example differs if a node in it has another value.
 
     Returns:
         bool, shape (first.num_roots,): absent or different in `second`; and the same for `second`.
@@ -224,7 +224,7 @@ def _taken(
 
 
 def list_column(column: pa.ChunkedArray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Pointers from 0 and flat values of a list column, whatever its chunks and offsets."""
+    """Pointers from 0 and flat values of a list column with any chunks and offsets."""
     import pyarrow as pa
 
     chunks = column.chunks or [pa.array([], type=column.type)]

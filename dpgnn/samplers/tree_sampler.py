@@ -1,4 +1,4 @@
-"""Samplers whose subgraphs are trees of lists: each makes its own lists, the trees are made alike."""
+"""Samplers whose subgraphs are trees of sampled lists: lists differ by sampler, trees do not."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpgnn.samplers.subgraphs import Subgraphs
 
 
 class TreeSampler(ABC):
-    """Lists of arcs that are kept, and the subgraph of every root: its depth-r tree of them.
+    """Sampled lists of arcs, and the subgraph of every root: its depth-r tree.
 
     Attributes:
-        num_hops: r, depth of the subgraphs; 0 leaves the roots alone.
+        num_hops: r, depth of the subgraphs; with 0 they are single roots.
     """
 
     num_hops: int
@@ -23,7 +23,7 @@ class TreeSampler(ABC):
     @property
     @abstractmethod
     def promise(self) -> Promise:
-        """How many roots change when one record changes."""
+        """Number of roots that change with one record."""
 
     @abstractmethod
     def lists(
@@ -38,8 +38,7 @@ class TreeSampler(ABC):
     ) -> Lists:
         """The sampled lists that the trees follow; arguments as for `sample`; sensitive.
 
-        Guarantee: what may change between neighbours is in `promise`; the lists themselves are as sensitive
-        as the edges.
+        Guarantee: `promise` bounds the changes between neighbours; the lists are as sensitive as the edges.
 
         Args:
             arcs, num_nodes, train_idx, rng, present, num_workers: as for `sample`.
@@ -60,15 +59,13 @@ class TreeSampler(ABC):
     ) -> Subgraphs:
         """The subgraph of every present training node.
 
-        Guarantee: what `promise` says, with its proofs in the sampler's module. The result is as sensitive
-        as the graph.
+        Guarantee: `promise`, with proofs in the sampler's module. The result is as sensitive as the graph.
 
         Args:
             arcs: integers, shape (2, num_arcs), u -> v where v may read u; or a function that starts a pass
-                over chunks of that shape. Order does not matter unless the sampler
-                says so.
+                over chunks of that shape. The order does not matter unless the sampler says so.
             num_nodes: size of the id universe.
-            train_idx: public training ids: the roots, and the ids that may read.
+            train_idx: public training ids: the roots, and the ids that may read others.
             rng: gives the key (two draws).
             present: bool, shape (num_nodes,): nodes that have a record; None means all.
             num_workers: threads; the bytes are the same for any number.

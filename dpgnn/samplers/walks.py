@@ -1,8 +1,8 @@
 """Disjoint random walks: DRW, DRW with restarts, fresh partitions for DRW-D, and the node-record chains.
 
-Every training node is in exactly one subgraph. The partition reads edges and never features, so with the
-structure public exactly one clipped gradient depends on a node: (1, 1) for `node-features`.
-Nothing is promised for units that protect edges: one removed edge can change all later walks
+Every training node is in exactly one subgraph. The partition depends on edges but not on features, so with
+public structure exactly one clipped gradient depends on a node: (1, 1) for `node-features`. There is no
+promise for units that protect edges: one removed edge can change all later walks
 (tests/soundness/test_disjoint_walks.py). `record_chains` is the sampler to use there.
 
 Source: Ayle et al. (2023), Algorithms 2 and 3. In DRW-R the subgraph is added once, after the loop over
@@ -33,11 +33,11 @@ Inside = Literal["induced", "walk"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Partition:
-    """Training nodes cut into walks, in the order of their drawing; as sensitive as the edges.
+    """Training nodes partitioned into walks, in the order of drawing; as sensitive as the edges.
 
     Attributes:
         node_ptr: int64, shape (num_subgraphs + 1,).
-        nodes: int64 global ids; the root stands first.
+        nodes: int64 global ids; the root is first.
         parent: int32 position inside the subgraph of the node the walk came from; -1 for the root.
     """
 
@@ -47,7 +47,7 @@ class Partition:
 
     @property
     def num_subgraphs(self) -> int:
-        """M, the number of subgraphs; depends on the edges, which the unit takes as public."""
+        """M, the number of subgraphs; depends on the edges, which are public under the unit."""
         return len(self.node_ptr) - 1
 
     @property
@@ -82,7 +82,7 @@ class Partition:
                 only those that the walk took; both directions of each.
 
         Raises:
-            ValueError: inside is none of the two.
+            ValueError: inside is neither of the two.
         """
         one_of("inside", inside, ("induced", "walk"))
         edge_ptr = np.zeros(self.num_subgraphs + 1, np.int64)
@@ -123,7 +123,7 @@ class Partition:
         block[self.nodes] = np.repeat(np.arange(self.num_subgraphs), sizes)
         local[self.nodes] = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
         heads = tails = np.empty(0, np.int32)
-        for _ in range(2):  # the first turn counts, the second writes
+        for _ in range(2):  # the first pass counts, the second writes
             _walk_kernels.induced_edges(
                 graph.pointer, graph.neighbours, self.node_ptr, self.nodes, block, local,
                 edge_ptr, heads, tails,
@@ -165,8 +165,8 @@ class Walks:
         length: L, steps of a walk; the model's depth.
         num_walks: R, walks from each root (DRW: 1, DRW-R: 2).
         inside: which edges a subgraph has, see `Partition.subgraphs`.
-        tries: random entries of a short list looked at before it is scanned. The law is the same for
-            any number; 0 is slower and lets neighbouring graphs share as many draws as they can.
+        tries: random entries of a short list to try before scanning it. The distribution is the same for any
+            number; 0 is slower and lets neighbouring graphs share the most draws.
     """
 
     length: int
@@ -182,7 +182,7 @@ class Walks:
 
     @property
     def promise(self) -> Promise:
-        """One subgraph for each node; only features and label are covered."""
+        """The promise: one subgraph for each node; only features and label are covered."""
         change = Change(d_plus=1, d_minus=1, proved=True, why="samplers/walks.py")
         return Promise(
             name="walks",
@@ -200,10 +200,10 @@ class Walks:
         current node among those not yet used, and the walk ends when there is none. DRW-D calls this
         with a stream of its own before it draws new batches.
 
-        Guarantee: every member stands in exactly one walk; the result is as sensitive as the edges.
+        Guarantee: every member is in exactly one walk; the result is as sensitive as the edges.
 
         Args:
-            graph: what the training nodes induce.
+            graph: induced by the training nodes.
             rng: of the order of roots and of the key.
 
         Returns:
@@ -234,7 +234,7 @@ class Walks:
         """One partition of the training nodes as subgraphs.
 
         Guarantee: at most one root changes when a node's features and label are replaced, on either side
-        (1, 1); ids, training ids and edges are public. Nothing is promised for units that protect edges.
+        (1, 1); ids, training ids and edges are public. There is no promise for units that protect edges.
 
         Args:
             arcs: both directions of each edge.

@@ -101,7 +101,7 @@ def test_the_engine_is_found_inside_what_wraps_it(
     engine = engine_of(first)
 
     class Wrapped:
-        inner = engine
+        current = engine
 
     assert engine_of(replace(first, gradients=Wrapped())) is engine
     with pytest.raises(ValueError, match="be RootGradients or hold them"):

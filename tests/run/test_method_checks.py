@@ -89,7 +89,7 @@ def test_a_plan_with_a_wrong_type_is_a_failed_run(
             lambda right: dataclasses.replace(
                 right, state={**right.state, "logits": torch.zeros(60, 2)}
             ),
-            "state must hold only what a claim on weights lets out.*, got 'logits'",
+            "state must hold only what a claim on weights covers.*, got 'logits'",
         ),
     ],
 )

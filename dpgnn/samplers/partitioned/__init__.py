@@ -1,6 +1,6 @@
-"""Samplers over partitions of a graph: the bytes of one machine, whatever the number of partitions.
+"""Samplers over partitions of a graph, with the same bytes as on one machine for any number of partitions.
 
-Dask only schedules (`scheduler`); what is computed is our own kernels. Tasks read and write files in one
-folder that all workers see: partitions of the arcs (`arcs`), arcs on their way to the task that needs
-them (`exchange`), and parts of the data set that comes out (`parts`). `sample` is the driver.
+Dask only schedules (`scheduler`); the computation uses our own kernels. Tasks read and write files in a
+folder that all workers share: partitions of the arcs (`arcs`), arcs in exchange between tasks (`exchange`),
+and parts of the resulting data set (`parts`). `sample` is the driver.
 """

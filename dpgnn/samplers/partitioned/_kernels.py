@@ -17,12 +17,12 @@ def offered(group, item, group_bits, item_bits, codes, rule, groups, items):  # 
     Args:
         group, item: int32, ends of the arcs.
         group_bits, item_bits: masks, eight nodes a byte: arcs with an end outside are not offered.
-        codes: int8 by node, what `rule` asks about.
-        rule: 0 keeps all, 1 arcs inside a part, 2 those whose ends are not taken out (-2).
+        codes: int8 by node, for `rule`.
+        rule: 0 keeps all arcs, 1 arcs inside a part, 2 arcs whose ends are not removed (-2).
         groups, items: int32, at least as long; receive the arcs.
 
     Returns:
-        arcs that the rule leaves, and how many of them may be offered.
+        number of arcs that the rule keeps, and number of offered arcs.
     """
     allowed, count = uint64(0), uint64(0)
     for arc in range(uint64(len(group))):
@@ -61,7 +61,7 @@ def smallest(pointer, items, first, bound, key, by_item):  # type: ignore[no-unt
     """The `bound` items of smallest keyed priority of each group, each once.
 
     The priority is that of (group, item), by_item: of (item, group). It is injective in the pair, so equal
-    priorities are one arc seen twice.
+    priorities mean a repeated arc.
 
     Returns:
         groups and items kept, int32, ascending by group, then item.

@@ -1,4 +1,4 @@
-"""Neighbour lists of an induced graph from partitions: what walks and PageRank rows run on."""
+"""Neighbour lists of an induced graph from partitions, for walks and PageRank rows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from dpgnn.samplers.partitioned.scheduler import Scheduler
 def induce(
     job: Job, partitions: Partitions, num_members: int, *, mirrored: bool, scheduler: Scheduler
 ) -> None:
-    """Write the neighbour lists of the graph that some nodes induce, as `adjacency_of` reads them.
+    """Write the neighbour lists of an induced graph, for `adjacency_of`.
 
-    A list has the order of the graph's arcs, or ascends where arcs are mirrored: as `induced_adjacency` has
-    it on one machine.
+    A list has the order of the graph's arcs, or ascends if arcs are mirrored, as in `induced_adjacency`.
 
     Args:
-        job: its mask `place` says by which id each node goes in the lists, -1 for nodes left out.
+        job: its mask `place` has the id of each node in the lists, -1 for nodes left out.
         partitions: of the graph.
         num_members: ids in the lists are 0..num_members-1.
         mirrored: add the other direction of each arc, each arc once; for directed graphs.
@@ -130,7 +129,7 @@ def _gather(gathered: _Gathered) -> None:
 
 
 def _join(job: Job, ranges: int) -> None:
-    """All ranges one after the other."""
+    """Join all ranges."""
     lengths, sources = (
         [job.work / f"{kind}-{n:05}.npy" for n in range(ranges)] for kind in ("lengths", "sources")
     )

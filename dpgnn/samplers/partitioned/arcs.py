@@ -29,9 +29,7 @@ from dpgnn.samplers.partitioned.scheduler import Scheduler
 
 MANIFEST = "partitions.json"
 KEPT = Path("work/partitions")
-LARGEST = (
-    1 << 23
-)  # arcs of a partition that is made without being asked for: half a gigabyte for a task
+LARGEST = 1 << 23  # default number of arcs of a partition: half a gigabyte for a task
 COLUMNS = {"source": "DELTA_BINARY_PACKED", "target": "PLAIN"}  # and how they are encoded
 REMEDY = "make the partitions again with `dpgnn data partition`"
 
@@ -99,13 +97,13 @@ def write_partitions(
 
     Args:
         graph: the graph's folder.
-        folder: where the partitions shall be; what stood there is replaced.
+        folder: of the partitions; previous content is replaced.
         num_partitions: >= 1.
         scheduler: runs the tasks.
 
     Raises:
         ValueError: num_partitions is below 1.
-        DamagedFileError: the graph is not whole.
+        DamagedFileError: the graph is incomplete.
         BusyError: another process writes there.
         OSError: the folder cannot be written, or the disk is full.
     """
@@ -129,11 +127,11 @@ def write_partitions(
 
 
 def read_partitions(folder: Path, graph_sha256: str | None = None) -> Partitions:
-    """What stands in a folder of partitions.
+    """The partitions of a folder.
 
     Args:
         folder: made by `write_partitions`.
-        graph_sha256: content hash of the graph they must be of; None for any.
+        graph_sha256: expected content hash of the graph; None for any.
 
     Raises:
         DamagedFileError: a file is missing or has another size, or they are of another graph.
@@ -171,14 +169,14 @@ def partitions_for(
     scheduler: Scheduler,
     kept: Path = KEPT,
 ) -> Partitions:
-    """Partitions of at most 2^23 arcs below work/partitions, made unless they are there.
+    """Partitions of at most 2^23 arcs below work/partitions, made if missing.
 
     Args:
         graph: the graph's folder.
         meta: its graph.json.
         num_workers: at least one partition for each.
         scheduler: runs the tasks.
-        kept: the folder below which they are kept.
+        kept: parent folder of the partitions.
 
     Raises:
         DamagedFileError, BusyError, OSError: as `write_partitions`.
@@ -203,10 +201,10 @@ def read_part(path: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         path: its file.
-        part: what is known of it.
+        part: its statistics.
 
     Raises:
-        DamagedFileError: the file is missing, or not the one that was made.
+        DamagedFileError: the file is missing or was changed.
     """
     pieces = [(np.zeros(0, np.int32), np.zeros(0, np.int32)), *read_pieces(path, part)]
     source, target = (np.concatenate([piece[end] for piece in pieces]) for end in (0, 1))
@@ -214,7 +212,7 @@ def read_part(path: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_pieces(path: Path, part: Part) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The arcs of `read_part` piece by piece, so that a piece stays in the cache; not to be changed.
+    """The arcs of `read_part` piece by piece, so that a piece fits into the cache; read-only.
 
     Raises:
         DamagedFileError: as `read_part`, before the first piece.
@@ -232,7 +230,7 @@ def read_pieces(path: Path, part: Part) -> Iterator[tuple[np.ndarray, np.ndarray
 
 
 def _arcs_file(source: np.ndarray, target: np.ndarray, graph_sha256: str) -> pa.Buffer:
-    """A Parquet file of arcs that is read fast: differences of sources, targets as they are."""
+    """A Parquet file of arcs that is fast to read: delta-encoded sources, plain targets."""
     table = pa.table(dict(zip(COLUMNS, map(column_of, (source, target)))))
     table = table.replace_schema_metadata({"dpgnn": canonical_json({"graph_sha256": graph_sha256})})
     out = pa.BufferOutputStream()

@@ -1,7 +1,7 @@
-"""Arcs on their way from the tasks that have them to those that need them: files ordered by range of nodes.
+"""Exchange of arcs between tasks: files ordered by range of nodes.
 
-A file is there when it is whole: it is written under another name and renamed. So two workers may make one
-at the same time, and a task that was killed leaves nothing half written.
+A file is written under another name and renamed when complete. So two workers may make the same file at once,
+and a killed task leaves no partial file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def num_ranges(num_nodes: int, width: int) -> int:
 
 
 def write_split(path: Path, group: np.ndarray, item: np.ndarray, width: int, ranges: int) -> None:
-    """Write arcs ordered by the range of `group`; inside a range their order stays.
+    """Write arcs ordered by the range of `group`, stable inside a range.
 
     Args:
         path: of the .npy file, int32 of shape (2, n): groups and items; its ranges' starts stand beside it.
@@ -36,7 +36,7 @@ def write_split(path: Path, group: np.ndarray, item: np.ndarray, width: int, ran
 def by_range(
     group: np.ndarray, item: np.ndarray, width: int, ranges: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Arcs ordered by the range of `group`, inside a range as they were; where each range starts."""
+    """Arcs ordered by the range of `group`, stable inside a range; and the start of each range."""
     number: np.ndarray = (group // width).astype(np.uint16 if ranges <= 1 << 16 else np.int32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=ranges))])
     if np.any(number[1:] < number[:-1]):
@@ -63,7 +63,7 @@ def save(path: Path, values: np.ndarray) -> None:
 
 
 def join(path: Path, pieces: list[Path], dtype: Any) -> None:
-    """Write arrays of files one after the other as one array; memory holds one of them at a time."""
+    """Concatenate arrays of files into one file, with one of them in memory at a time."""
     size = sum(len(load(piece)) for piece in pieces)
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (size,)}
     with atomic_write(path) as file:
@@ -73,7 +73,7 @@ def join(path: Path, pieces: list[Path], dtype: Any) -> None:
 
 
 def join_pointer(path: Path, pieces: list[Path]) -> None:
-    """Write where lists start whose lengths stand in files: int64, from 0 to the sum of all."""
+    """Write the starts of lists whose lengths are in files: int64, from 0 to the sum of all."""
     size = sum(len(load(piece)) for piece in pieces)
     header = {"descr": "<i8", "fortran_order": False, "shape": (size + 1,)}
     last = np.zeros(1, np.int64)
@@ -87,19 +87,19 @@ def join_pointer(path: Path, pieces: list[Path]) -> None:
 
 
 class _Writes:
-    """A file as numpy sees none: it then writes by `write`, which says why it cannot."""
+    """A file object that makes numpy use `write`, whose errors state the cause."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
 
 
 def load(path: Path) -> np.ndarray:
-    """An array of a file, mapped into memory: what is not read takes none."""
+    """An array of a file, mapped into memory."""
     return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def remove(paths: list[Path]) -> None:
-    """Delete files that no later task reads."""
+    """Delete files that no later task needs."""
     for path in paths:
         path.unlink(missing_ok=True)
         path.with_suffix(".starts.npy").unlink(missing_ok=True)

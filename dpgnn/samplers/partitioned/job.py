@@ -1,4 +1,4 @@
-"""What all tasks of one sample know, and the arcs that the setting leaves them."""
+"""Data shared by all tasks of one sample, and the arcs in its setting."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Job:
     """One sample.
 
     Attributes:
-        work: folder of files on their way; it holds masks/NAME.npy, one entry for each node, and
-            masks/NAME.bits.npy, eight nodes a byte.
+        work: folder of temporary files; it has masks/NAME.npy, one entry for each node, and
+            masks/NAME.bits.npy, eight nodes in each byte.
         out: folder of the data set's parts.
         num_nodes: size of the id universe.
-        width: nodes of a range, and so of a part.
+        width: number of nodes of a range, and so of a part.
         key: the two words of the sampler's key.
-        setting: "inductive" drops arcs between parts, "dropped" those of nodes taken out, by the mask
-            `setting` of codes as `Split.part_of` gives them; None keeps all.
+        setting: "inductive" drops arcs between parts, "dropped" arcs of removed nodes, by the mask `setting`
+            of codes of `Split.part_of`; None keeps all.
     """
 
     work: Path
@@ -61,17 +61,17 @@ class Job:
         return load(self.work / "masks" / f"{name}.bits.npy")
 
     def write_bits(self, masks: Mapping[str, np.ndarray]) -> None:
-        """Put masks where tasks find them, eight nodes a byte."""
+        """Write masks for tasks, eight nodes in each byte."""
         for name, mask in masks.items():
             save(self.work / "masks" / f"{name}.bits.npy", np.packbits(mask, bitorder="little"))
 
     def write_masks(self, masks: Mapping[str, np.ndarray]) -> None:
-        """Put masks where tasks find them."""
+        """Write masks for tasks."""
         for name, mask in masks.items():
             save(self.work / "masks" / f"{name}.npy", mask)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` returned, now or before a kill: a task that is run again ends at once.
+        """The result of `make`, now or from before a kill, so that a repeated task ends at once.
 
         Args:
             name: of the task.
@@ -86,7 +86,7 @@ class Job:
 
 
 def arcs_in_setting(job: Job, folder: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:
-    """A partition's arcs that the setting leaves, without loops: source and target, int32.
+    """A partition's arcs in the setting, without loops: source and target, int32.
 
     Raises:
         DamagedFileError: the partition is missing, or not the one that was made.
@@ -100,7 +100,7 @@ def arcs_in_setting(job: Job, folder: Path, part: Part) -> tuple[np.ndarray, np.
 
 
 def _allowed(source: np.ndarray, target: np.ndarray, setting: str) -> np.ndarray:
-    """As `data.splits.edges_in_setting` decides by the codes of the ends."""
+    """The rule of `data.splits.edges_in_setting`, by the codes of the ends."""
     if setting == "inductive":
         return (source == target) & (source >= 0)
     return (source > -2) & (target > -2)

@@ -1,8 +1,8 @@
-"""Sampled lists over partitions: own lists and S*, to the same bytes as on one machine.
+"""Sampled lists over partitions: own lists and S*, with the same bytes as on one machine.
 
-Lists of the K smallest keyed priorities merge: the K smallest of a union are among the K smallest of each
-part, and a priority is a hash of (key, pair), whoever computes it. So tasks of partitions keep candidates,
-and tasks of ranges of nodes merge them, for any number of partitions.
+Lists of the K smallest keyed priorities can be merged: the K smallest of a union are among the K smallest of
+each part, and a priority is a hash of (key, pair). So tasks of partitions keep candidates, and tasks of
+ranges of nodes merge them, for any number of partitions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Choice:
 def choices_of(sampler: OwnList | Stable) -> tuple[Choice, ...]:
     """The steps of a sampler; masks are `present`, `train` and `readers` (both).
 
-    Guarantee: none by itself; they are those of the sampler's own proof.
+    Guarantee: none by itself; the steps are those of the sampler's proof.
     """
     if isinstance(sampler, OwnList):
         return (Choice(by="source", bound=sampler.max_degree, group_ok="present", item_ok="train"),)
@@ -73,17 +73,17 @@ def choices_of(sampler: OwnList | Stable) -> tuple[Choice, ...]:
 def sample_lists(
     job: Job, sampler: OwnList | Stable, partitions: Partitions, *, scheduler: Scheduler, out: bool
 ) -> tuple[list[PartFacts], int]:
-    """Draw the lists; with `out` they become parts of the data set.
+    """Draw the lists; with `out` they are written as parts of the data set.
 
     Args:
         job: with the bits of `present`, `train`, `readers` (both) and `everyone`.
         sampler: whose lists; `job.key` is its key.
         partitions: of the graph.
         scheduler: runs the tasks.
-        out: False for lists that only trees are made of.
+        out: False for lists that are only used for trees.
 
     Returns:
-        statistics of the parts, and how many arcs the setting has (loops not counted).
+        statistics of the parts, and number of arcs in the setting (without loops).
     """
     steps = choices_of(sampler)
     sent = [
@@ -118,7 +118,7 @@ def lists_of(job: Job) -> Lists:
 
 
 def join_lists(job: Job) -> None:
-    """Write pointer.npy and sources.npy, the lists of all ranges one after the other."""
+    """Write pointer.npy and sources.npy, the lists of all ranges joined."""
     if (job.work / "pointer.npy").exists():
         return
     lengths, sources = (
@@ -173,7 +173,7 @@ def _file(job: Job, step: int, number: int) -> Path:
 
 
 def _offer(sent: _Sent) -> int:
-    """A partition's candidates for the first choice, ordered by range; how many arcs there were."""
+    """A partition's candidates for the first choice, ordered by range; returns the number of arcs."""
     job, choice = sent.job, sent.choice
 
     def make() -> int:
@@ -193,7 +193,7 @@ def _offer(sent: _Sent) -> int:
 
 
 def _choose(merged: _Merged) -> None:
-    """One range's kept arcs, regrouped for what comes next."""
+    """One range's kept arcs, regrouped for the next step."""
     job, choice, more = merged.job, merged.choices[0], merged.choices[1:]
 
     def make() -> None:
@@ -217,7 +217,7 @@ def _offered(
     arcs: Iterable[tuple[np.ndarray, np.ndarray]],
     setting: str | None = None,
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """How many arcs the setting leaves, and groups and items of those that may be offered."""
+    """Number of arcs in the setting, and groups and items of the offered ones."""
     codes = np.zeros(0, np.int8) if setting is None else job.mask("setting")
     masks = job.bits(choice.group_ok), job.bits(choice.item_ok)
     allowed, kept, out = 0, [np.zeros((2, 0), np.int32)], np.zeros((2, 0), np.int32)

@@ -1,4 +1,4 @@
-"""Which nodes each node of a graph reads, as two files: what answers about a graph on disk follow."""
+"""The nodes that each node of a graph reads, as two files, for answers on a graph on disk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MANIFEST = "lists.json"
 
 
 def lists_for(place: Place, *, mirrored: bool) -> StoredLists:
-    """The lists of all nodes in `place.out`, made there unless they are.
+    """The lists of all nodes in `place.out`, made if missing.
 
-    A node's list holds the sources of the arcs that end in it, in the order of the graph's arcs, or ascending
-    where arcs are mirrored; loops are left out.
+    A node's list has the sources of its incoming arcs, in the order of the graph's arcs, or ascending if arcs
+    are mirrored; without loops.
 
     Args:
         place: partitions of the graph, the folder of the lists, the scheduler, and the setting.
@@ -47,15 +47,15 @@ def lists_for(place: Place, *, mirrored: bool) -> StoredLists:
 def kept_lists(
     folder: Path, graph_sha256: str, setting: Setting | None, *, mirrored: bool
 ) -> StoredLists | None:
-    """Lists that stand in a folder; None where there are none.
+    """The lists in a folder; None if there are none.
 
     Args:
         folder: of `lists_for`.
-        graph_sha256: content hash of the graph that they must be of.
+        graph_sha256: expected content hash of the graph.
         setting, mirrored: as for `lists_for`.
 
     Raises:
-        DamagedFileError: the lists are of another graph or setting, or not whole.
+        DamagedFileError: the lists are of another graph or setting, or incomplete.
     """
     if not (folder / MANIFEST).exists():
         return None
@@ -90,7 +90,7 @@ def _make(place: Place, mirrored: bool, decided: str) -> None:
         job.write_masks({"place": np.arange(place.num_nodes, dtype=np.int32)})
         induce(job, place.partitions, place.num_nodes, mirrored=mirrored, scheduler=place.scheduler)
         for name, kept in (("pointer", "pointer"), ("neighbours", "source")):
-            if (job.work / f"{name}.npy").exists():  # else it was moved before a kill
+            if (job.work / f"{name}.npy").exists():  # otherwise it was moved before a kill
                 os.replace(job.work / f"{name}.npy", job.out / f"{kept}.npy")
         sizes = [len(FileArray(job.out / f"{name}.npy")) for name in ("pointer", "source")]
         write_json(job.out / MANIFEST, {"of": decided, "sizes": sizes})

@@ -67,17 +67,17 @@ def write_part(path: Path, table: pa.Table) -> PartFacts:
 
 
 def finish(folder: Path, kind: str, facts: Mapping[str, Any], parts: list[PartFacts]) -> None:
-    """Write what says that all parts are there: the list of checksums, then the manifest."""
+    """Mark the data set as complete: write the list of checksums, then the manifest."""
     write_checksums(folder / OF_FOLDER, [], {part.name: part.sha256 for part in parts})
     content = {"kind": kind, **facts, "parts": [asdict(part) for part in parts]}
     write_json(folder / MANIFEST, content)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a data set's folder says of it.
+    """The manifest of a data set.
 
     Raises:
-        DamagedFileError: there is none, or it is none of these.
+        DamagedFileError: it is missing or invalid.
     """
     found = read_json(folder / MANIFEST)
     if not isinstance(found, dict) or found.get("kind") not in KINDS or "parts" not in found:
@@ -86,10 +86,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def tables(folder: Path) -> Iterator[pa.Table]:
-    """The parts one after the other, each checked against its checksum before it is read.
+    """The parts in order, each checked against its checksum before reading.
 
     Raises:
-        DamagedFileError: a part is missing, or not the one that was made.
+        DamagedFileError: a part is missing or was changed.
     """
     for part in read_manifest(folder)["parts"]:
         check(folder / part["name"])

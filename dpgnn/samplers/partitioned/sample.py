@@ -29,16 +29,16 @@ from dpgnn.samplers.partitioned.walks import sample_rows, sample_walks, write_me
 from dpgnn.samplers.stable import Stable
 from dpgnn.samplers.walks import Walks
 
-WIDTH = 1 << 20  # nodes of a range, and so of a part
+WIDTH = 1 << 20  # number of nodes of a range, and so of a part
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """Which arcs a split leaves.
+    """The arcs that a split keeps.
 
     Attributes:
-        codes: int8, shape (num_nodes,), as `Split.part_of` gives them.
-        inductive: arcs between parts are dropped; otherwise those of nodes taken out (-2) alone.
+        codes: int8, shape (num_nodes,), from `Split.part_of`.
+        inductive: drop arcs between parts; otherwise only arcs of removed nodes (-2).
     """
 
     codes: np.ndarray
@@ -47,14 +47,14 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Place:
-    """Where a sample is made, of what, and by whom.
+    """Inputs, output folder and scheduler of a sample.
 
     Attributes:
         partitions: of the graph.
-        out: folder of the data set; what stood there is replaced at the end.
+        out: folder of the data set; previous content is replaced at the end.
         scheduler: runs the tasks.
-        width: nodes of a range; a part of the data set is one range, so the files do not depend on the
-            number of partitions.
+        width: number of nodes of a range; a part of the data set is one range, so the files do not depend on
+            the number of partitions.
         setting: None keeps all arcs.
     """
 
@@ -78,10 +78,10 @@ def sample_lists(
     *,
     present: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """A data set of kind `lists`: node, and the sources it reads, as `sampler.lists` has them.
+    """A data set of kind `lists`: each node and the sources it reads, as in `sampler.lists`.
 
-    Guarantee: the lists are those of `sampler.lists`, bit for bit, so what its promise says holds; as
-    sensitive as the edges, and so are the statistics.
+    Guarantee: the lists are bit for bit those of `sampler.lists`, so its promise holds; lists and statistics
+    are as sensitive as the edges.
 
     Args:
         place: partitions, folder and scheduler.
@@ -94,7 +94,7 @@ def sample_lists(
         the manifest.
 
     Raises:
-        ValueError: an id is outside, or comes twice.
+        ValueError: an id is out of range or repeated.
         DamagedFileError: a partition is missing, or not the one that was made.
         BusyError: another process makes this sample.
         OSError: a folder cannot be written, or the disk is full.
@@ -150,7 +150,7 @@ def sample_partition(
 ) -> dict[str, Any]:
     """A data set of kind `partition`: the rows of `Walks.draw(...).to_table()` on the training graph.
 
-    Guarantee: the walks are those of one machine, bit for bit, so what the promise of `Walks` says holds.
+    Guarantee: the walks are bit for bit those of one machine, so the promise of `Walks` holds.
 
     Args:
         place: partitions, folder and scheduler.
@@ -183,14 +183,14 @@ def sample_partition(
 def sample_appr(
     place: Place, nodes: np.ndarray, num_roots: int, options: Mapping[str, Any], *, mirrored: bool
 ) -> dict[str, Any]:
-    """A data set of kind `rows`: PageRank rows of the first nodes on the graph that all `nodes` induce.
+    """A data set of kind `rows`: PageRank rows of the first nodes on the graph induced by all `nodes`.
 
     Guarantee: none; the rows are those of `approximate_pagerank`, bit for bit, as sensitive as the edges.
 
     Args:
-        place: partitions, folder and scheduler; a task makes `width` rows.
+        place: partitions, folder and scheduler; a task computes `width` rows.
         nodes: int64, shape (n,), each once: roots and columns are positions in it.
-        num_roots: rows to solve for.
+        num_roots: number of rows.
         options: of `approximate_pagerank`.
         mirrored: add the other direction of each arc; for directed graphs.
 
@@ -198,7 +198,7 @@ def sample_appr(
         the manifest.
 
     Raises:
-        ValueError: an id is outside or comes twice, or a row does not reach its tolerance.
+        ValueError: an id is out of range or repeated, or a row does not reach its tolerance.
         DamagedFileError, BusyError, OSError: as `sample_lists`.
     """
     node_mask(place.num_nodes, nodes, "nodes")
@@ -271,7 +271,7 @@ def _made(
             job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
         made, more = work(job)
         known = {part.name for part in made}
-        for path in job.out.iterdir():  # what workers that were killed left
+        for path in job.out.iterdir():  # leftovers of killed workers
             if path.name not in known:
                 path.unlink()
         finish(job.out, kind, facts | more, made)
@@ -282,12 +282,12 @@ def _made(
 
 
 def digest(values: np.ndarray) -> str:
-    """What tells one array from another, in few bytes."""
+    """A short hash of an array."""
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 def rule_of(setting: Setting | None) -> str | None:
-    """How a task names the setting; see `Job`."""
+    """The setting as in `Job`."""
     if setting is None:
         return None
     return "inductive" if setting.inductive else "dropped"
@@ -295,10 +295,7 @@ def rule_of(setting: Setting | None) -> str | None:
 
 @contextmanager
 def unfinished(out: Path, fingerprint: str) -> Iterator[Path]:
-    """A hidden folder beside `out` that stays after an error or a kill; the same request goes on in it.
-
-    Those of other requests for `out` are removed first, and this one at the end.
-    """
+    """A hidden folder beside `out`, in which the same request resumes after an error or a kill."""
     out = out.resolve()
     with explain_os_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)

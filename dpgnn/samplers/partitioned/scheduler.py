@@ -1,4 +1,4 @@
-"""Who runs the tasks: Dask in this process, or a Dask scheduler with workers on any number of machines."""
+"""Schedulers of tasks: Dask in this process, or a Dask scheduler with workers on any number of machines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scheduler:
             items: small values that can be pickled.
 
         Raises:
-            Exception: what a task raised.
+            Exception: the exception of a task.
         """
         import dask
         from dask.callbacks import Callback
@@ -56,7 +56,7 @@ class Scheduler:
 
 
 class InTurn(Scheduler):
-    """One task after the other in this process; needs no Dask."""
+    """One task after another in this process; needs no Dask."""
 
     def __init__(self) -> None:
         super().__init__("in turn", 1)
@@ -71,7 +71,7 @@ class InTurn(Scheduler):
 
 
 class RemoteScheduler(Scheduler):
-    """Tasks go to a `dask scheduler`; a task whose worker died is given to others, three times at most.
+    """Tasks run on a `dask scheduler`; a task whose worker died is given to others, at most three times.
 
     Args:
         client: connected.
@@ -87,7 +87,7 @@ class RemoteScheduler(Scheduler):
         """As `Scheduler.run`.
 
         Raises:
-            RuntimeError: a task's workers died again and again, none is left, or the scheduler ended.
+            RuntimeError: a task's workers died repeatedly, no worker is left, or the scheduler ended.
         """
         from distributed import wait
 
@@ -158,12 +158,12 @@ def connected(where: str, folder: Path, *, num_workers: int = 1) -> Iterator[Sch
 
     Args:
         where: "sync", "threads", or the address of a Dask scheduler (tcp://HOST:PORT, tls://HOST:PORT).
-        folder: exists; all workers must see it.
+        folder: existing folder that all workers share.
         num_workers: threads, for "threads".
 
     Raises:
-        ValueError: Dask is not installed, `where` is none of these, nobody answers there, or a worker does
-            not see the folder or has another version of this project.
+        ValueError: Dask is not installed, `where` is none of these, no scheduler answers there, or a worker
+            does not see the folder or has another version of this project.
     """
     at_least("num_workers", num_workers, 1)
     remote = where.startswith(("tcp://", "tls://"))
@@ -191,7 +191,7 @@ def _client(where: str) -> Any:
     """A client of the scheduler at an address.
 
     Raises:
-        ValueError: none answers there.
+        ValueError: no scheduler answers there.
     """
     import distributed
 
@@ -199,11 +199,11 @@ def _client(where: str) -> Any:
         return distributed.Client(where, timeout=CONNECT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         fail("--dask", "be the address of a scheduler that answers", f"{where} ({one_line(error)})",
-             "start one with `dask scheduler` and say its address")  # fmt: skip
+             "start one with `dask scheduler` and give its address")  # fmt: skip
 
 
 def _check_workers(client: Any, folder: Path) -> None:
-    """Every worker sees the folder and has this version; workers that come later are not asked."""
+    """Check that every worker sees the folder and has this version; later workers are not checked."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:

@@ -1,7 +1,7 @@
-"""Walks and PageRank rows over partitions, to the same bytes as on one machine.
+"""Walks and PageRank rows over partitions, with the same bytes as on one machine.
 
-Rows of different roots do not depend on each other, so each task solves for some. A walk avoids the nodes of
-all walks before it, so the walks themselves are one task; what is shared out is making the neighbour lists.
+Rows of different roots are independent, so each task computes some. A walk avoids the nodes of all earlier
+walks, so the walks are one task, and only the neighbour lists are made in parallel.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def sample_walks(
 ) -> list[PartFacts]:
     """One partition of the members into walks as parts of the data set; after `induce`.
 
-    Guarantee: none by itself; that of `Walks`, whose draw it is.
+    Guarantee: that of `Walks`, whose draw it is.
 
     Args:
         job: its file members.npy holds the graph's nodes, int64, ascending.
         sampler: length and number of walks.
-        rng: of the order of roots and of the key; taken as it is when the task starts.
+        rng: of the order of roots and of the key, in its state when the task starts.
         scheduler: runs the task.
     """
     asked = _Drawn(job=job, sampler=sampler, rng=rng)
@@ -63,7 +63,7 @@ def sample_rows(
 
 
 def write_members(job: Job, members: np.ndarray) -> None:
-    """Put the graph's nodes, int64, ascending, where tasks find them."""
+    """Write the graph's nodes, int64, ascending, for tasks."""
     save(job.work / "members.npy", members)
 
 
