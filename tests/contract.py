@@ -69,10 +69,20 @@ NOT_THERE = {
 def options_of(method: Method, support: Support | None) -> dict[str, Any]:
     """The method's example, without what has no effect (and is refused) where the head is private."""
     example: dict[str, Any] = copy.deepcopy(dict(method.example))
+    for other in method.more_examples:
+        if support is not None and not method.has(_stated(method, support, example)):
+            example = copy.deepcopy(dict(other))
     if support is not None and support.privacy_unit != "edge":
         for name in EDGE_LEVEL_ONLY:
             example.get("head", {}).pop(name, None)
     return example
+
+
+def _stated(method: Method, support: Support, options: dict[str, Any]) -> Entry:
+    return Entry(
+        name=method.name, method=method.name, mode="sound", privacy_unit=support.privacy_unit,
+        relation=support.relation, options=strict.read(method.config, options),
+    )  # fmt: skip
 
 
 def entry_of(name: str, mode: Any, support: Support | None) -> Entry:

@@ -68,7 +68,7 @@ class PrivacyCurve:
             float64 (n,), in [0, 1].
         """
         if self.mu is not None:
-            return np.array([gdp.delta(epsilon, self.mu) for epsilon in epsilons])
+            return gdp.deltas(epsilons, self.mu)
         return np.max([loss.deltas(epsilons) for loss in self._losses()], axis=0)
 
     def epsilon(self, delta: float) -> float:

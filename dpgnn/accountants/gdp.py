@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from dpgnn.accountants.events import (
@@ -50,6 +52,30 @@ def delta(epsilon: float, mu: float) -> float:
     upper = float(log_ndtr(-epsilon / mu + mu / 2))
     lower = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     return math.exp(upper) * max(0.0, -math.expm1(lower - upper))
+
+
+def deltas(epsilons: NDArray[np.floating[Any]], mu: float) -> NDArray[np.floating[Any]]:
+    """`delta` at many epsilons.
+
+    Guarantee: as `delta`.
+
+    Args:
+        epsilons: float64 (n,), in nats, any real numbers.
+        mu: >= 0, may be infinite.
+
+    Returns:
+        float64 (n,).
+
+    Source: as `delta`: Balle and Wang (2018), arXiv:1805.06530, Theorem 8.
+    """
+    if mu == 0:
+        return np.maximum(-np.expm1(epsilons), 0.0)
+    if math.isinf(mu):
+        return np.ones(len(epsilons))
+    upper = log_ndtr(-epsilons / mu + mu / 2)
+    lower = epsilons + log_ndtr(-epsilons / mu - mu / 2)
+    found: NDArray[np.floating[Any]] = np.exp(upper) * np.maximum(-np.expm1(lower - upper), 0.0)
+    return found
 
 
 def epsilon(mu: float, delta_target: float) -> float:

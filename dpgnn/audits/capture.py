@@ -21,7 +21,7 @@ from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
 from dpgnn.core.randomness import FreshSecrets, Randomness
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Entry, Facts, Performance, Progress
+from dpgnn.methods.base import Entry, Facts, Performance, SilentContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -249,21 +249,3 @@ def skipped_trainings(
         stack.enter_context(nonprivate.train_full_batch.answered_by(plain))
         stack.enter_context(nonprivate.train_on_rows.answered_by(plain))
         yield
-
-
-class SilentProgress(Progress):
-    """A progress line that shows nothing."""
-
-    def __init__(self) -> None:
-        super().__init__("", 1)
-
-    def update(self, step: int, **shown: Any) -> None:
-        """Do nothing."""
-
-
-class SilentContext(Context):
-    """A context whose stages show nothing."""
-
-    def progress(self, total: int, stage: str = "train") -> Progress:
-        """A line that shows nothing."""
-        return SilentProgress()

@@ -90,7 +90,8 @@ def examine_method(
     """Compare every mechanism of the entry's plan over neighbours under the entry's unit and relation.
 
     Args:
-        entry: a private entry.
+        entry: a private entry. Runs of other methods that its fit executes are examined too, each as an
+            entry of its own under its part of the plan.
         budget: of its plan.
         world: base graph of the neighbours; None takes `small_world`.
         seed: of the sampler's key, the weights, and the neighbours if not all are taken.
@@ -101,11 +102,21 @@ def examine_method(
     """
     world = small_world() if world is None else world
     runner = _Runner(entry, budget, world, seed)
+    parts = runner.method.inner(entry, runner.plan)
+    found = [
+        report
+        for each, plan in parts
+        for report in _reports(_Runner(each, budget, world, seed, plan), max_neighbours)
+    ]
+    return (*_reports(runner, max_neighbours), *found)
+
+
+def _reports(runner: _Runner, max_neighbours: int | None) -> tuple[MechanismReport, ...]:
     tallies = {mechanism.name: _Tally() for mechanism in runner.plan.mechanisms}
     for name, fault in runner.faults():
         tallies[name].faults[fault] = fault
     count = 0
-    for offender, first, second in runner.pairs(world, max_neighbours):
+    for offender, first, second in runner.pairs(runner.world, max_neighbours):
         count += 1
         for name, seen in runner.seen(offender, first, second):
             tallies[name].add(*seen, offender)
@@ -136,16 +147,18 @@ class _Tally:
 class _Runner:
     """An entry's plan, and its fit in any world."""
 
-    def __init__(self, entry: Entry, budget: Budget, world: World, seed: int) -> None:
+    def __init__(
+        self, entry: Entry, budget: Budget, world: World, seed: int, plan: Plan | None = None
+    ) -> None:
         self.entry, self.world, self.seed = entry, world, seed
         self.method = methods.get(entry.method)
         self.releases = self.method.releases()
         self._kept: dict[str, Any] = {}
         graph, split = self._data(world)
-        plan = Plan()
         with self._instrumented(world, Observed()):
             sample = self._prepared(graph, split)
-            plan = self.method.plan(entry, facts_of(graph, split, sample), budget)
+            if plan is None:
+                plan = self.method.plan(entry, facts_of(graph, split, sample), budget)
         self.plan = plan
         self.base = self.observe(world)
 
@@ -155,6 +168,8 @@ class _Runner:
             if mechanism.clipping_norm is not None:
                 if mechanism.name not in self.base.trainings:
                     yield mechanism.name, "no clipped sum of this mechanism was seen"
+            elif mechanism.population == "train" and self.method.inner(self.entry, self.plan):
+                continue  # what it counts is done by runs that are examined by themselves
             elif not any(
                 self.base.calls[release.name]
                 for release in self.releases

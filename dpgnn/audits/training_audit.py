@@ -18,10 +18,11 @@ import numpy as np
 
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.audits.canary import DESIGNS
-from dpgnn.audits.capture import Case, SilentProgress, Training
+from dpgnn.audits.capture import Case, Training
 from dpgnn.audits.one_run import OneRun, guess
 from dpgnn.core.randomness import FreshSecrets
 from dpgnn.core.storage import Store
+from dpgnn.methods.base import SilentProgress
 
 if TYPE_CHECKING:
     from torch import Tensor

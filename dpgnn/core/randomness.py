@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Randomness = Literal["study", "release"]
 
 # a proof needs these secret; the others (weights, sampler keys, splits) may be published
-SECRET_STREAMS = ("noise", "batches", "gumbel", "laplace", "response", "edges")
+SECRET_STREAMS = ("noise", "batches", "gumbel", "laplace", "response", "edges", "selection")
 PUBLIC_STREAMS = (
     "weights", "dropout", "sampler", "resample", "spare", "classes", "thresholds", "random-rows",
     "column-cap", "clipping-norm",

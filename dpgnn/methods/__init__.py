@@ -35,6 +35,7 @@ TABLE: dict[str, str] = {
     "dpar": "dpgnn.methods.dpar.method",
     "drw": "dpgnn.methods.drw.method",
     "votes": "dpgnn.methods.votes.method",
+    "selected": "dpgnn.methods.selected.method",
 }
 
 

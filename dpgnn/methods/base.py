@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
+    from dpgnn.methods.scores import Score
     from dpgnn.samplers.promise import Owner
 
 __all__ = [
     "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
-    "Prediction", "Prepared", "Progress", "SamplerSpec", "Support", "facts_of", "nonprivate_plan", "pairs",
+    "Prediction", "Prepared", "Progress", "SamplerSpec", "SilentContext", "SilentProgress", "Support",
+    "facts_of", "nonprivate_plan", "pairs",
 ]  # fmt: skip
 
 
@@ -104,6 +106,24 @@ class Context:
     def progress(self, total: int, stage: str = "train") -> Progress:
         """A progress reporter for a stage of `total` steps."""
         return Progress(f"{self.label} {stage}", total)
+
+
+class SilentProgress(Progress):
+    """A progress line that shows nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("", 1)
+
+    def update(self, step: int, **shown: Any) -> None:
+        """Do nothing."""
+
+
+class SilentContext(Context):
+    """A context whose stages show nothing."""
+
+    def progress(self, total: int, stage: str = "train") -> Progress:
+        """A line that shows nothing."""
+        return SilentProgress()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +241,7 @@ class Method:
         outside_code: entry -> hash of code outside the package that it runs, "" for none; None where no
             entry has any.
         example: smallest sensible options; the contract tests run every mode with them.
+        more_examples: smallest options for pairs of unit and relation that `example` does not have.
         restartable: a restart of a release goes on with the first draw of every stage; where it is False and
             a plan has several mechanisms, a release keeps no checkpoint and starts anew, so that no result
             depends on two draws of a noise that is paid for once.
@@ -229,6 +250,10 @@ class Method:
             what they need of features and arcs that stay on disk.
         list_owner: whose record holds an arc under `node-record`, "source" or "target", for a method that has
             no sampler (a sampler's promise states it); audits change the arcs of that end alone.
+        score: entry -> how far the number of right answers on validation nodes moves between neighbours, for
+            an accounted choice of options (`selected`), which refuses methods that do not state it.
+        inner: (entry, plan) -> entries and plans of other methods that its fit executes as runs of its own;
+            audits examine them too.
         releases: functions that make noisy values other than clipped sums (`releases.Release`); a planned
             mechanism that neither a DP-SGD loop nor one of them executes fails every audit.
         degrees: entry -> the public degree bounds of its graph, for worst-case graphs of audits.
@@ -260,12 +285,15 @@ class Method:
     fixed_sizes: Callable[[Entry], bool] = lambda entry: False
     outside_code: Callable[[Entry], str] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
+    more_examples: tuple[Mapping[str, Any], ...] = ()
     restartable: bool = False
     uses_edges: bool = True
     why_not_on_disk: Callable[[Entry], str] = lambda entry: (
         f"{entry.method} reads all features and edges at once"
     )
     list_owner: Owner | None = None
+    score: Callable[[Entry], Score] | None = None
+    inner: Callable[[Entry, Plan], tuple[tuple[Entry, Plan], ...]] = lambda entry, plan: ()
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False

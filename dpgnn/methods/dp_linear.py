@@ -24,6 +24,7 @@ from dpgnn.methods.base import (
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.scores import Score
 from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
 from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig, claim_for, poisson_dp_sgd
 
@@ -146,6 +147,8 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    # a record of a training node enters the training alone, another node's its own answer alone
+    score=lambda entry: Score(sensitivity=1.0, of_training=("train",)),
     queries=Queries(layers=_layers),
     asked=Asked(steps="training.num_steps", counted="steps"),
     example={"training": {"num_steps": 10}},

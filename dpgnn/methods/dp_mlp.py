@@ -28,6 +28,7 @@ from dpgnn.methods.base import (
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.scores import Score
 from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
 from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
 
@@ -203,6 +204,8 @@ METHOD = Method(
         flags={"batch-size": "training.expected_batch_size"},
     ),
     predict=predict,
+    # a record of a training node enters the training alone, another node's its own answer alone
+    score=lambda entry: Score(sensitivity=1.0, of_training=("train",)),
     queries=Queries(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,

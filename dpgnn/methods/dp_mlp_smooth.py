@@ -21,6 +21,7 @@ from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Pre
 from dpgnn.methods.dp_gnn.sample import arcs_of, mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.scores import Score
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -130,6 +131,10 @@ METHOD = Method(
         flags={"batch-size": "mlp.training.expected_batch_size"},
     ),
     predict=predict,
+    # before they are averaged, answers are DP-MLP's
+    score=lambda entry: Score(
+        sensitivity=1.0, without_edges=entry.options.num_averages > 0, of_training=("train",)
+    ),
     queries=Queries(disjoint=True),
     example={"mlp": dp_mlp.METHOD.example},
 )

@@ -11,6 +11,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.noisy_graph_plan import (
     check_size,
@@ -111,6 +112,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=answer,
+    score=by_unit,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

@@ -12,6 +12,7 @@ from dpgnn.core.checks import open_probability
 from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.noisy_graph_plan import laplace_mechanism, pure_claim, require_private
 from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES, symmetric_edges
@@ -112,6 +113,7 @@ METHOD = Method(
     fit=fit,
     asked=Asked(flags={"count-share": "count_share"}),
     predict=answer,
+    score=by_unit,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

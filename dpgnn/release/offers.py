@@ -89,7 +89,8 @@ def offers(names: str | Sequence[str] = (), unit: str | None = None) -> Offers:
 def _ways(method: Method) -> list[tuple[Mode, Support | None]]:
     """Modes with the pairs of unit and relation that each has."""
     # edge-level options of an example are refused at node level, where the defaults do
-    read: Any = [strict.read(method.config, stated) for stated in (dict(method.example), {})]
+    stated = [dict(each) for each in (method.example, *method.more_examples)]
+    read: Any = [strict.read(method.config, each) for each in (*stated, {})]
     ways: list[tuple[Mode, Support | None]] = []
     for mode in method.modes:
         if mode == "nonprivate":

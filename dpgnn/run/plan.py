@@ -8,6 +8,7 @@ from typing import Any
 
 from dpgnn.accountants.claims import Arithmetic, Claim, mark_large_delta
 from dpgnn.accountants.events import (
+    BestOf,
     ContractiveIteration,
     Event,
     FixedSizeRoots,
@@ -134,13 +135,25 @@ def release_arithmetic(plan: Plan, device: str = "cpu") -> Arithmetic:
 
     Source: docs/accounting.md, theorem 16.
     """
-    events = [event for mechanism in plan.mechanisms for event, _ in parts(mechanism.event)]
+    events = [event for mechanism in plan.mechanisms for event in _drawn(mechanism.event)]
     if all(isinstance(event, OF_CELLS) for event in events):
         return "real"
     known = all(isinstance(event, OF_CELLS + OF_SUMS) for event in events)
     if not known:
         return "float-caveat"
     return "rounded-sums" if device == "cpu" else "rounded-sums-assumed"
+
+
+def _drawn(event: Event[Any]) -> list[Event[Any]]:
+    """The events of a composition, and those of the runs among which is chosen.
+
+    How many runs there are and of which candidate follows the law of real numbers to the last bit.
+    """
+    found: list[Event[Any]] = []
+    for part, _ in parts(event):
+        inner = part.runs if isinstance(part, BestOf) else ()
+        found += [one for run in inner for one in _drawn(run)] if inner else [part]
+    return found
 
 
 def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:

@@ -7,8 +7,9 @@ import pytest
 import torch
 from audit_requests import FACTS, FULL, request
 
-from dpgnn.audits.capture import CannotAudit, Case, SilentProgress, caught_plan
+from dpgnn.audits.capture import CannotAudit, Case, caught_plan
 from dpgnn.audits.request import case_of
+from dpgnn.methods.base import SilentProgress
 
 
 def dp_mlp(relation: str = "add-remove") -> Case:

@@ -80,6 +80,7 @@ WITHOUT_COMPARISON = {
     "pertgraph": "--num-nodes 2708 --target-epsilon 8",
     "lpgnet": "--num-nodes 2708 --num-steps 2 --target-epsilon 8",
     "progap": "--num-nodes 2708 --num-steps 2 --target-epsilon 8",
+    "selected": "--num-train-nodes 2400 --target-epsilon 4 --set base=dp_linear",
     "heterpoisson": "--num-train-nodes 9094 --batch-size 1000 --target-epsilon 8",
 }
 

@@ -11,6 +11,7 @@ from contract import PRIVATE, inputs_of, planned
 
 from dpgnn.accountants import calibration
 from dpgnn.accountants.events import (
+    BestOf,
     ContractiveIteration,
     FixedSizeRoots,
     GaussianRelease,
@@ -55,7 +56,7 @@ def test_what_is_executed_has_the_noise_and_steps_of_its_event(
     _, _, plan = planned(name, mode, support)
     for mechanism in plan.mechanisms:
         ((event, count),) = parts(mechanism.event)
-        if isinstance(event, RandomizedResponse):
+        if isinstance(event, (RandomizedResponse, BestOf)):
             continue
         scale = getattr(event, "noise_stddev", None) or getattr(event, "scale", None)
         deviation = scale * DEVIATION.get(type(event), 1.0)
@@ -66,6 +67,17 @@ def test_what_is_executed_has_the_noise_and_steps_of_its_event(
             assert (mechanism.clipping_norm, mechanism.num_steps) == (event.clipping_norm, count)
             shift = event.clipping_norm * (event.d_plus + event.d_minus)
             assert mechanism.sensitivity == pytest.approx(shift)
+
+
+def secrets_of(whole: Any) -> set[str]:
+    """Streams that the parts of an event, and runs among which is chosen, need secret."""
+    needed: set[str] = set()
+    for event, _ in parts(whole):
+        runs = event.runs if isinstance(event, BestOf) else ()
+        needed |= {"selection"} if runs else SECRET_OF[type(event)]
+        # one run may be of any candidate
+        needed |= set.intersection(*(secrets_of(run) for run in runs)) if runs else set()
+    return needed
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), SOUND)
@@ -87,8 +99,7 @@ def test_a_release_draws_from_secret_streams_all_that_its_events_need_secret(
     run_one(inputs_of(entry, randomness="release"), tmp_path, work=None)
     needed = set()
     for mechanism in plan.mechanisms:
-        for event, _ in parts(mechanism.event):
-            needed |= SECRET_OF[type(event)]
+        needed |= secrets_of(mechanism.event)
     if (
         getattr(entry.options, "training", None) is not None
         and getattr(entry.options.training, "expected_batch_size", None) == "full"

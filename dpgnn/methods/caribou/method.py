@@ -25,6 +25,7 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import check_node_level
@@ -129,6 +130,7 @@ METHOD = Method(
         },
     ),
     predict=answer,
+    score=by_unit,
     releases=releases,
     degrees=degrees,
     example={

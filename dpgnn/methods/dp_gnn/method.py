@@ -45,6 +45,7 @@ from dpgnn.methods.dp_gnn.sample import (
 )
 from dpgnn.methods.entry import StoredSample
 from dpgnn.methods.queries import FittedRun, Leaks, Queries
+from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
 
 if TYPE_CHECKING:
@@ -294,6 +295,7 @@ METHOD = Method(
         published={"reference_code": True},
     ),
     predict=predict,
+    score=lambda entry: OWN_FEATURES,
     why_not_on_disk=_why_not_on_disk,
     queries=Queries(layers=_layers, why_not_layers=_why_not_layers, disjoint=True),
     leaks=Leaks(without_other_leaks=_public_thresholds, why_not_sampler=_why_not_hub),

@@ -15,6 +15,7 @@ from dpgnn.methods.dpar.options import DPARConfig, check, resolved
 from dpgnn.methods.dpar.plan import plan
 from dpgnn.methods.dpar.rows import prepare, sampler, vectors
 from dpgnn.methods.queries import FittedRun, Queries
+from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, Spread, Sum, network_logits, normalized_features
 
 
@@ -54,6 +55,7 @@ METHOD = Method(
         },
     ),
     predict=predict,
+    score=lambda entry: OWN_FEATURES,
     queries=Queries(layers=_layers),
     releases=lambda: (vectors,),
     counts_own_roots=True,

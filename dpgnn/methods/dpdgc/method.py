@@ -13,6 +13,7 @@ from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared, 
 from dpgnn.methods.dpdgc.node_plan import plan
 from dpgnn.methods.dpdgc.options import DPDGCConfig
 from dpgnn.methods.dpdgc.queries import LEAKS, QUERIES
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import check_node_level
@@ -83,6 +84,7 @@ METHOD = Method(
         }
     ),
     predict=answer,
+    score=by_unit,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

@@ -13,6 +13,7 @@ from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check, resolved
 from dpgnn.methods.drw.plan import plan
 from dpgnn.methods.queries import FittedRun, Queries
+from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
 
 
@@ -51,6 +52,7 @@ METHOD = Method(
         },
     ),
     predict=predict,
+    score=lambda entry: OWN_FEATURES,
     queries=Queries(layers=_layers),
     check=check,
     example={"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5},

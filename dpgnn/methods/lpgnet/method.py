@@ -20,6 +20,7 @@ from dpgnn.methods.base import (
 from dpgnn.methods.lpgnet.options import LPGNetConfig
 from dpgnn.methods.lpgnet.plan import plan
 from dpgnn.methods.lpgnet.queries import LEAKS, QUERIES
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ METHOD = Method(
     fit=fit,
     asked=Asked(steps="num_hops", counted="hops"),
     predict=answer,
+    score=by_unit,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

@@ -14,6 +14,7 @@ from dpgnn.core.checks import at_least, open_probability, require
 from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
 from dpgnn.methods.pertgraph.queries import QUERIES
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import HeadConfig
 from dpgnn.methods.shared.noisy_graph import num_cells
@@ -221,6 +222,7 @@ METHOD = Method(
     fit=fit,
     asked=Asked(flags={"density-share": "density_share"}),
     predict=answer,
+    score=by_unit,
     queries=QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),
     releases=releases,

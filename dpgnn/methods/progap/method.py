@@ -23,6 +23,7 @@ from dpgnn.methods.base import (
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
 from dpgnn.methods.progap.queries import LEAKS, QUERIES
+from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 
@@ -118,6 +119,7 @@ METHOD = Method(
         },
     ),
     predict=answer,
+    score=by_unit,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

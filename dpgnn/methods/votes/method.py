@@ -27,6 +27,7 @@ from dpgnn.methods.base import (
     pairs,
 )
 from dpgnn.methods.queries import Leaks
+from dpgnn.methods.scores import RELEASED, Score
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.votes import edge_queries
 from dpgnn.methods.votes.edge_plan import edge_plan
@@ -112,6 +113,22 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return Prediction(logits=logits, answers="own-record", note=OWN_RECORD)
 
 
+def score(entry: Entry) -> Score:
+    """How far right answers move: an answer reads the boards, the weights and the asked node's own record.
+
+    Guarantee: of the second board and the score a node that is no training node enters both, a training node
+    none; at edge level answers are functions of released and public values.
+
+    Args:
+        entry: names the unit.
+
+    Source: docs/accounting.md, theorems 12 (6), 13 (5) and 19.
+    """
+    if entry.privacy_unit == "edge":
+        return RELEASED
+    return Score(sensitivity=1.0, of_training=(BOARD, "train"))
+
+
 def _as_dp_mlp(context: Context) -> Context:
     """The context of the entry `dp_mlp`: a seeded run draws what that entry's run draws, byte for byte."""
     axes = {**context.streams.axes, "entry": "dp_mlp"}
@@ -152,6 +169,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=predict,
+    score=score,
     asked=Asked(
         steps="training.num_steps",
         counted="steps",

@@ -1,0 +1,171 @@
+"""Runs of an accounted choice: candidates are drawn, trained and scored, and one run is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpgnn.accountants.plan import Ledger, Mechanism
+from dpgnn.core.checks import require
+from dpgnn.core.storage import Store
+from dpgnn.methods.base import Fitted, SilentContext
+from dpgnn.methods.releases import Arguments, Draw, Move, Release, Where, noised, release
+from dpgnn.methods.selected.options import base_of, candidates, score_of
+from dpgnn.methods.selected.plan import SCORE, SelectedPlan
+from dpgnn.methods.shared.edge_level import normal_draw
+
+if TYPE_CHECKING:
+    from dpgnn.data.graph import Graph
+    from dpgnn.data.splits import Split
+    from dpgnn.methods.base import Context, Entry, Method, Prepared
+
+# place of the chosen candidate, int64, shape ()
+CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One run: what it leaves, whose it is, and its noisy score."""
+
+    fitted: Fitted
+    place: int
+    score: float
+
+
+def fit_best(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: SelectedPlan,
+    context: Context,
+) -> Fitted:
+    """Make a random number of runs and keep the one with the best noisy score.
+
+    Nothing of another run is kept, logged or returned, nor how many there were.
+
+    Guarantee: the number of runs and their candidates are drawn from the law of the options, whatever the
+    data; a run executes its own plan, each mechanism once; equal scores go to the earlier run.
+
+    Raises:
+        ValueError: there is no validation node.
+    """
+    require(
+        len(split.val_idx) > 0, "validation nodes", "be there for an accounted choice", 0,
+        "name some, or fit the base method with fixed options",
+    )  # fmt: skip
+    for mechanism in plan.mechanisms:
+        context.ledger.enter(mechanism.name)
+    streams, entries = context.streams, candidates(entry)
+    best: _Run | None = None
+    for run in range(entry.options.law.draw(streams.numpy("selection", stage="runs"))):
+        place = int(streams.numpy("selection", stage="candidate", run=run).integers(len(entries)))
+        inner = _inner(context, plan, place, run)
+        made = _run(entry, entries[place], graph, split, prepared, plan, inner, place)
+        if best is None or made.score > best.score:
+            best = made
+    assert best is not None
+    return _left(plan, best)
+
+
+def _inner(context: Context, plan: SelectedPlan, place: int, run: int) -> Context:
+    """Streams and a ledger of one run; no checkpoint, and no line that would tell how many there are."""
+    streams = replace(context.streams, axes={**context.streams.axes, "run": run})
+    return SilentContext(
+        ledger=Ledger(plan.runs[place]), streams=streams, store=Store(None),
+        performance=context.performance, label=context.label,
+    )  # fmt: skip
+
+
+def _run(
+    entry: Entry,
+    candidate: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: SelectedPlan,
+    context: Context,
+    place: int,
+) -> _Run:
+    base = base_of(entry)
+    own = replace(plan.runs[place], mechanisms=without_score(plan.runs[place].mechanisms))
+    fitted = base.fit(candidate, base.sees(graph), split, prepared, own, context)
+    right = right_answers(entry, candidate, fitted, graph, split)
+    noise = 0.0
+    if score_of(entry).sensitivity:
+        noise = context.ledger.enter(SCORE).noise_stddev
+    context.ledger.close()
+    score = noisy_score(right, noise, normal_draw(context, SCORE))
+    return _Run(fitted=fitted, place=place, score=score)
+
+
+def without_score(mechanisms: Sequence[Mechanism]) -> tuple[Mechanism, ...]:
+    """What the base method itself executes of a run."""
+    return tuple(each for each in mechanisms if each.name != SCORE)
+
+
+def right_answers(
+    entry: Entry, candidate: Entry, fitted: Fitted, graph: Graph, split: Split
+) -> int:
+    """How many validation nodes the fitted model answers right; sensitive.
+
+    Args:
+        entry: of `selected`.
+        candidate: of the run.
+        fitted: what the run left.
+        graph: private.
+        split: its validation nodes are asked about; one without a label is never right.
+    """
+    base: Method = base_of(entry)
+    seen = base.sees(graph)
+    if score_of(entry).without_edges:
+        seen = replace(seen, edge_index=seen.edge_index[:, :0])
+    asked = split.val_idx
+    logits = base.predict(candidate, fitted, seen, asked).logits
+    return int((logits.argmax(dim=1).cpu().numpy() == graph.y[asked]).sum())
+
+
+def _moved(
+    release: Release[..., Any],
+    first: Sequence[Arguments],
+    second: Sequence[Arguments],
+    mechanism: Mechanism,
+    where: Where,
+) -> Move:
+    """The largest difference of the numbers of right answers of models that are the same in both worlds."""
+    pairs = zip(first, second, strict=True)
+    moved = max(abs(float(a["right"]) - float(b["right"])) for a, b in pairs)
+    return Move(moved=moved, allowed=mechanism.sensitivity)
+
+
+@release({"choice": _moved, "choice/others": _moved})
+def noisy_score(right: int, noise_stddev: float, draw: Draw) -> float:
+    """The number of right answers with Gaussian noise; as it is where no record moves it.
+
+    Guarantee: a Gaussian release of `right` where noise_stddev > 0.
+
+    Args:
+        right: sensitive.
+        noise_stddev: in answers; 0 where the number is a function of released and public values.
+        draw: of the run.
+    """
+    value = np.array([[float(right)]])
+    return float((noised(value, noise_stddev, draw) if noise_stddev else value)[0, 0])
+
+
+def _left(plan: SelectedPlan, best: _Run) -> Fitted:
+    """What the best run leaves, with the place of its candidate; its history says what the whole costs."""
+    import torch
+
+    spent = plan.claims[0].epsilon
+    history = tuple(
+        {**row, "epsilon": spent} if "epsilon" in row else row for row in best.fitted.history
+    )
+    chosen = {CHOSEN: torch.tensor(best.place)}
+    return replace(
+        best.fitted, state={**best.fitted.state, **chosen}, history=history,
+        details={**best.fitted.details, "chosen": best.place},
+    )  # fmt: skip
