@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from dpgnn.core.yaml_text import read_yaml
+from dpgnn.study.choices import read_choices
 from dpgnn.study.study import Study, resolve
 from dpgnn.study.workflow import Workflow
 
@@ -36,7 +37,7 @@ BASE: dict[str, Any] = {
 @functools.cache
 def known(path: Path, tier: str | None = None) -> Study:
     """The study of a file that no test changes, as `load_study` reads it; read once for all tests."""
-    return resolve(mapping_of(path), tier)
+    return resolve(mapping_of(path), tier, read_choices(path))
 
 
 @functools.cache

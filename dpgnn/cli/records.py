@@ -22,6 +22,13 @@ def add_parser(subparsers: Any) -> None:
     pack.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     pack.add_argument("--out", type=Path, default=None, help="folder of archives (docs/reference)")
     pack.set_defaults(func=pack_main)
+    choose = what.add_parser("choose", help="fix the points of tuned entries, see `tuned_on`")
+    choose.add_argument("study", help="a paper's study, or a YAML file")
+    choose.add_argument(
+        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
+    )
+    choose.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    choose.set_defaults(func=choose_main)
     show = what.add_parser("show", help="print the record of one run, or the names of all runs")
     show.add_argument("archive", type=Path, help="a runs.parquet")
     show.add_argument("run", nargs="?", help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT")
@@ -115,6 +122,37 @@ def pack_main(args: argparse.Namespace) -> int:
     print(f"{path}: {total} of {len(study.keys)} runs, {new} from {runs}", file=sys.stderr)
     if drawn:
         print(f"{folder}: histories or class scores of {drawn} runs, for figures", file=sys.stderr)
+    return 0
+
+
+def choose_main(args: argparse.Namespace) -> int:
+    """Write which point of each tuned entry runs on all repeats; runs are committed ones and own results."""
+    from dpgnn.cli.report import describe
+    from dpgnn.core.checks import require
+    from dpgnn.core.paths import Paths
+    from dpgnn.records.archive import REFERENCE
+    from dpgnn.records.cells import build_cells
+    from dpgnn.records.frame import load_runs
+    from dpgnn.report.tables.tuning import choices
+    from dpgnn.study import driver
+    from dpgnn.study.choices import write_choices
+    from dpgnn.study.study import load_study
+
+    file = driver.study_file(args.study, root=Path())
+    study = load_study(file, args.tier)
+    info = describe(study, file)
+    remedy = "say on how many repeats the points of `tuned` entries run"
+    require(study.config.tuned_on > 0, "tuned_on", "be >= 1 in the study", 0, remedy)
+    points = [key.folder for key in study.keys if key.entry.partition("~")[0] in info.tuned]
+    runs = {
+        run.name: run
+        for folder in (REFERENCE / study.name, Paths(results=args.results).study(study.name))
+        for run in load_runs(folder / "runs", points)
+    }
+    chosen = choices(build_cells(list(runs.values()), info), info)
+    remedy = f"run the study first: `dpgnn run {args.study}`"
+    require(bool(chosen), "choices", "have all points of a cell scored", 0, remedy)
+    print(f"{write_choices(file, chosen)}: {len(chosen)} cells", file=sys.stderr)
     return 0
 
 

@@ -88,6 +88,7 @@ class StudyInfo:
         other_entries: names of entries that only other tiers run; a paper's map may name them.
         comparisons: the questions that paired differences answer.
         tuned: entries whose sweep points are an equal tuning budget, see `results.tuning`.
+        tuned_on: the repeats that choose a tuned entry's point for all repeats; 0 where each chooses its own.
         accuracy: whether accuracies are ranked and drawn, or only listed.
     """
 
@@ -105,6 +106,7 @@ class StudyInfo:
     other_entries: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
+    tuned_on: int = 0
     accuracy: bool = True
 
     @cached_property

@@ -69,8 +69,11 @@ class StudyConfig:
         paper: name of the paper whose tables are compared with ours (dpgnn, drw, dpar, caribou); or empty.
         baseline: reference entry of paired differences; or empty.
         comparisons: questions that paired differences answer in the report; no run depends on them.
-        tuned: entries whose sweep points NAME~* are a tuning budget: the report chooses one on validation
-            nodes, repeat by repeat, beside the fixed entry; no run depends on it.
+        tuned: entries whose sweep points NAME~* are a tuning budget: one is chosen on validation nodes and
+            shown beside the fixed entry.
+        tuned_on: number of repeats on which every point of a tuned entry runs. The point with the best mean
+            validation score on them then runs on all repeats (`dpgnn records choose`). 0: each repeat chooses
+            its own.
         accuracy: false if accuracies are only listed, without rankings or figures, as in a study of run times
             and claims.
         audits: true tests the claim of every private entry and budget, about a minute each; a list of
@@ -98,6 +101,7 @@ class StudyConfig:
     baseline: str = ""
     comparisons: tuple[Comparison, ...] = ()
     tuned: tuple[str, ...] = ()
+    tuned_on: int = 0
     accuracy: bool = True
     audits: bool | tuple[str, ...] = False
     attacks: bool | tuple[str, ...] = False
@@ -154,6 +158,7 @@ def _check_names(config: StudyConfig) -> None:
 def _check_numbers(config: StudyConfig) -> None:
     check_repeats("repeats", config.repeats)
     at_least("root_seed", config.root_seed, 0)
+    at_least("tuned_on", config.tuned_on, 0)
     for name in ("num_threads", "num_processes", "runs_per_job"):
         at_least(name, getattr(config, name), 1)
     _check_delta("delta", config.delta)

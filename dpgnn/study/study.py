@@ -19,9 +19,12 @@ from dpgnn.core.checks import one_of, require
 from dpgnn.core.config import ConfigError
 from dpgnn.core.paths import run_folder
 from dpgnn.core.yaml_text import read_yaml
+from dpgnn.study.choices import Choices, read_choices
 from dpgnn.study.entries import StudyEntry, expand_entries
 from dpgnn.study.stated import TIERS, StudyConfig, check_config
 from dpgnn.study.tiers import TierConfig, check_epsilons
+
+NO_CHOICES: Choices = {}
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -174,15 +177,16 @@ def load_study(path: str | Path, tier: str | None = None) -> Study:
     Raises:
         ConfigError: anything wrong in it; the message starts with the key's path.
     """
-    return resolve(read_yaml(Path(path), "study file"), tier)
+    return resolve(read_yaml(Path(path), "study file"), tier, read_choices(Path(path)))
 
 
-def resolve(mapping: Any, tier: str | None = None) -> Study:
+def resolve(mapping: Any, tier: str | None = None, choices: Choices = NO_CHOICES) -> Study:
     """Resolve a study mapping: read strictly, expand entries, enumerate and check every run.
 
     Args:
         mapping: as YAML gives it.
         tier: S, M or L; None takes the study's own.
+        choices: the points of tuned entries that run on all repeats, see `study.choices`.
 
     Raises:
         ConfigError: unknown keys, wrong types, impossible values, unknown names.
@@ -193,8 +197,10 @@ def resolve(mapping: Any, tier: str | None = None) -> Study:
     if chosen not in TIERS:
         raise ConfigError(f"tier must be one of S, M, L, got {chosen!r}")
     entries = expand_entries(config.entries)
-    study = Study(config=config, tier=chosen, entries=entries, keys=_keys(config, entries, chosen))
+    keys = _keys(config, entries, chosen, choices)
+    study = Study(config=config, tier=chosen, entries=entries, keys=keys)
     _check_references(config, entries)
+    _check_choices(entries, choices)
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
     _check_patterns(study)
@@ -255,6 +261,20 @@ def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) ->
             )
 
 
+def _check_choices(entries: Mapping[str, StudyEntry], choices: Choices) -> None:
+    """Every chosen point is an entry.
+
+    Raises:
+        ConfigError: names the first that is none.
+    """
+    for (dataset, setting, epsilon, name), point in choices.items():
+        if f"{name}~{point}" not in entries:
+            raise ConfigError(
+                f"choice of {name} on {dataset}.{setting} at {epsilon}: no entry is {name}~{point}; "
+                "`dpgnn records choose` chooses anew"
+            )
+
+
 def _is_asked(name: str, wanted: bool | tuple[str, ...]) -> bool:
     if isinstance(wanted, bool):
         return wanted
@@ -287,7 +307,12 @@ def _check_patterns(study: Study) -> None:
                 )
 
 
-def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> tuple[RunKey, ...]:
+def _keys(
+    config: StudyConfig,
+    entries: Mapping[str, StudyEntry],
+    tier: str,
+    choices: Choices = NO_CHOICES,
+) -> tuple[RunKey, ...]:
     change, path = config.tiers.get(tier, TierConfig()), f"tiers.{tier}"
     chosen = change.entries_of(path, config.datasets, entries)
     most = change.most_repeats(path, config.datasets, entries)
@@ -312,10 +337,16 @@ def _keys(config: StudyConfig, entries: Mapping[str, StudyEntry], tier: str) -> 
             if entry.mode != "nonprivate":
                 epsilons = change.epsilons_of(path, dataset, name, entry.epsilons, config.epsilons)
             number = min(repeats, most.get((dataset, name), repeats))
-            for epsilon, repeat in itertools.product(epsilons, range(number)):
-                keys.append(
+            tuned, _, point = name.partition("~")
+            whole = min(repeats, most.get((dataset, tuned), repeats))
+            for epsilon in epsilons:
+                if config.tuned_on and point and tuned in config.tuned:
+                    is_chosen = choices.get((dataset, setting, epsilon, tuned)) == point
+                    number = whole if is_chosen else min(whole, config.tuned_on)
+                keys += [
                     RunKey(
                         dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
                     )
-                )
+                    for repeat in range(number)
+                ]
     return tuple(keys)

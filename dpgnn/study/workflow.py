@@ -258,6 +258,7 @@ class Workflow:
                 "baseline",
                 "comparisons",
                 "tuned",
+                "tuned_on",
                 "paper",
                 "settings",
                 "datasets",

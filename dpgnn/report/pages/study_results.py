@@ -171,7 +171,7 @@ def _results(
         rankings=ranking_table,
         mean_ranks=mean_ranks_table(mean_rank_rows(ranking_table.rows)),
         refusals=tables.refusals_table(refused),
-        tuned=tuning.tuned_table(tuned),
+        tuned=tuning.tuned_table(tuned, info.tuned_on),
         tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),

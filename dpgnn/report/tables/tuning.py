@@ -1,16 +1,18 @@
-"""An equal tuning budget: on each split, of an entry's sweep points the best on validation nodes.
+"""An equal tuning budget: of an entry's sweep points, the best on validation nodes.
 
-`tuned` of a study names entries; the points of NAME are the entries NAME~* its sweep makes. Each repeat
-chooses for itself, as somebody with one split would, so the interval holds the noise of the choice. The
-choice reads private validation nodes and no epsilon counts it: the claims of a tuned cell say
+`tuned` of a study names entries; the points of NAME are the entries NAME~* that its sweep makes. With
+`tuned_on: N` the point with the best mean on the validation nodes of the first N repeats is taken for all
+repeats. Without it each repeat chooses for itself, and the interval holds the noise of the choice. Either
+way the choice reads private validation nodes and no epsilon counts it: the claims of a tuned cell say
 `validation-unaccounted`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from dpgnn.records.cells import Cell, claims_of
@@ -28,7 +30,7 @@ SELECTION: Literal["validation-unaccounted"] = "validation-unaccounted"
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """One entry at one data set, setting and epsilon, chosen on validation nodes repeat by repeat.
+    """One entry at one data set, setting and epsilon, its point chosen on validation nodes.
 
     Attributes:
         cell: scores and runs of the chosen points, under the entry's name.
@@ -46,24 +48,80 @@ class Tuned:
 
 
 def tuned_cells(cells: Sequence[Cell], info: StudyInfo) -> list[Tuned]:
-    """Every entry of `info.tuned`, where all its planned points have a score on a common repeat."""
+    """Every entry of `info.tuned` where all its planned points have the scores that the choice reads."""
     by_key = {(*cell.place, cell.epsilon, cell.entry): cell for cell in cells}
     found = []
+    for name, points in _with_points(cells, info):
+        if chosen := _chosen_runs(points, info.tuned_on):
+            fixed = by_key.get((*points[0].place, points[0].epsilon, name))
+            found.append(_tuned(name, points, chosen, fixed, info))
+    return found
+
+
+def choices(cells: Sequence[Cell], info: StudyInfo) -> dict[tuple[str, str, str, str], str]:
+    """(data set, setting, epsilon, entry) -> the point that the first `info.tuned_on` repeats choose.
+
+    Args:
+        cells: with all points of the entries of `info.tuned`; a cell whose points lack a score is left out.
+        info: of a study with `tuned_on`.
+
+    Returns:
+        the point without its entry's name, as `study.choices` keeps it.
+    """
+    found = {}
+    for name, points in _with_points(cells, info):
+        best = _best_point(points, range(info.tuned_on))
+        if best is not None:
+            first = points[0]
+            found[first.dataset, first.setting, first.epsilon, name] = _suffix(best.entry, name)
+    return found
+
+
+def _with_points(cells: Sequence[Cell], info: StudyInfo) -> Iterator[tuple[str, list[Cell]]]:
+    """Each entry of `info.tuned` with its points, wherever all of them that are planned have a score."""
+    by_key = {(*cell.place, cell.epsilon, cell.entry): cell for cell in cells}
     for name in info.tuned:
-        points = [entry for entry in info.entry_order if entry.startswith(f"{name}~")]
         wanted: dict[tuple[str, str, str], list[str]] = {}
         for dataset, setting, entry, epsilon in info.cell_order:
-            if entry in points:
+            if entry.startswith(f"{name}~"):
                 wanted.setdefault((dataset, setting, epsilon), []).append(entry)
         for place, planned in wanted.items():
             there = [by_key[*place, point] for point in planned if (*place, point) in by_key]
             if len(there) == len(planned):
-                made = _tuned(name, there, by_key.get((*place, name)), info)
-                found += [] if made is None else [made]
-    return found
+                yield name, there
 
 
-def tuned_table(found: Sequence[Tuned]) -> Table[TunedRow]:
+def _best_point(points: Sequence[Cell], repeats: Sequence[int]) -> Cell | None:
+    """The point with the best mean validation score, the first of equals; None where a score is missing."""
+    means: list[float] = []
+    for point in points:
+        runs = {int(run.record.key["repeat"]): run for run in point.runs}
+        there = [runs[k].validation(point.metric) for k in repeats if k in runs]
+        scores = [score for score in there if score is not None]
+        if len(scores) < len(repeats):
+            return None
+        means.append(fmean(scores))
+    return points[max(range(len(points)), key=lambda i: (means[i], -i))]
+
+
+def _chosen_runs(points: Sequence[Cell], tuned_on: int) -> dict[int, Run]:
+    """Repeat -> the run that was chosen; {} where the choice lacks a score."""
+    if tuned_on:
+        best = _best_point(points, range(tuned_on))
+        return {} if best is None else {int(run.record.key["repeat"]): run for run in best.runs}
+    chosen = {}
+    for repeat in sorted(set.intersection(*(set(point.scores) for point in points))):
+        best = _best_point(points, [repeat])
+        if best is not None:
+            chosen[repeat] = next(r for r in best.runs if r.record.key["repeat"] == repeat)
+    return chosen
+
+
+def _suffix(point: str, name: str) -> str:
+    return point.removeprefix(f"{name}~")
+
+
+def tuned_table(found: Sequence[Tuned], tuned_on: int = 0) -> Table[TunedRow]:
     """What an equal tuning budget gains over the one fixed configuration."""
     tests: list[PairedTest | None] = [
         None if item.fixed is None else compare(item.cell, item.fixed) for item in found
@@ -74,17 +132,25 @@ def tuned_table(found: Sequence[Tuned]) -> Table[TunedRow]:
         name="tuned",
         title=f"An equal tuning budget ({CHOSEN})",
         caption=(
-            "Test score in percent. Tuned: each repeat takes, of the entry's points, the one with the best "
-            "score on its own validation nodes. Fixed: the entry's one configuration for every data set, "
-            "over the repeats that both have (pairs). Gain: tuned minus fixed on those; p values are "
-            f"corrected by Holm's method over the {sum(p is not None for p in corrected)} rows with a "
-            f"test. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
+            f"Test score in percent. Tuned: {_how_chosen(tuned_on)}. Fixed: the entry's one configuration "
+            "for every data set, over the repeats that both have (pairs). Gain: tuned minus fixed on those; "
+            f"p values are corrected by Holm's method over the {sum(p is not None for p in corrected)} rows "
+            f"with a test. The choice reads private nodes and is counted in no ε (caveat {SELECTION}). "
             f"{ON_REPEATS}"
         ),
         columns=columns_of(TunedRow),
         rows=rows,
         empty="No entry of this study has its tuning points run.",
     )
+
+
+def _how_chosen(tuned_on: int) -> str:
+    if tuned_on:
+        return (
+            "of the entry's points, the one with the best mean score on the validation nodes of the first "
+            f"{tuned_on} repeats, for all repeats"
+        )
+    return "each repeat takes, of the entry's points, the one with the best score on its own validation nodes"
 
 
 def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table[RankingRow]:
@@ -125,33 +191,28 @@ def _why_no_fixed(cell: Cell, name: str, info: StudyInfo) -> str:
     return f"the fixed entry is not planned here in tier {info.tier}"
 
 
-def _tuned(name: str, points: Sequence[Cell], fixed: Cell | None, info: StudyInfo) -> Tuned | None:
-    chosen: dict[int, Run] = {}
-    for repeat in sorted(set.intersection(*(set(point.scores) for point in points))):
-        runs = [run for point in points for run in point.runs if run.record.key["repeat"] == repeat]
-        scores = [run.validation(points[0].metric) for run in runs]
-        if None not in scores:
-            best = max(range(len(runs)), key=lambda i: (scores[i], -i))
-            chosen[repeat] = runs[best]
-    if not chosen:
-        return None
+def _tuned(
+    name: str,
+    points: Sequence[Cell],
+    chosen: Mapping[int, Run],
+    fixed: Cell | None,
+    info: StudyInfo,
+) -> Tuned:
     first = points[0]
-    metric = first.metric
     cell = replace(
         first,
         entry=name,
         label=info.labels.get(name, name),
         scores={
-            repeat: float(run.record.metrics["test"][metric]) for repeat, run in chosen.items()
+            repeat: float(run.record.metrics["test"][first.metric])
+            for repeat, run in chosen.items()
         },
         runs=tuple(_with_caveat(run) for run in chosen.values()),
         planned=max(point.planned for point in points),
         seconds=(),
         max_rss_mb=(),
     )
-    times = Counter(
-        str(run.record.key["entry"]).removeprefix(f"{name}~") for run in chosen.values()
-    )
+    times = Counter(_suffix(str(run.record.key["entry"]), name) for run in chosen.values())
     return Tuned(
         cell=cell,
         fixed=fixed,

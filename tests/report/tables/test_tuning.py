@@ -11,7 +11,13 @@ from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.statistics.ranking import rankings
-from dpgnn.report.tables.tuning import SELECTION, tuned_cells, tuned_rankings_table, tuned_table
+from dpgnn.report.tables.tuning import (
+    SELECTION,
+    choices,
+    tuned_cells,
+    tuned_rankings_table,
+    tuned_table,
+)
 
 # point -> validation and test score of repeats 0, 1, 2
 POINTS = {
@@ -59,6 +65,37 @@ def test_each_repeat_takes_the_point_that_validates_best_and_nothing_else(runs: 
     assert gap.fixed is not None
     assert dp_gcn.cell.scores == {0: 0.40, 1: 0.41, 2: 0.42}
     assert dp_gcn.fixed is None
+
+
+def test_with_tuned_on_the_first_repeats_choose_for_all(runs: list[Run]) -> None:
+    cells, info = made(runs)
+    for tuned_on, point in ((1, "lr=1"), (2, "lr=1"), (3, "lr=1")):
+        # means of gap's points on validation: 0.9 > 0.8, 0.7 = 0.7, 0.7 = 0.7
+        fixed = replace(info, tuned_on=tuned_on)
+        gap = tuned_cells(cells, fixed)[0]
+        assert gap.cell.scores == {0: 0.60, 1: 0.10, 2: 0.62}
+        assert dict(gap.chosen) == {point: 3}
+        assert choices(cells, fixed)["alpha", "random", "8", "gap"] == point
+        assert choices(cells, fixed)["alpha", "random", "8", "dp_gcn"] == "lr=1"
+    assert "first 3 repeats" in tuned_table([gap], 3).caption
+    # validation scores of repeats that do not choose have no part in it
+    later = {**POINTS, "gap~lr=2": ((0.8, 1.0, 1.0), POINTS["gap~lr=2"][1])}
+    cells, info = made(runs, later)
+    assert choices(cells, replace(info, tuned_on=1))["alpha", "random", "8", "gap"] == "lr=1"
+    assert choices(cells, replace(info, tuned_on=3))["alpha", "random", "8", "gap"] == "lr=2"
+
+
+def test_the_chosen_point_keeps_its_choice_when_the_others_stop(runs: list[Run]) -> None:
+    cells, info = made(runs)
+    few = [
+        replace(cell, scores={0: cell.scores[0]}, runs=cell.runs[:1])
+        if cell.entry == "gap~lr=2"
+        else cell
+        for cell in cells
+    ]
+    gap = tuned_cells(few, replace(info, tuned_on=1))[0]
+    assert gap.cell.scores == {0: 0.60, 1: 0.10, 2: 0.62}
+    assert [item.cell.entry for item in tuned_cells(few, replace(info, tuned_on=2))] == ["dp_gcn"]
 
 
 def test_claims_of_a_choice_carry_its_caveat(runs: list[Run]) -> None:
