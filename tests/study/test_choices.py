@@ -48,7 +48,7 @@ def test_a_bound_on_the_entry_bounds_its_points() -> None:
 
 def test_choices_lie_beside_the_study_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump(SWEPT), encoding="utf-8")
+    file.write_text(yaml.safe_dump(SWEPT, sort_keys=False), encoding="utf-8")
     assert read_choices(file) == {}
     chosen = {CELL: "width=4", (*CELL[:2], "1", "dp"): "width=8"}
     assert write_choices(file, chosen) == choices_path(file) == tmp_path / "mine.choices.csv"
@@ -68,7 +68,7 @@ def test_a_file_that_chooses_nothing_sensible_is_refused(
     text: str, said: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump(SWEPT), encoding="utf-8")
+    file.write_text(yaml.safe_dump(SWEPT, sort_keys=False), encoding="utf-8")
     choices_path(file).write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=said):
         load_study(file)
