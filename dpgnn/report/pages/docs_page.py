@@ -15,7 +15,7 @@ from dpgnn.core.storage import write_text
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
-from dpgnn.report.figures.processes import Job, run_all
+from dpgnn.report.figures.processes import Job, running
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
 from dpgnn.report.pages.costs import cost_lines
@@ -80,13 +80,13 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
     figures += [
         partial(write_picture, docs / "figures" / item.where, item.picture) for item in made
     ]
-    run_all(figures)
-    behind = pages_behind(found, infos, texts)
-    pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
-    pages[docs / "results.md"] = index_page(
-        found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
-    )
-    pages |= {docs / name: to_csv(table) for name, table in _csv_files(found, made).items()}
+    with running(figures):
+        behind = pages_behind(found, infos, texts)
+        pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
+        pages[docs / "results.md"] = index_page(
+            found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
+        )
+        pages |= {docs / name: to_csv(table) for name, table in _csv_files(found, made).items()}
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)

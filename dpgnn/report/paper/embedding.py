@@ -4,12 +4,12 @@ graph.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpgnn.core.paths import Paths
+from dpgnn.report.figures.processes import map_in_processes
 from dpgnn.report.paper.panels import Line, Panel, PanelPoint, key_of
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
     A run is left out if its weights, graph and split are neither on disk nor its hidden units in an archive.
     Both axes are arbitrary.
     """
-    panels = []
-    for label, cell in shown_cells(figure, cells):
-        found = hidden_units(cell.runs[0], paths)
-        if found is not None:
-            budget = f", ε = {cell.epsilon}" if cell.is_private else ""
-            panel = _panel(f"{label}{budget}", *found)
-            lines = tuple(replace(line, cells=(key_of(cell),)) for line in panel.lines)
-            place = ".".join(cell.place)
-            panels.append(replace(panel, lines=lines, place=place, where=cell.dataset))
-    return panels
+    shown = [
+        (label, cell, found)
+        for label, cell in shown_cells(figure, cells)
+        if (found := hidden_units(cell.runs[0], paths)) is not None
+    ]
+    flat = map_in_processes(_in_two_dimensions, [units for _, _, (units, _) in shown])
+    return [
+        _panel(label, cell, points, classes)
+        for (label, cell, (_, classes)), points in zip(shown, flat)
+    ]
 
 
 def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, Cell]]:
@@ -89,21 +89,28 @@ def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None
     return np.maximum(x @ state[first] + bias, 0.0), graph.y[idx]
 
 
-def _panel(title: str, scores: np.ndarray, y: np.ndarray) -> Panel:
+def _in_two_dimensions(units: np.ndarray) -> np.ndarray:
+    """t-SNE of rows: [nodes, hidden] -> [nodes, 2]."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    scores = (scores - scores.mean(axis=0)) / max(float(scores.std()), 1e-12)
-    perplexity = min(30.0, (len(scores) - 1) / 3)
-    with threadpool_limits(
-        1
-    ):  # the order of its sums, and so the picture, depends on the number of threads
-        points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(scores)
+    units = (units - units.mean(axis=0)) / max(float(units.std()), 1e-12)
+    perplexity = min(30.0, (len(units) - 1) / 3)
+    with threadpool_limits(1):  # the number of threads decides the order of sums
+        return TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(units)
+
+
+def _panel(label: str, cell: Cell, points: np.ndarray, classes: np.ndarray) -> Panel:
+    budget = f", ε = {cell.epsilon}" if cell.is_private else ""
     lines = tuple(
         Line(
-            label=f"class {label}",
-            points=tuple(PanelPoint(x=float(a), mean=float(b)) for a, b in points[y == label]),
+            label=f"class {one}",
+            points=tuple(PanelPoint(x=float(a), mean=float(b)) for a, b in points[classes == one]),
+            cells=(key_of(cell),),
         )
-        for label in np.unique(y)
+        for one in np.unique(classes)
     )
-    return Panel(title=title, x_title="", y_title="", lines=lines)
+    return Panel(
+        title=f"{label}{budget}", x_title="", y_title="", lines=lines,
+        place=".".join(cell.place), where=cell.dataset,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import figure_data
 from dpgnn.report.figures.drawing import write_picture
 from dpgnn.report.figures.figures import draw_accuracy
-from dpgnn.report.figures.processes import run_all
+from dpgnn.report.figures.processes import map_in_processes, running
 from dpgnn.report.statistics.ranking import rankings
 
 
@@ -26,7 +26,8 @@ def _note(path: Path) -> None:
 def test_every_job_is_done_once_by_the_processes_there_are(
     tmp_path: Path, processes: int, most: int
 ) -> None:
-    run_all([partial(_note, tmp_path / str(number)) for number in range(5)], processes)
+    with running([partial(_note, tmp_path / str(number)) for number in range(5)], processes):
+        pass
     ids = {path.read_text() for path in tmp_path.iterdir()}
     assert len(list(tmp_path.iterdir())) == 5
     assert len(ids) == most
@@ -35,13 +36,21 @@ def test_every_job_is_done_once_by_the_processes_there_are(
 
 def test_the_failure_of_a_process_is_raised(tmp_path: Path) -> None:
     jobs = [partial(_note, tmp_path / "a"), partial(_note, tmp_path / "no folder" / "b")]
-    with pytest.raises(RuntimeError, match="ended with status 1"):
-        run_all(jobs, 2)
+    with pytest.raises(RuntimeError, match="ended with status 1"), running(jobs, 2):
+        pass
     assert (tmp_path / "a").exists()
 
 
 def test_nothing_to_draw_is_no_error() -> None:
-    run_all([])
+    with running([]):
+        pass
+
+
+@pytest.mark.parametrize("processes", [1, 2, 9])
+def test_values_are_mapped_in_order(processes: int) -> None:
+    values = list(range(-3, 4))
+    assert map_in_processes(abs, values, processes) == [3, 2, 1, 0, 1, 2, 3]
+    assert map_in_processes(abs, [], processes) == []
 
 
 def test_a_figure_has_the_same_bytes_whoever_draws_it(
@@ -54,7 +63,9 @@ def test_a_figure_has_the_same_bytes_whoever_draws_it(
             for figure in figure_data.accuracy_figures(cells, rankings(cells))
         ]
         assert len(made) > 1
-        run_all([partial(write_picture, tmp_path / folder, one) for one in made], processes)
+        jobs = [partial(write_picture, tmp_path / folder, one) for one in made]
+        with running(jobs, processes):
+            pass
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 3 * len(made)
     for name in names:
