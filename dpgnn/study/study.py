@@ -27,7 +27,7 @@ from dpgnn.study.tiers import TierConfig, check_epsilons
 NO_CHOICES: Choices = {}
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
+@dataclass(frozen=True, order=True)
 class RunKey:
     """What one run is: (data set, setting, entry, epsilon, repeat) of a study."""
 
@@ -336,17 +336,11 @@ def _keys(
             epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
                 epsilons = change.epsilons_of(path, dataset, name, entry.epsilons, config.epsilons)
-            number = min(repeats, most.get((dataset, name), repeats))
             tuned, _, point = name.partition("~")
-            whole = min(repeats, most.get((dataset, tuned), repeats))
+            owner = tuned if config.tuned_on and point and tuned in config.tuned else name
+            number = min(repeats, most.get((dataset, owner), repeats))
             for epsilon in epsilons:
-                if config.tuned_on and point and tuned in config.tuned:
-                    is_chosen = choices.get((dataset, setting, epsilon, tuned)) == point
-                    number = whole if is_chosen else min(whole, config.tuned_on)
-                keys += [
-                    RunKey(
-                        dataset=dataset, setting=setting, entry=name, epsilon=epsilon, repeat=repeat
-                    )
-                    for repeat in range(number)
-                ]
+                is_chosen = choices.get((dataset, setting, epsilon, tuned)) == point
+                many = number if owner == name or is_chosen else min(number, config.tuned_on)
+                keys += [RunKey(dataset, setting, name, epsilon, repeat) for repeat in range(many)]
     return tuple(keys)

@@ -47,6 +47,7 @@ from dpgnn.report.tables import pivots
 from dpgnn.report.tables.code_states import code_states_table
 from dpgnn.report.tables.rows import StatusRow
 from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
+from dpgnn.report.tables.tuned_ranks import side_by_side
 from dpgnn.report.tables.tuning import CHOSEN
 
 SENTENCES = ("words",)  # columns of tables that people read in reports, not in committed files
@@ -239,9 +240,15 @@ def _tuned_lines(results: StudyResults) -> list[str]:
         return []
     lines = ['<a id="tuned"></a>', "", f"## {tuned.title}", "", *_caption(results.info, tuned)]
     if results.info.name == STUDY and rankings.rows:
-        return [*lines, *_elsewhere("tuned-rankings", rankings)]
-    lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
-    return [*lines, *pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
+        lines += _elsewhere("tuned-rankings", rankings)
+    else:
+        lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
+        lines += [*pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
+    ranks = results.tuned_ranks
+    if ranks.rows:
+        lines += ['<a id="tuned-ranks"></a>', "", f"### {ranks.title}", ""]
+        lines += [*side_by_side(ranks.rows), "", *_caption(results.info, ranks)]
+    return lines
 
 
 def _elsewhere(anchor: str, table: Table) -> list[str]:

@@ -14,6 +14,7 @@ from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow, TunedRow
 from dpgnn.report.tables.table import CellRow
+from dpgnn.report.tables.tuned_ranks import side_by_side
 from dpgnn.report.tables.tuning import CHOSEN
 
 WORDS = ("ahead", "behind")
@@ -143,7 +144,17 @@ def tuned_lines(results: StudyResults) -> list[str]:
         "",
         *pivots.comparison_summary([_gain(row) for row in tuned]),
         "",
+        *_accounted_lines(results),
     ]
+
+
+def _accounted_lines(results: StudyResults) -> list[str]:
+    """Fixed, tuned and accounted side by side; none where no choice is accounted."""
+    rows = on_real_graphs_if_any(results.tuned_ranks.rows, lambda row: row.dataset)
+    if not rows:
+        return []
+    link = f"reference/{results.info.name}/tables/{results.tuned_ranks.name}.csv"
+    return [f"{results.tuned_ranks.title} ([every number]({link}))", "", *side_by_side(rows), ""]
 
 
 def _same_leader(ranked: Sequence[RankingRow], tuned: Sequence[TunedRow]) -> tuple[int, int]:

@@ -46,6 +46,7 @@ from dpgnn.report.tables.rows import (
 )
 from dpgnn.report.tables.run_tables import plans_table
 from dpgnn.report.tables.table import Table
+from dpgnn.report.tables.tuned_ranks import TunedRankRow, tuned_ranks_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +59,8 @@ class StudyResults:
         cells: scored cells, in the study's order.
         summary: the findings at the top of the page.
         protection: what each entry protects.
-        scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, differences, claims,
-            status: the tables that pages also read.
+        scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, tuned_ranks, differences,
+            claims, status: the tables that pages also read.
         further: the other tables.
         paper_figures: figures of the study's paper, drawn or not.
         papers: one table per table of the study's paper.
@@ -78,6 +79,7 @@ class StudyResults:
     refusals: Table[RefusalRow]
     tuned: Table[TunedRow]
     tuned_rankings: Table[RankingRow]
+    tuned_ranks: Table[TunedRankRow]
     differences: Table[DifferenceRow]
     claims: Table[ClaimRow]
     status: Table[StatusRow]
@@ -91,7 +93,7 @@ class StudyResults:
         """All tables but the paper's, by name."""
         read: tuple[Table, ...] = (
             self.scores, self.comparisons, self.rankings, self.mean_ranks, self.refusals, self.tuned,
-            self.tuned_rankings, self.differences, self.claims, self.status,
+            self.tuned_rankings, self.tuned_ranks, self.differences, self.claims, self.status,
         )  # fmt: skip
         return {table.name: table for table in (*read, *self.further)}
 
@@ -173,6 +175,7 @@ def _results(
         refusals=tables.refusals_table(refused),
         tuned=tuning.tuned_table(tuned, info.tuned_on),
         tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
+        tuned_ranks=tuned_ranks_table(tuned, compared),
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),

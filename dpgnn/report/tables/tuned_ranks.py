@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Annotated
 
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.ranking import compare, rankings
 from dpgnn.report.statistics.statistics import PairedTest, holm, verdict
+from dpgnn.report.tables.pivots import markdown
 from dpgnn.report.tables.rows import Dataset, Entry, Epsilon, Label, Pairs, Setting, Verdict
-from dpgnn.report.tables.table import Column, Table, columns_of, interval_text
+from dpgnn.report.tables.table import Column, Table, columns_of, epsilon_text, interval_text
 from dpgnn.report.tables.tuning import Tuned
 
 ACCOUNTED = "acc-"
@@ -91,6 +93,40 @@ def tuned_ranks_table(found: Sequence[Tuned], cells: Sequence[Cell]) -> Table[Tu
         rows=rows,
         empty="No two entries of one guarantee have their choice accounted.",
     )
+
+
+def side_by_side(rows: Sequence[TunedRankRow]) -> list[str]:
+    """Markdown: means over graphs of scores and places, one line a guarantee, setting, epsilon and entry."""
+    groups: dict[tuple[str, str, str], dict[str, list[TunedRankRow]]] = {}
+    for row in rows:
+        group = groups.setdefault((row.guarantee, row.setting, row.epsilon), {})
+        group.setdefault(row.label, []).append(row)
+    body = []
+    for (guarantee, setting, epsilon), entries in groups.items():
+        most = max(map(len, entries.values()))
+        whole = {label: found for label, found in entries.items() if len(found) == most}
+        order = sorted(whole, key=lambda label: fmean(row.accounted_place for row in whole[label]))
+        for label in order:
+            found = whole[label]
+            better = sum(
+                row.verdict == "larger than the noise" and (row.gain_mean or 0) > 0 for row in found
+            )
+            worse = sum(
+                row.verdict == "larger than the noise" and (row.gain_mean or 0) < 0 for row in found
+            )
+            body.append(
+                [f"{guarantee} (setting {setting})", epsilon_text(epsilon), label, str(most),
+                 *(_mean_and_place(found, name) for name in ("fixed", "tuned", "accounted")),
+                 f"{better} better, {worse} worse"]
+            )  # fmt: skip
+    head = ["Guarantee", "ε", "Entry", "Graphs", "Fixed", "Tuned, uncounted", "Tuned, accounted",
+            "Accounted against fixed, decided"]  # fmt: skip
+    return markdown(head, body, numbers=4) if body else []
+
+
+def _mean_and_place(rows: Sequence[TunedRankRow], name: str) -> str:
+    mean = 100 * fmean(getattr(row, name) for row in rows)
+    return f"{mean:.1f} (place {fmean(getattr(row, f'{name}_place') for row in rows):.1f})"
 
 
 def _row(

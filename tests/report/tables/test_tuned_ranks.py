@@ -1,0 +1,70 @@
+"""Places of fixed, tuned and accounted scores are among the entries that have all three."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpgnn.records.cells import Cell, build_cells
+from dpgnn.records.frame import Run
+from dpgnn.records.info import EntryInfo, StudyInfo
+from dpgnn.report.tables.tuned_ranks import side_by_side, tuned_ranks_table
+from dpgnn.report.tables.tuning import tuned_cells
+
+# entry -> scores of repeats 0, 1, 2 on validation and test nodes
+SCORES = {
+    "gap": (0.70, 0.71, 0.72),
+    "gap~lr=1": (0.80, 0.81, 0.82),
+    "acc-gap": (0.60, 0.61, 0.62),
+    "dpdgc": (0.75, 0.76, 0.77),
+    "dpdgc~lr=1": (0.76, 0.77, 0.78),
+    "acc-dpdgc": (0.74, 0.75, 0.76),
+    "progap": (0.99, 0.99, 0.99),
+    "progap~lr=1": (0.99, 0.99, 0.99),  # no accounted form: it takes no place
+    "acc-alone": (0.99, 0.99, 0.99),
+}
+
+
+@pytest.fixture
+def made(runs: list[Run]) -> tuple[list[Cell], StudyInfo]:
+    found = []
+    stated = [run for run in runs if run.name.startswith("alpha.random/gap/eps=8")]
+    for entry, scores in SCORES.items():
+        for repeat, run in enumerate(stated):
+            score = {**run.record.metrics["test"], "accuracy": scores[repeat]}
+            key = {**run.record.key, "entry": entry}
+            metrics = {"test": score, "val": score}
+            found.append(replace(run, record=replace(run.record, key=key, metrics=metrics)))
+    info = StudyInfo(
+        name="toy", tier="S", config_path="", planned=tuple(run.name for run in found),
+        tuned=("gap", "dpdgc", "progap"),
+        entries=tuple(EntryInfo(name=name, method="gap", mode="sound") for name in SCORES),
+    )  # fmt: skip
+    return build_cells(found, info), info
+
+
+def test_places_are_among_entries_that_have_all_three(made: tuple[list[Cell], StudyInfo]) -> None:
+    cells, info = made
+    rows = tuned_ranks_table(tuned_cells(cells, info), cells).rows
+    places = {r.entry: (r.fixed_place, r.tuned_place, r.accounted_place) for r in rows}
+    assert places == {"dpdgc": (1, 2, 1), "gap": (2, 1, 2)}
+    gap = next(row for row in rows if row.entry == "gap")
+    assert (gap.fixed, gap.tuned, gap.accounted) == pytest.approx((0.71, 0.81, 0.61))
+    assert gap.gain_mean == pytest.approx(-0.10)
+    assert (gap.n, gap.n_pairs) == (3, 3)
+
+
+def test_means_over_graphs_stand_in_one_line_an_entry(made: tuple[list[Cell], StudyInfo]) -> None:
+    cells, info = made
+    lines = side_by_side(tuned_ranks_table(tuned_cells(cells, info), cells).rows)
+    assert len(lines) == 2 + 2
+    assert "75.0 (place 1.0)" in lines[2]
+    assert "61.0 (place 2.0)" in lines[3]
+    assert side_by_side([]) == []
+
+
+def test_without_accounted_entries_there_is_no_row(made: tuple[list[Cell], StudyInfo]) -> None:
+    cells, info = made
+    few = [cell for cell in cells if not cell.entry.startswith("acc-")]
+    assert not tuned_ranks_table(tuned_cells(few, info), few).rows
