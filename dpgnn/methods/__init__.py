@@ -1,7 +1,7 @@
-"""The methods, each with its options, plan, fit and predict, and the table of them.
+"""The table of methods; each has options, plan, fit and predict.
 
-`get(name)` gives a `base.Method`; its module is loaded only then. `dpgnn.methods()` gives what the methods
-offer, see `dpgnn.release.offers.offers`. `shared` holds what several methods use.
+`get(name)` gives a `base.Method` and loads its module only then. `dpgnn.methods()` lists what the methods
+offer, see `dpgnn.release.offers.offers`. `shared` has code of several methods.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ TABLE: dict[str, str] = {
 
 
 def get(name: str) -> Method:
-    """The method called `name`, as the table or as people write it.
+    """The method with a name or title.
 
     Args:
-        name: of the table, or as people write it.
+        name: name in the table, or title such as DP-GNN.
 
     Raises:
-        ValueError: unknown; names near misses and lists what exists.
+        ValueError: unknown; suggests similar names and lists all.
     """
     name = name if name in TABLE else name_of(name)
     method = importlib.import_module(TABLE[name]).METHOD
@@ -56,17 +56,17 @@ def get(name: str) -> Method:
 
 
 def name_of(text: str) -> str:
-    """The table's name of a method as people or tables write it: DP-GNN, dpgnn and dp_gnn are one.
+    """The table's name of a method given in any spelling: DP-GNN, dpgnn and dp_gnn are the same.
 
     Args:
-        text: as people or tables write it.
+        text: name or title in any spelling.
 
     Raises:
-        ValueError: no such method; names near misses and lists what exists.
+        ValueError: no such method; suggests similar names and lists all.
     """
     plain = {_letters(name): name for name in TABLE}
     found = plain.get(_letters(text))
-    if found is None:  # the titles that tables show, which only the methods themselves know
+    if found is None:  # titles in tables, which are in the methods' modules
         titles = {_letters(get(name).title): name for name in TABLE}
         found = titles.get(_letters(text))
     if found is not None:

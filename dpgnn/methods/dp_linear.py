@@ -1,6 +1,6 @@
 """DP-Linear: a linear model of node features by full-batch noisy gradient descent; it never reads an edge.
 
-What votes trains, without a board: side by side they show what the board adds. See docs/methods/votes.md.
+The model of votes without a board: their difference shows what the board adds. See docs/methods/votes.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DPLinearConfig:
     """Options of DP-Linear; every value is public.
 
     Attributes:
-        bias: the constant input that stands for the bias.
+        bias: the constant input that acts as the bias.
         training: noisy gradient descent.
     """
 

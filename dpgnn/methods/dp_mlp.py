@@ -1,7 +1,7 @@
 """DP-MLP: an MLP on node features trained by DP-SGD; it never reads an edge.
 
 Because no other node's record enters a root's gradient, one node changes one root. The guarantee holds for
-every node unit, whatever the graph.
+every node unit and every graph.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class DPMLPConfig:
 
     Attributes:
         width: units of each hidden layer.
-        num_layers: linear layers, the output layer counted.
+        num_layers: linear layers, including the output layer.
         activation: relu, tanh or selu.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
         training: noisy gradient descent.
     """
 
@@ -133,7 +134,7 @@ def fit(
     network = _network(config, graph)
     x = normalized(graph.x, config.row_norm)
     train, val = split.train_idx, split.val_idx
-    stored = isinstance(x, StoredRows)  # then a batch reads its own rows
+    stored = isinstance(x, StoredRows)  # in a file: a batch reads its own rows
     weights, history = run_dp_sgd(
         network,
         x if stored else x[train],
@@ -165,7 +166,7 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
 def _answers(
     network: Network, x: Any, node_idx: np.ndarray
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Named parameters -> logits of the asked nodes; in blocks where features are in a file."""
+    """Named parameters -> logits of the asked nodes; in blocks if features are in a file."""
     from dpgnn.models.blocks import stored_answers
     from dpgnn.models.forward import full_graph
 

@@ -1,10 +1,10 @@
 """DP-MLP whose answers are averaged over the neighbourhood at inference: the control for message passing.
 
-Training reads no edge, so the weights carry DP-MLP's guarantee for the unit `node` without any sampler and
-any factor N(K, r). At inference it reads the same raw data as a graph network with as many hops: features
-and edges around the asked node. What a private graph network gains beyond it is what training on subgraphs
-is worth. Averaging the last hidden state instead of the logits is the same thing, because the last layer is
-affine and the averaging weights add to one.
+Training reads no edge, so the weights have DP-MLP's guarantee for the unit `node` without a sampler or a
+factor N(K, r). At inference it reads the same raw data as a graph network with as many hops: features and
+edges around the asked node. The gain of a private graph network over it is the value of training on
+subgraphs. Averaging the last hidden state instead of the logits is equivalent, because the last layer is
+affine and the averaging weights sum to one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class DPMLPSmoothConfig:
     """Options of DP-MLP with averaged answers; every value is public.
 
     Attributes:
-        mlp: options of DP-MLP, which is trained as ever.
-        num_averages: how often answers are averaged over a node and its neighbours at inference; 0 is DP-MLP.
+        mlp: options of DP-MLP, whose training is unchanged.
+        num_averages: number of times answers are averaged over a node and its neighbours at inference; 0 is
+            DP-MLP.
         average: what is averaged: logits or probabilities.
         symmetrize: add the reverse of each edge of a directed graph.
     """
@@ -50,7 +51,7 @@ class DPMLPSmoothConfig:
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """DP-MLP's plan; its claims are about the weights, and say that answers read the private graph.
+    """DP-MLP's plan; its claims are about the weights, and state that answers read the private graph.
 
     Guarantee: as `dp_mlp.plan`, for the released weights.
     """
@@ -84,8 +85,8 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
 
     No claim holds for the answers: an answer reads the features and edges around the asked node.
 
-    Guarantee: without an average as DP-MLP; with one none for the answers: they read other nodes' records of
-    the evaluation graph afresh, and no claim covers them.
+    Guarantee: without averaging as DP-MLP; with it none for the answers, which read other nodes' records of
+    the evaluation graph afresh.
 
     Args:
         entry, fitted, graph, node_idx: as for `Method.predict`.

@@ -43,7 +43,7 @@ class EdgeRandConfig:
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Keep a cell with probability 1 - s and draw it uniformly otherwise, s = 2/(e^epsilon + 1).
+    """Keep a cell with probability 1 - s, otherwise draw it uniformly, s = 2/(e^epsilon + 1).
 
     Guarantee: unit edge, add-remove, pure epsilon: a cell tells the truth with probability 1 - s/2 =
     e^epsilon/(e^epsilon + 1), independently of all others, and an undirected edge is one cell. Public: node
@@ -71,7 +71,7 @@ def fit(
 ) -> Fitted:
     """Perturb the edges once, train on the result.
 
-    Guarantee: edges enter through the planned mechanism alone.
+    Guarantee: edges enter only through the planned mechanism.
     """
     from dpgnn.methods.shared.graph_training import train_gcn
 

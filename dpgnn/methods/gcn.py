@@ -31,7 +31,8 @@ class GCNConfig:
     Attributes:
         hidden: widths of the hidden layers; the depth is one more.
         dropout: rate before each layer.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
         symmetrize: add the reverse of each edge of a directed graph.
         training: optimiser and selection.
     """

@@ -70,7 +70,7 @@ def fit(
 ) -> Fitted:
     """Perturb the edges once, train on the result.
 
-    Guarantee: edges enter through the planned mechanisms alone.
+    Guarantee: edges enter only through the planned mechanisms.
     """
     from dpgnn.methods.shared.graph_training import train_gcn
 

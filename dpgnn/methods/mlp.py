@@ -1,4 +1,4 @@
-"""MLP without privacy: features only, the baseline every graph method has to beat."""
+"""MLP without privacy on features only: the baseline for every graph method."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class MLPConfig:
     Attributes:
         hidden: widths of the hidden layers.
         dropout: rate before each layer.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
         training: optimiser and selection.
     """
 
@@ -75,7 +76,7 @@ def fit(
 
     config: MLPConfig = entry.options
     model = _model(config, graph, context.streams.torch("weights"))
-    # only the rows that are trained or selected on are put through the model
+    # the model runs only on rows for training and selection
     x = normalize_rows(graph.x, config.row_norm)
     train, val = (
         (as_input(x[rows]), torch.from_numpy(graph.y[rows]))

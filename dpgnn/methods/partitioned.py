@@ -1,4 +1,4 @@
-"""`Method.prepare` over partitions of a graph: the same prepared sample, drawn by any number of machines."""
+"""`Method.prepare` over partitions of a graph, with the same result on any number of machines."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def prepare(place: Place, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """What `Method.prepare` gives for this spec, from partitions; the data set stays in `place.out`.
+    """The result of `Method.prepare` for this spec, from partitions; the data set stays in `place.out`.
 
-    Guarantee: none by itself; table and facts are those of one machine, bit for bit, so what the sampler
-    promises holds. As sensitive as the graph.
+    Guarantee: none by itself; table and facts are bit for bit those of one machine, so the sampler's promise
+    holds. As sensitive as the graph.
 
     Args:
         place: partitions of the graph in the split's setting, folder and scheduler.
         split: training nodes; public.
-        spec: of a sampler that has a form over partitions.
+        spec: of a sampler that can run over partitions.
         rng: the sampler's stream.
 
     Raises:
-        ValueError: the sampler has no such form.
+        ValueError: the sampler cannot run over partitions.
         DamagedFileError, BusyError, OSError: as `samplers.partitioned.sample.sample_lists`.
     """
     remedy = f"one of {', '.join(FORMS)} has; leave --dask out for others"
@@ -38,14 +38,14 @@ def prepare(place: Place, split: Split, spec: SamplerSpec, rng: np.random.Genera
 
 
 def setting_of(split: Split, num_nodes: int) -> tuple[np.ndarray, bool] | None:
-    """Codes of nodes and whether arcs between parts are dropped; None where all arcs stay.
+    """Codes of nodes and whether arcs between parts are dropped; None if all arcs are kept.
 
     Args:
         split: of the graph.
         num_nodes: of the graph.
 
     Raises:
-        ValueError: edges shall be cut to a largest degree, which needs all of them at once.
+        ValueError: the split has `max_degree`, which needs all edges at once.
     """
     remedy = "leave --dask out for this setting"
     require(not split.max_degree, "max_degree with --dask", "be 0", split.max_degree, remedy)
@@ -73,7 +73,7 @@ def _trees(place: Place, split: Split, spec: SamplerSpec, rng: np.random.Generat
 
 
 def _chains(place: Place, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """Chains of the training nodes alone: others have no list there."""
+    """Chains of the training nodes only, because others have no list."""
     from dpgnn.methods.drw.fit import prepared_chains
     from dpgnn.samplers.partitioned import parts, sample
     from dpgnn.samplers.subgraphs import from_table

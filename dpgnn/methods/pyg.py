@@ -1,7 +1,7 @@
 """PyG's own networks without privacy, full-batch on the graph of the setting: SAGE, GATv2, GIN, GCN.
 
-References: what the ecosystem's layers reach on the same splits. Our `gcn` gives the numbers of PyG's GCNConv
-(`tests/models/test_pyg.py`) and is faster, so it stays the baseline.
+References for the accuracy of PyG's layers on the same splits. Our `gcn` gives the same numbers as PyG's
+GCNConv (`tests/models/test_pyg.py`) and is faster, so it is the baseline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class PyGConfig:
         network: sage, gatv2, gin or gcn; two layers.
         hidden: units of the hidden layer, all heads together.
         dropout: rate before each layer, and of gatv2's attention.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
         symmetrize: add the reverse of each edge of a directed graph.
         training: optimiser and selection.
     """
@@ -69,7 +70,7 @@ def _network(config: PyGConfig, graph: Graph, generator: torch.Generator) -> Any
 
 
 def _input(config: PyGConfig, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Features, dense, and edges without self-loops."""
+    """Dense features, and edges without self-loops."""
     import torch
 
     x = normalize_rows(graph.x, config.row_norm)

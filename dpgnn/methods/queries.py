@@ -1,8 +1,8 @@
-"""What a method states about its fitted models: how they answer, and what an attack on them may use.
+"""A method's statements on its fitted models: how they answer, and what an attack may use.
 
-Where answers pass through noise, a query says whose: frozen noise repeats the draws of the run, as if one
-noisy object answered every query (a perturbed graph does; an aggregation with a fixed seed would); fresh
-noise is drawn again, which is a new release and costs what the run's mechanism cost.
+If answers have noise, a query says which: frozen noise repeats the draws of the run, as if one noisy object
+answered every query (like a perturbed graph, or an aggregation with a fixed seed); fresh noise is a new
+release, with the cost of the run's mechanism.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ AGGREGATE = "aggregate"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRun:
-    """A fitted model with what an auditor needs to ask it again; as sensitive as the graph.
+    """A fitted model with the data for further queries; as sensitive as the graph.
 
     Attributes:
-        entry: what was fitted.
-        state: its tensors, as `model.safetensors` holds them.
+        entry: of the fit.
+        state: its tensors, as in `model.safetensors`.
         graph: the graph of the fit, edges of the setting.
         split: of the fit.
         prepared: its prepared sample, or None.
@@ -58,7 +58,7 @@ class FittedRun:
 
     @property
     def noise_stddev(self) -> float:
-        """Of the planned mechanism `aggregate`; 0 without privacy."""
+        """Noise of the planned mechanism `aggregate`; 0 without privacy."""
         return self.plan.mechanism(AGGREGATE).noise_stddev if self.plan.mechanisms else 0.0
 
     @cached_property
@@ -68,25 +68,25 @@ class FittedRun:
         return self.leaks.noisy_edges(self, self.graph, self.streams)
 
     def fresh(self, number: int) -> Streams:
-        """Streams of query `number`: its own noise, never the run's; everything else as in the run."""
+        """Streams of query `number`: its own noise, otherwise as in the run."""
         root = self.streams.root_seed
         secret = number if number != root else root + 2**32
         return FreshSecrets(root_seed=root, axes=self.streams.axes, secret_seed=secret)
 
     def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names start with `prefix`, under the rest of their names."""
+        """The tensors whose names start with `prefix`, with the prefix removed."""
         return {k.removeprefix(prefix): v for k, v in self.state.items() if k.startswith(prefix)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Query:
-    """A question to a fitted model: all answers on a graph.
+    """A query of a fitted model: all answers on a graph.
 
     Attributes:
-        graph: features and edges to answer from.
+        graph: features and edges of the query.
         streams: of the noise.
         frozen: whether they are the run's own.
-        prepared: the prepared sample of `graph`, where answers read one.
+        prepared: the prepared sample of `graph`, if answers read one.
     """
 
     graph: Graph
@@ -100,17 +100,17 @@ class Queries:
     """How the models of a method answer; `Queries()`: through `predict`, about any graph, without noise.
 
     Attributes:
-        noise: entry -> where noise lies in the answers.
-        why_not_other_features: entry -> why they cannot be asked about other features; "" when they can.
-        why_not_other_graph: entry -> why they cannot be asked about other nodes; "" when they can.
+        noise: entry -> kind of noise in the answers.
+        why_not_other_features: entry -> why they cannot be queried with other features; "" if they can.
+        why_not_other_graph: entry -> why they cannot be queried on other nodes; "" if they can.
         answer: (run, query) -> logits, shape (num_nodes, num_classes); None: by the method's `predict`.
-        covered: whether an edge-level claim covers frozen answers about other features, because they are
-            post-processing of what was released once.
-        reads_sample: entry -> whether answers read a prepared sample of the graph that is asked about.
-        disjoint: answers for parts of a graph without an edge between them do not depend on each other.
-        layers: run -> the model as sparse products and row-wise layers; None where none are stated, and
-            then each query takes a pass of its own.
-        why_not_layers: entry -> why `layers` does not hold for it; "" when it does.
+        covered: whether an edge-level claim covers frozen answers on other features, because they are
+            post-processing of a single release.
+        reads_sample: entry -> whether answers read a prepared sample of the query's graph.
+        disjoint: whether answers in unconnected parts of a graph are independent of each other.
+        layers: run -> the model as sparse products and row-wise layers; if None, each query takes its own
+            pass.
+        why_not_layers: entry -> why `layers` does not apply to it; "" if it does.
     """
 
     noise: Callable[[Entry], NoiseIn] = lambda entry: "none"
@@ -126,18 +126,18 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaks:
-    """What attacks made for one kind of release need; None where the method has no such release.
+    """Data for attacks on specific kinds of release; None if the method has no such release.
 
     Attributes:
         noisy_edges: (run, graph, streams) -> the perturbed adjacency, released once: 0/1 CSR.
         noisy_rows: run -> (released noisy rows, the public rows they are sums of).
-        why_not_rows: entry -> why these are not attacked; "" when they are.
-        last_row: (run, graph, node) -> (draw -> the node's last row of an iteration over private edges, less
+        why_not_rows: entry -> why these are not attacked; "" if they are.
+        last_row: (run, graph, node) -> (draw -> the node's last row of an iteration over private edges, minus
             its public residual).
-        why_not_last_row: entry -> why its last layer is not suspected to be without noise; "" when it is.
-        without_other_leaks: entry -> the entry whose sampler, which counts readers, is its only leak.
-        why_not_sampler: entry -> why that sampler is not attacked; "" when it is.
-        board: (run, graph, ids of voters) -> (draw -> the released board of votes); None where there is none.
+        why_not_last_row: entry -> why its last layer is not attacked as noise-free; "" if it is.
+        without_other_leaks: entry -> a variant whose only leak is the sampler that counts readers.
+        why_not_sampler: entry -> why that sampler is not attacked; "" if it is.
+        board: (run, graph, ids of voters) -> (draw -> the released board of votes); None without a board.
     """
 
     noisy_edges: Callable[[FittedRun, Graph, Streams], sp.csr_array] | None = None
@@ -153,5 +153,5 @@ class Leaks:
 
 
 def at_node_level(entry: Entry) -> bool:
-    """Whether features are private beside edges, so that rows stay in the run."""
+    """Whether features are private besides edges, so that rows stay in the run."""
     return entry.mode != "nonprivate" and entry.privacy_unit != "edge"

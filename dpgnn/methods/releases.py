@@ -1,10 +1,10 @@
-"""What a method releases that is no clipped sum: where noise enters, and how far neighbours move it there.
+"""Releases other than clipped sums: where noise is added, and their change between neighbours.
 
-A release is a function declared with `release`: it says which planned mechanisms it executes, how the move
-between neighbouring graphs is measured for each, and whether the run reads what it returns. The method lists
-its releases (`Method.releases`), and audits ask for nothing else: they watch the calls, run the very function
-with its noisy values fixed, and compare with the mechanism's event. Gaussian noise is added by `noised`,
-where the value that is about to get noise can be seen.
+A release is a function declared with `release`, which states the planned mechanisms that it executes, how the
+change between neighbouring graphs is measured for each, and whether the run reads its result. The method
+lists its releases (`Method.releases`), and audits use only these: they observe the calls, run the same
+function with its noisy values fixed, and compare with the mechanism's event. Gaussian noise is added by
+`noised`, where audits can read the value before noise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class RoundedDraw:
-    """Noise of a release: it is never seen by itself, only the noisy value on a public grid.
+    """Noise of a release, which gives only the noisy value on a public grid, never the noise itself.
 
     Attributes:
         streams: of the run; secret.
@@ -46,13 +46,12 @@ class RoundedDraw:
     def add_to(self, value: np.ndarray, noise_stddev: float, step: int) -> np.ndarray:
         """value + noise of a step, on the grid; see `core.rounded_noise.add_rounded`.
 
-        The deviation is larger by the share of the sensitivity that `rounding_of` allows for.
+        The deviation is increased by the share of the sensitivity for rounding, see `rounding_of`.
 
-        Guarantee: the real law of the noise, rounded to a public grid: post-processing of the release that
-        the plan counts.
+        Guarantee: exact noise, rounded to a public grid: post-processing of the planned release.
 
         Args:
-            value: what is released, float64; sensitive.
+            value: before noise, float64; sensitive.
             noise_stddev: absolute, on the value; public.
             step: of the mechanism; names the stream.
         """
@@ -69,12 +68,12 @@ Draw = RoundedDraw | Callable[[int, tuple[int, int]], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """What a measure must know of a pair of neighbours.
+    """Facts of a pair of neighbours for a measure.
 
     Attributes:
-        own: int64: rows that do not count: the changed node's own where its rows stay in the run.
+        own: int64: ignored rows: the changed node's own, if its rows stay in the run.
         relation: how the neighbours differ.
-        absent: the changed node has no record, or an emptied one, in G'.
+        absent: whether the changed node has no record, or an emptied one, in G'.
     """
 
     own: np.ndarray
@@ -84,7 +83,7 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """How far a value moved, in the units of the mechanism's event, and how far it may."""
+    """The change of a value in the units of the mechanism's event, and the allowed change."""
 
     moved: float
     allowed: float
@@ -103,8 +102,8 @@ class Release(Door[P, R]):
 
     Attributes:
         name: module and function, for messages.
-        measures: mechanism -> measure; a name that ends with "/" stands for all that start with it.
-        is_read: whether what it returns is what the rest of the run reads; False for a step on the way.
+        measures: mechanism -> measure; a name that ends with "/" matches all names with this prefix.
+        is_read: whether the rest of the run reads its result; False for an intermediate step.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class Release(Door[P, R]):
         self.measures, self.is_read = measures, is_read
 
     def measure_of(self, mechanism: str) -> Measure | None:
-        """The measure for a planned mechanism; None when this function does not execute it."""
+        """The measure for a planned mechanism; None if this function does not execute it."""
         for name, measure in self.measures.items():
             if mechanism == name or (name.endswith("/") and mechanism.startswith(name)):
                 return measure
@@ -128,8 +127,8 @@ def release(
     """Declare a function as a release; see `Release`.
 
     Args:
-        measures: mechanism -> how far what enters its noise moves between neighbours.
-        is_read: whether the noisy value is read by the run.
+        measures: mechanism -> change of the value before noise between neighbours.
+        is_read: whether the run reads the noisy value.
     """
 
     def declare(function: Callable[P, R]) -> Release[P, R]:
@@ -142,8 +141,8 @@ def release(
 def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:
     """value + noise_stddev * draw(step): the one place where Gaussian noise is added to rows.
 
-    Guarantee: a Gaussian release of `value`, whose sensitivity is for the caller to prove; with a
-    `RoundedDraw` to the bit, else over real numbers.
+    Guarantee: a Gaussian release of `value`, whose sensitivity the caller must prove; exact with a
+    `RoundedDraw`, else over real numbers.
 
     Args:
         value: float64, shape (num_rows, width).
@@ -157,7 +156,7 @@ def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) ->
 
 
 def rounding_of(shape: tuple[int, ...]) -> float:
-    """How far rounding in float64 moves two values apart that are operators of norm at most 1 times rows.
+    """Bound on the float64 rounding of a difference of two products with operators of norm at most 1.
 
     n rows of norm at most 1, width w, an operator A >= 0 of norm at most 1, its entries wrong by a few units:
     an entry sums at most n terms, so the value is wrong by at most (n + 8) u |A||X| in every entry, of norm
@@ -169,15 +168,15 @@ def rounding_of(shape: tuple[int, ...]) -> float:
 
 
 def summable(rows: np.ndarray, num_terms: int, norm: float = 1.0) -> np.ndarray:
-    """Rows whose sums are exact in float64, for releases: rounding tells nothing of what was summed.
+    """Rows whose sums are exact in float64, for releases, so that rounding reveals nothing about the terms.
 
-    Entries are cut towards zero to multiples of a power of two, small enough a part of the rows' norm that
-    fewer than 2^53 of them make any sum of `num_terms` rows. First each row is made shorter by 2^-29, more
-    than float64 rounds a norm of up to 2^20 columns, so that rows of norm `norm` as computed have at most
-    that norm as they stand.
+    Entries are rounded towards zero to multiples of a power of two that is small enough relative to the rows'
+    norm that any sum of `num_terms` rows has fewer than 2^53 of them. Before, each row is shortened by 2^-29,
+    which exceeds float64's rounding of a norm of up to 2^20 columns, so that rows of computed norm `norm`
+    have at most that norm exactly.
 
     Args:
-        rows: float64, shape (num_rows, width), norms at most `norm` but for rounding.
+        rows: float64, shape (num_rows, width), norms at most `norm` up to rounding.
         num_terms: public bound on the rows in a sum, each with weight 1.
         norm: public bound on the norm of a row.
 
@@ -194,12 +193,12 @@ def event_of(mechanism: Mechanism) -> Any:
 
 
 def allowed_by(mechanism: Mechanism) -> float:
-    """The sensitivity a plan states; a published plan's event may have the true value already."""
+    """The sensitivity in the plan; a published plan's event may already have the true value."""
     return min(float(event_of(mechanism).sensitivity), mechanism.sensitivity)
 
 
 def distance(first: np.ndarray, second: np.ndarray, where: Where) -> float:
-    """L2 distance of the rows that count; infinite for values of different shape."""
+    """L2 distance without ignored rows; infinite for values of different shape."""
     if first.shape != second.shape:
         return math.inf
     difference = np.asarray(first - second, dtype=np.float64)
@@ -207,9 +206,9 @@ def distance(first: np.ndarray, second: np.ndarray, where: Where) -> float:
 
 
 def common_rows(shape: tuple[int, int], where: Where, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are equal in both worlds but for the changed node's own, whose sign is turned in G'.
+    """Rows that are equal in both worlds except the changed node's own, whose sign is flipped in G'.
 
-    Seed 0 gives one direction to all rows, so that sums of them are as long as they can be.
+    With seed 0 all rows have one direction, so that their sums are as long as possible.
     """
     if seed == 0:
         rows = np.broadcast_to(np.eye(1, shape[1])[0], shape).astype(np.float64)
@@ -221,14 +220,14 @@ def common_rows(shape: tuple[int, int], where: Where, seed: int) -> tuple[np.nda
 
 
 def gaussian(trials: Trials) -> Measure:
-    """Measure of a function that adds noise by `noised`: every value that enters a draw.
+    """Measure of a function that adds noise by `noised`: the change of every value before noise.
 
-    The function runs in both worlds as in a fit. What comes out of a draw is fixed to rows far outside
-    the unit ball, equal in both worlds but for the changed node's own, because a mechanism is measured given
-    what was released before. Whoever forgets to bring a state back into the ball moves the next one too far.
+    The function runs in both worlds as in a fit. Noisy values are fixed to rows far outside the unit ball,
+    equal in both worlds except the changed node's own, because a mechanism is measured given earlier
+    releases. So a missing projection to the ball shows as too large a change at the next hop.
 
     Args:
-        trials: which arguments are tried.
+        trials: arguments to try.
 
     Source: docs/accounting.md, theorem 5.
     """
@@ -256,14 +255,14 @@ def gaussian(trials: Trials) -> Measure:
 def as_called(
     first: Arguments, second: Arguments, where: Where
 ) -> Iterable[tuple[Arguments, Arguments]]:
-    """The run's own arguments alone."""
+    """Only the run's own arguments."""
     yield first, second
 
 
 def _entering(
     release: Release[..., Any], arguments: Arguments, where: Where, side: int, seed: int
 ) -> list[np.ndarray]:
-    """The values that enter the draws of one call."""
+    """The values before noise of one call."""
     seen: list[np.ndarray] = []
 
     def fixed(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""When contraction helps and when it cannot: the numbers of docs/methods/caribou.md, from the formulas.
+"""When contraction helps and when not: the numbers of docs/methods/caribou.md, from the formulas.
 
-`python -m dpgnn.methods.caribou.depth` prints the tables of that page; a test keeps the page equal to them.
+`python -m dpgnn.methods.caribou.depth` prints the tables of that page; a test compares the page with them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def noise_per_sensitivity(
 def far_signal(num_hops: int, contraction: float) -> float:
     """Signal-to-noise ratio of a feature K hops away, relative to no contraction; at most 1.
 
-    A feature K hops away enters X_K with weight c^K at most, under last-hop noise proportional to c
+    A feature K hops away enters X_K with a weight of at most c^K, under last-hop noise proportional to c
     sqrt(K_eff) (the sensitivity is c a1 S). Relative to c = 1: r = c^(K-1) sqrt(K / K_eff).
 
     Proof of r <= 1. K_eff = (sum_j c^j)^2 / sum_j c^(2j), j = 0..K-1. The numerator is at least
@@ -64,7 +64,7 @@ def neighbour_signal(degree: int, *, aggregation: str, padding: int = 8) -> floa
 def best_of_coin_flips(num_test: int, num_draws: int) -> float:
     """Expected largest accuracy of `num_draws` runs that flip a fair coin for each of `num_test` nodes.
 
-    What a maximum of test accuracies over configurations and repeats shows without any signal.
+    The maximum of test accuracies over configurations and repeats without any signal.
     """
     from scipy.stats import binom
 
@@ -75,12 +75,12 @@ def best_of_coin_flips(num_test: int, num_draws: int) -> float:
 
 
 def chain_ceiling(length: int, *, epsilon: float, delta: float) -> tuple[float, int, float, float]:
-    """Largest mean accuracy of a per-node classifier of its own row of X_K on chains of two classes.
+    """Largest mean accuracy on two-class chains of a classifier that reads only a node's row of X_K.
 
-    Every node is labelled with its chain's class, which only its first node's feature tells: that node is
-    known, node i has mean s_i in its class's coordinate and the optimal test between the classes is right
-    with probability Phi(s_i/(sqrt(2) sigma)). Optimistic: the noise of the last hop alone is counted, and
-    sigma is the least that is proved without an assumption on degrees, sqrt(2) c sqrt(K_eff)/mu.
+    Every node has its chain's class as label, and only the feature of the chain's first node shows it: that
+    node is known, node i has mean s_i in its class's coordinate, and the optimal test between the classes is
+    correct with probability Phi(s_i/(sqrt(2) sigma)). Optimistic: only the noise of the last hop is counted,
+    and sigma is the smallest that is proved without an assumption on degrees, sqrt(2) c sqrt(K_eff)/mu.
 
     Returns:
         accuracy, K, c, beta of the best choice of K <= 24, c <= 0.95, a1 = 1, beta in {0, 0.1, 0.5, 1, 10}.

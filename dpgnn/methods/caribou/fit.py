@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
     """Edge level, or no privacy: encoder and head without noise, X_K once.
 
-    Guarantee: edges enter through the planned mechanism alone; of its states only the last leaves the
-    function. Not so for `variant: as-released`, see `released_code_iteration`.
+    Guarantee: edges enter only through the planned mechanism, which returns only its last state. This does
+    not hold for `variant: as-released`, see `released_code_iteration`.
     """
     config: CaribouConfig = entry.options
     adjacency = adjacency_of(graph)
@@ -66,7 +66,7 @@ def channels_of(
     noise_stddev: float,
     draw: Draw,
 ) -> list[np.ndarray]:
-    """What the head reads: X0 and X_K, or the released code's last state alone."""
+    """The channels of the head: X0 and X_K, or only the last state of the released code."""
     config: CaribouConfig = entry.options
     layer = ContractiveLayer(contraction=config.contraction, alpha1=config.alpha1, beta=config.beta)
     if is_released_code(entry):
@@ -88,7 +88,7 @@ def channels_of(
         num_hops=config.num_hops,
         noise_stddev=noise_stddev,
         draw=draw,
-        # by a node's own features alone: were degrees read, an emptied node's neighbours would lose noise
+        # by a node's own features only: with degrees, an emptied node's neighbours would lose noise
         emptied=empty_rows(x0) if node_level else None,
         own_rows=node_level and config.release == "noisy-state",
     )
@@ -96,7 +96,7 @@ def channels_of(
 
 
 def operator_of(entry: Entry, adjacency: sp.csr_array) -> sp.csr_array:
-    """What one hop multiplies with."""
+    """The operator of one hop."""
     if is_released_code(entry):
         return operator_without_self_loops(adjacency)
     padding = 1 if at_node_level(entry) else entry.options.padding or 1
@@ -108,7 +108,7 @@ def fit_node(
 ) -> Fitted:
     """Node level: encoder and head by DP-SGD.
 
-    Guarantee: see `caribou_node_plan.node_plan`; rows that are not released stay in the process.
+    Guarantee: see `node_plan.node_plan`; rows that are not released stay in the process.
     """
     config: CaribouConfig = entry.options
     delta = plan.claims[0].delta
@@ -159,5 +159,5 @@ def _released_code(
 
 
 def _noise(plan: Plan, context: Context) -> float:
-    """The planned noise, its mechanism entered; 0 without privacy."""
+    """Enter the planned mechanism and return its noise; 0 without privacy."""
     return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0

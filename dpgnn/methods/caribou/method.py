@@ -75,8 +75,8 @@ def fit(
 ) -> Fitted:
     """Encode, iterate with noise, train the head.
 
-    Guarantee: the plan's claims. Of the iteration's states only the last leaves the function that makes
-    them; none is written before it, so an interrupted run starts again at hop 1.
+    Guarantee: the plan's claims. The iteration returns only its last state and stores no earlier one, so an
+    interrupted run starts again at hop 1.
     """
     from dpgnn.methods.caribou import fit as caribou_fit
 
@@ -89,14 +89,14 @@ def fit(
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """X_K of the noisy iteration, and what the released code computes in its place."""
+    """X_K of the noisy iteration, and the released code's iteration."""
     from dpgnn.methods.shared.aggregate import contractive_iteration, released_code_iteration
 
     return (contractive_iteration, released_code_iteration)
 
 
 def degrees(entry: Entry) -> Degrees:
-    """The slots of node level, and the degree that is promised."""
+    """The slots of node level, and the promised minimum degree."""
     config: CaribouConfig = entry.options
     return Degrees(slots=config.node.max_degree, minimum=config.minimum_degree or 0)
 

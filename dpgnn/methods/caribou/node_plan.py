@@ -103,7 +103,7 @@ def _published_sensitivity(config: CaribouConfig, facts: Facts) -> float:
 
 
 def _proved_sensitivity(entry: Entry, config: CaribouConfig, facts: Facts) -> float | None:
-    """Finite only where degrees are declared and no mean couples the rows; weights are released."""
+    """The proved sensitivity; finite only if degrees are declared and no mean couples the rows."""
     declared = config.node.bounding == "declared" and config.minimum_degree is not None
     if not declared or config.alpha1 < 1:
         return None
@@ -120,7 +120,7 @@ def _caveats(config: CaribouConfig) -> tuple[str, ...]:
 
 
 def _as_released_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """The live class of the released code: only the iteration is calibrated; the head is not private."""
+    """The plan of the released code's class: only the iteration is calibrated; the head is not private."""
     config: CaribouConfig = entry.options
     size, build = _published_sensitivity(config, facts), _builder(entry, config)
     mechanism = gaussian_mechanism(
@@ -167,10 +167,10 @@ def _check_sound(entry: Entry, config: CaribouConfig) -> None:
     require(config.node.bounding == "declared", "node.bounding", "be declared in sound mode",
             config.node.bounding)  # fmt: skip
     require(config.padding is None, "padding", "be given at edge level only", config.padding)
-    # an emptied node has no edge, and its neighbours have one less
+    # an emptied node has no edges, and its neighbours have one fewer
     require(not config.minimum_degree, "minimum_degree", "be left out at node level in sound mode",
             config.minimum_degree)  # fmt: skip
-    # without the node's row the mean divides by one less
+    # without the node's row the mean is over one node fewer
     require(config.alpha1 == 1 or entry.relation != "add-remove", "alpha1",
             "be 1 under add-remove at node level", config.alpha1,
             "use null-one or replace-one for a mean over all rows")  # fmt: skip

@@ -30,13 +30,13 @@ class CaribouConfig:
         beta: weight of the residual X0.
         variant: published mode only: "paper" (Algorithm 1), or "as-released" (what the released code
             computes: an operator without self-loops, raw features, a noise-free layer after every hop).
-        noise_free_layer: as-released only: False leaves that layer out and nothing else.
-        minimum_degree: a promise about every degree in both neighbouring graphs. None assumes nothing in
-            sound mode, and is measured on the private graph in published mode, as published.
+        noise_free_layer: as-released only: False omits that layer.
+        minimum_degree: promised lower bound on every degree in both neighbouring graphs. None assumes nothing
+            in sound mode; in published mode it is measured on the private graph, as published.
         padding: sound mode, edge level: self-loops pad degrees up to this public M >= 2 (less noise, less
             mixing); None gives each node one self-loop.
         release: node level: "weights" keeps all rows of X_K inside the run (a node's own row then costs
-            nothing), "noisy-state" releases X_K too (sound mode, relation null-one or replace-one).
+            nothing), "noisy-state" also releases X_K (sound mode, relation null-one or replace-one).
         head: encoder and head.
         node: node-level options.
     """
@@ -69,5 +69,5 @@ class CaribouConfig:
 
 
 def is_released_code(entry: Entry) -> bool:
-    """Whether the entry computes what the released code does."""
+    """Whether the entry runs the released code's variant."""
     return bool(entry.mode != "sound" and entry.options.variant == "as-released")

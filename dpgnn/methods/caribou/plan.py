@@ -22,9 +22,9 @@ def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """One contractive iteration; encoder and head read no edge and cost nothing.
 
     Guarantee (sound): unit edge, relation add-remove, (epsilon, delta) as claimed, counted exactly; public
-    are node ids, features, labels, options, and the promised minimum degree where one is given. What is
-    released is X_K and everything computed from it. Published mode states the printed sensitivity; its
-    second claim is the best that is proved for what was run.
+    are node ids, features, labels, options, and the promised minimum degree where one is given. Released are
+    X_K and everything computed from it. Published mode states the printed sensitivity; its second claim is
+    the best proved one for the run.
 
     Source: CARIBOU, Theorems 2 to 4.
     """
@@ -93,7 +93,7 @@ def _first_claim(entry: Entry, budget: Budget, event: Any) -> Claim:
 
 
 def _proved_claim(entry: Entry, budget: Budget, event: Any, noise_stddev: float) -> Claim:
-    """What is true of a published run: infinite where the noise or the result reads the edges."""
+    """The proved claim of a published run: infinite if the noise or the result reads the edges."""
     config: CaribouConfig = entry.options
     leaks = config.variant == "as-released" and config.noise_free_layer
     if leaks or config.minimum_degree is None or math.isinf(budget.epsilon):

@@ -1,4 +1,4 @@
-"""Asking CARIBOU again, and what the attacks made for its releases need."""
+"""Queries of CARIBOU, and data for attacks on its releases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _private_head(entry: Entry) -> bool:
 
 
 def answer(run: FittedRun, query: Query) -> Tensor:
-    """Logits from the iteration, run again on the query's graph and noise."""
+    """Logits from the iteration on the query's graph and noise."""
     from dpgnn.methods.caribou import fit
 
     channels = fit.channels_of(
@@ -69,7 +69,7 @@ def layers(run: FittedRun) -> Layers:
 def _end_of_hop(
     run: FittedRun, first: Features, hop: int
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """What follows the linear part of a hop, with the noise of the run."""
+    """The steps after the linear part of a hop, with the noise of the run."""
     entry, config = run.entry, run.entry.options
     noise = aggregate_queries.run_noise(run, hop, first.rows.shape)
     if is_released_code(entry):

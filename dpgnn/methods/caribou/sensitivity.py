@@ -1,9 +1,9 @@
-"""How far one contractive layer moves between neighbouring graphs: sound bounds and the published ones.
+"""Sensitivity of one contractive layer between neighbouring graphs: sound and published bounds.
 
-One layer is phi(X) = c (a1 A^ X + a2 mean(X)) + beta X0, rows of X in the unit ball. Everything here is the
-change of the operator part in units of c a1, unless a function says "layer". Degrees count neighbours, the
-self-loop not included. g(d) = 1/sqrt(d+1) - 1/sqrt(d+2) is what an entry of row u loses, up to the other
-end's factor, when u's degree grows from d to d + 1.
+One layer is phi(X) = c (a1 A^ X + a2 mean(X)) + beta X0, rows of X in the unit ball. All values are changes
+of the operator part in units of c a1, unless a function says "layer". Degrees count neighbours, the self-loop
+not included. g(d) = 1/sqrt(d+1) - 1/sqrt(d+2) is what an entry of row u loses, up to the other end's factor,
+when u's degree grows from d to d + 1.
 
 Source: CARIBOU, Theorems 4 and 5; proofs of the sound bounds below; brute force over all small graphs in
 tests/methods/caribou/test_sensitivity.py.
@@ -176,7 +176,7 @@ def published_edge_sensitivity(minimum_degree: int, *, last_term: str = "code") 
         minimum_degree: D, measured on the private graph in the publication.
         last_term: "code" has 1/sqrt((D+1)(D+2)) for the new entry, "proof" the 1/(D+2) of the proof's text.
 
-    The first dominates S(D) with self-loops, so it is true there; the second is too small for D = 2..10,
+    The first is at least S(D) with self-loops, so it is valid there; the second is too small for D = 2..10,
     and without self-loops both are too small for D >= 1.
     """
     d = minimum_degree
@@ -189,7 +189,7 @@ def published_node_operator_sensitivity(
 ) -> float:
     """Theorem 5's operator part in units of c a1, with the middle term of the "code" or the "proof".
 
-    Both are smaller than what explicit graphs attain.
+    Both are smaller than the change on explicit graphs.
     """
     d, root = minimum_degree, math.sqrt(max_degree)
     divisor = math.sqrt(max_degree + 1) if middle == "code" else math.sqrt(d + 1)

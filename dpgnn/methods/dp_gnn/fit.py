@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from dpgnn.training.noise import Noise
 
 Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
-# roots whose gradients a published run measures, as in the authors' code
+# number of roots whose gradients a published run measures, as in the authors' code
 NUM_MEASURED = 10_000
-# a part whose gradients vanish at the start (a dead layer) still needs a norm > 0
+# a part with zero gradients at the start (a dead layer) still needs a norm > 0
 SMALLEST_NORM = 1e-6
 CANDIDATES = np.geomspace(1e-4, 1e4, NUM_CANDIDATES)
 
@@ -47,12 +47,12 @@ def train_private(
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
     """Run the planned mechanisms.
 
-    Guarantee: in sound mode the weights are post-processing of the plan's mechanisms: norms are public
-    or come from mechanisms of the plan, and noise is the planned multiple of them. With measured
-    thresholds (published) there is none: see the caveat `clip-thresholds-from-data`.
+    Guarantee: in sound mode the weights are post-processing of the plan's mechanisms: norms are public or
+    come from mechanisms of the plan, and noise is the planned multiple of them. None with measured thresholds
+    (published): see the caveat `clip-thresholds-from-data`.
 
     Returns:
-        named weights, history, and what the record shall say of the norms ({} where they are sensitive).
+        named weights, history, and the norms for the record ({} if they are sensitive).
     """
     from dpgnn.training.gradients import Execution
     from dpgnn.training.shared import root_gradients
@@ -76,7 +76,7 @@ def _masks(entry: Entry) -> Masks | None:
 
 
 def _new_masks(gradients: RootGradients, context: Context) -> Callable[[int], None] | None:
-    """Before each step: masks of their own stream."""
+    """Start the masks of each step from its own stream."""
     masks = gradients.masks
     if masks is None:
         return None
@@ -86,7 +86,7 @@ def _new_masks(gradients: RootGradients, context: Context) -> Callable[[int], No
 def _train(
     entry: Entry, gradients: RootGradients, context: Context, delta: float, evaluate: Evaluate
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, float]]:
-    """Clipping norms first, then the planned steps; also gives the norms."""
+    """Clipping norms first, then the planned steps; also returns the norms."""
     from dpgnn.training.dp_sgd import from_mechanism, train
 
     network = gradients.network
@@ -138,7 +138,7 @@ def train_plain(
 def clipping_of(
     entry: Entry, gradients: RootGradients, initial: Tensor, context: Context
 ) -> Clipping:
-    """The bounds on one root's gradient, by the entry's rule; `gradients` are measured where it says so."""
+    """The bounds on one root's gradient, by the entry's rule, which may measure `gradients`."""
     from dpgnn.training.clipping import Clipping, uniform_clipping
 
     config: DPGNNConfig = entry.options
@@ -173,7 +173,7 @@ def _rank_moves(
     mechanism: Mechanism,
     where: Where,
 ) -> Move:
-    """How far the rank of a candidate moves, of the calls of one threshold."""
+    """Largest change of a candidate's rank, over the calls of one threshold."""
     ranks = []
     for calls in (first, second):
         (values,) = [c["values"] for c in calls if c["mechanism"].name == mechanism.name]
@@ -183,7 +183,7 @@ def _rank_moves(
 
 
 def ranks_of_candidates(values: np.ndarray) -> np.ndarray:
-    """How many values are no larger than each candidate; int64, shape (num_candidates,)."""
+    """Number of values that are at most each candidate; int64, shape (num_candidates,)."""
     return np.searchsorted(np.sort(values), CANDIDATES, side="right")
 
 
@@ -191,7 +191,7 @@ def ranks_of_candidates(values: np.ndarray) -> np.ndarray:
 def private_quantile(
     values: np.ndarray, mechanism: Mechanism, *, rng: np.random.Generator, exactly: bool = False
 ) -> float:
-    """A candidate norm whose rank is near the wanted quantile.
+    """A candidate norm whose rank is near the target quantile.
 
     Guarantee: the report of a noisy maximum with Gumbel noise of the mechanism's scale; a score
     -|#{values <= candidate} - wanted rank| moves by at most one per changed root, and the wanted rank
@@ -199,7 +199,7 @@ def private_quantile(
     """
     scores = -np.abs(ranks_of_candidates(values) - mechanism.details["wanted_rank"])
     scale = mechanism.details["scale"]
-    if exactly:  # for releases: no rounding decides
+    if exactly:  # for releases: rounding does not affect the result
         (best,) = largest_with_gumbel(scores.astype(np.float64), scale, 1, rng=rng)
         return float(CANDIDATES[best])
     noisy = scores + rng.gumbel(scale=scale, size=len(scores))
@@ -209,7 +209,7 @@ def private_quantile(
 def in_units_of(mechanism: Mechanism, clipping_norm: float) -> Mechanism:
     """The planned mechanism with every length in units of a clipping norm that was found in the run.
 
-    What an accountant counts is the ratio of noise to clipping norm, and it stays.
+    The ratio of noise to clipping norm, on which accounting depends, is unchanged.
     """
     assert mechanism.clipping_norm is not None
     if mechanism.clipping_norm == clipping_norm:
@@ -227,8 +227,8 @@ def in_units_of(mechanism: Mechanism, clipping_norm: float) -> Mechanism:
 def _noise(entry: Entry, clipping: Clipping, mechanism: Mechanism) -> Noise:
     """Noise with the mechanism's multiplier, split over the parts as the mode says.
 
-    One deviation per part in proportion to its norm is what the paper states (`scaled`): the plan has
-    divided its multiplier by sqrt(L) already. The authors' code draws one deviation for all (`joint`).
+    The paper states one deviation per part in proportion to its norm (`scaled`): the plan has already divided
+    its multiplier by sqrt(L). The authors' code uses one deviation for all (`joint`).
     """
     from dpgnn.training.noise import joint_noise, scaled_noise
 
@@ -240,7 +240,7 @@ def _noise(entry: Entry, clipping: Clipping, mechanism: Mechanism) -> Noise:
 def _spent(entry: Entry, mechanism: Mechanism, delta: float) -> Callable[[int], float]:
     """Steps -> epsilon of the training's steps, for the history; the claim counts noisy thresholds too.
 
-    Sound: by composed losses, whatever accountant the claim names. Published: as the claim counts.
+    Sound: by composed losses, with any accountant of the claim. Published: by the claim's accountant.
     """
     from dpgnn.accountants import published, rdp
 

@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FittedGNN(Fitted):
-    """A fit whose evaluation reads sampled lists at training nodes, as the paper's does.
+    """A fit whose evaluation reads sampled lists at training nodes, as in the paper.
 
     Attributes:
-        arcs: int64, shape (2, num_arcs), the arcs of inference; as sensitive as the graph and never
-            written; None reads complete lists, which is what a released model gets.
+        arcs: int64, shape (2, num_arcs), the arcs of inference; as sensitive as the graph and never written;
+            None reads complete lists, as a released model does.
     """
 
     arcs: np.ndarray | None = None
@@ -135,11 +135,11 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for by full-graph inference with complete lists.
 
-    No claim holds for the answers where there is a hop: an answer reads the neighbours' features afresh.
+    With a hop no claim covers the answers: an answer reads the neighbours' features afresh.
 
     Guarantee: without a hop, as `own_features_only`: joint, for unit and relation of the first claim; the
-    answer about a node is for that node alone. With hops none for the answers: they read other nodes'
-    records of the evaluation graph afresh, and no claim covers them.
+    answer about a node is for that node alone. With hops, none for the answers, which read other nodes'
+    records of the evaluation graph afresh.
 
     Args:
         entry, fitted, graph, node_idx: as for `Method.predict`.
@@ -185,7 +185,7 @@ def _asked(
 
 
 def _inference_input(config: DPGNNConfig, x: Any, arcs: np.ndarray, node_idx: np.ndarray) -> Any:
-    """What the network reads: all features, or the asked nodes' rows where no hop is left."""
+    """The network's input: all features, or only the asked nodes' rows if no hop is left."""
     if config.aggregate_once:
         return aggregated(x, arcs, config.num_hops)[node_idx]
     return x if config.num_hops else x[node_idx]
@@ -210,14 +210,14 @@ def _answers(
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """The clipping norms that are chosen privately."""
+    """The privately chosen clipping norms."""
     from dpgnn.methods.dp_gnn.fit import private_quantile
 
     return (private_quantile,)
 
 
 def degrees(entry: Entry) -> Degrees:
-    """K of the sampler, and the degree that the graph is promised to keep."""
+    """K of the sampler, and the declared degree bound."""
     config: DPGNNConfig = entry.options
     return Degrees(slots=config.max_degree or 4, declared=config.degree_bound)
 
@@ -251,7 +251,7 @@ def _why_not_hub(entry: Entry) -> str:
 
 
 def _public_thresholds(entry: Entry) -> Entry:
-    """The entry with public clipping norms, so that what is seen is the sampler's leak and no other."""
+    """The entry with public clipping norms, so that only the sampler's leak remains."""
     return replace(entry, options=replace(entry.options, thresholds="public"))
 
 

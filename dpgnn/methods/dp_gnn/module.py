@@ -1,4 +1,4 @@
-"""A user's own module as the network of DP-GNN: its code, its checks, its released tensors, its answers."""
+"""A user's own module as the network of DP-GNN: code, checks, released tensors, answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_graph(entry: Entry, graph: Graph) -> None:
 
 
 def released(network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What is released of a fit: its weights, and a module's public frozen tensors and buffers."""
+    """The released tensors of a fit: its weights, and a module's public frozen tensors and buffers."""
     from dpgnn.models.modules import ModuleNetwork
 
     if not isinstance(network, ModuleNetwork):
@@ -59,8 +59,8 @@ def module_answers(
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """Tensors by name, with or without `PREFIX` -> logits of the asked nodes, by complete lists.
 
-    A module that returns a row for each node sees the whole graph at once; one that returns its root's row
-    sees the tree of each asked node.
+    A module that returns a row for each node gets the whole graph at once; one that returns its root's row
+    gets the tree of each asked node.
 
     Args:
         x: features, dense or CSR.
@@ -71,7 +71,7 @@ def module_answers(
 
     rows = torch.from_numpy(np.array(x if isinstance(x, np.ndarray) else x.toarray()))
     edges, asked = torch.from_numpy(np.array(arcs)), torch.from_numpy(node_idx.copy())
-    if network.config.num_hops == 0:  # x holds the asked nodes alone, and no edge is read
+    if network.config.num_hops == 0:  # x has only the asked nodes, and no edge is read
         edges, asked = edges[:, :0], torch.arange(len(rows))
 
     def logits(given: Mapping[str, Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Options of DP-GNN and what follows from them alone: the sampler, the clipped parts, the network."""
+"""Options of DP-GNN, and what follows from them: the sampler, the clipped parts, the network."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Thresholds = Literal["auto", "public", "percentile", "private-quantile"]
 Parts = Literal["auto", "global", "group", "tensor"]
 Counting = Literal["pld", "rdp", "theorem-1"]
 
-# the authors' code cuts subgraphs here
+# size at which the authors' code truncates subgraphs
 REFERENCE_SUBGRAPH_SIZE = 100
-# options of the built-in networks; a module of the user's has its own
+# options of the built-in networks; a user's module has its own
 NETWORK_OPTIONS = (
     "conv", "width", "encoder_layers", "decoder_layers", "activation", "skip", "num_heads", "head_width",
     "aggregate_once",
@@ -47,43 +47,44 @@ class DPGNNConfig:
         num_hops: message-passing depth r, 0 to 3; 0 is an MLP.
         width: units of every hidden layer.
         encoder_layers: layers before the first hop.
-        decoder_layers: layers after the last hop, the output layer counted; 0 makes the last hop's update
-            the output layer.
+        decoder_layers: layers after the last hop, including the output layer; with 0, the last hop's update
+            is the output layer.
         activation: relu, tanh or selu.
         skip: add the aggregate to each hop's update.
         num_heads, head_width: of gat.
         aggregate_once: average the features over each root's subgraph once, before training, and train an
             MLP on the root's own and averaged features; the same guarantee, much cheaper steps.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
         projection: multiply the features by a fixed random matrix down to this many columns; the matrix is
             public and the same in every run. For comparison only: see docs/methods/dpgnn.md.
-        symmetrize: add the reverse of each edge of a directed graph (once), when answering and before the
-            published sampler; own lists (`own_list`, `stable`) are sampled from the arcs as they stand.
+        symmetrize: add the reverse of each edge of a directed graph (once), for answers and before the
+            published sampler; own lists (`own_list`, `stable`) are sampled from the arcs as stored.
         sampler: published, own_list or stable; auto is published in published mode and without privacy,
             own_list in sound mode.
         max_degree: K, the sampler's bound on how many roots read a node directly.
         max_out_degree: D of the stable sampler, how many nodes a root reads; empty takes max_degree.
         degree_bound: declared largest degree of the graph, for the unit node-bounded; never measured.
-        max_list_size: own_list: cut a root's list to this many (memory); empty cuts nothing.
-        reference_code: published: what the authors' code does beyond the paper: reverse edges appended
-            without looking, subgraphs cut at 100 nodes, thresholds per tensor, one joint noise, orders
-            up to 9.9. Its draws with replacement and its late stop are not followed.
-        clipping: what is clipped apart: global (one norm), group (encoder, aggregation, decoder) or tensor;
-            auto is group in published mode, tensor with reference_code, global in sound mode.
-        thresholds: public (equal bounds that make up clipping_norm), percentile (of private gradient norms
+        max_list_size: own_list: truncate a root's list to this many ids, to save memory; empty keeps all.
+        reference_code: published: follow the authors' code where it differs from the paper: reverse edges
+            appended without deduplication, subgraphs truncated at 100 nodes, thresholds per tensor, one joint
+            noise, orders up to 9.9. Its draws with replacement and its late stop are not followed.
+        clipping: parts that are clipped separately: global (one norm), group (encoder, aggregation, decoder)
+            or tensor; auto is group in published mode, tensor with reference_code, global in sound mode.
+        thresholds: public (equal bounds that combine to clipping_norm), percentile (of private gradient norms
             at the start, published mode only) or private-quantile (chosen by a planned mechanism).
-        quantile: which quantile of the gradient norms percentile and private-quantile aim at.
-        quantile_epsilon: what private-quantile spends on all parts together, inside the budget.
+        quantile: target quantile of the gradient norms for percentile and private-quantile.
+        quantile_epsilon: part of the budget that private-quantile spends on all parts together.
         noise: sound mode: joint (one deviation) or scaled (in proportion to each part's bound).
-        counting: sound mode: pld (tight), rdp, or theorem-1 (fixed-size batches counted as in the paper,
-            to see what the tight count buys).
+        counting: sound mode: pld (tight), rdp, or theorem-1 (fixed-size batches counted as in the paper, for
+            comparison with the tight count).
         training: noisy gradient descent; in published mode the batch has exactly expected_batch_size
             roots (all with `full`) and clipping_norm is used with public thresholds only.
         selection: without privacy: best_validation or last; with privacy always the last step.
-        module: `package.module:Class`, a torch.nn.Module of the user's in place of the built-in network; its
-            forward is (x, edge_index) of a root's tree, row 0 the root, to logits. See docs/own_network.md.
+        module: `package.module:Class`, a user's torch.nn.Module in place of the built-in network; its forward
+            maps (x, edge_index) of a root's tree, row 0 the root, to logits. See docs/own_network.md.
         module_options: arguments of the class; numbers of features and classes are filled in.
-        module_given: hash of a module that `fit` got in memory; never written in a study.
+        module_given: hash of a module that was given to `fit` in memory; never written in a study.
     """
 
     conv: Conv = "gcn"
@@ -144,7 +145,7 @@ class DPGNNConfig:
         self._check_module()
 
     def _check_module(self) -> None:
-        """A module takes the place of the built-in network: options of the other are an error."""
+        """A module replaces the built-in network, whose options are then an error."""
         if not self.module:
             for name in ("module_options", "module_given"):
                 require(not getattr(self, name), name, "stand beside `module`", getattr(self, name))
@@ -192,7 +193,7 @@ def check_entry(entry: Entry, path: str) -> None:
 
 
 def _check_sound(entry: Entry, config: DPGNNConfig, path: str) -> None:
-    """Refuse in sound mode what no proof covers."""
+    """Refuse options in sound mode that no proof covers."""
     if config.sampler == "published" and entry.privacy_unit != "node-features":
         fail(
             f"sampler of {path}", "be own_list or stable in sound mode", "published",
@@ -252,7 +253,7 @@ def sampler_of(entry: Entry) -> Sampler:
 
 
 def sampler_spec(entry: Entry) -> SamplerSpec | None:
-    """Which prepared sample an entry needs; entries that differ in training only share one."""
+    """The prepared sample of an entry; entries that differ only in training share one."""
     from dpgnn.methods.base import SamplerSpec
 
     config: DPGNNConfig = entry.options
@@ -266,7 +267,7 @@ def sampler_spec(entry: Entry) -> SamplerSpec | None:
 
 
 def sampler_from_spec(name: str, params: Mapping[str, Any]) -> Sampler:
-    """The sampler of a spec; the arcs are mirrored elsewhere where `symmetrize` asks for it."""
+    """The sampler of a spec; `symmetrize` is applied to the arcs elsewhere."""
     from dpgnn.samplers.own_list import OwnList
     from dpgnn.samplers.published import Published
     from dpgnn.samplers.stable import Stable
@@ -279,7 +280,7 @@ def sampler_from_spec(name: str, params: Mapping[str, Any]) -> Sampler:
 
 
 def clipped_parts(entry: Entry) -> Literal["global", "group", "tensor"]:
-    """Which parts of the gradient are clipped separately, with auto resolved."""
+    """The parts of the gradient that are clipped separately, with auto resolved."""
     config: DPGNNConfig = entry.options
     if config.clipping != "auto":
         return config.clipping
@@ -313,7 +314,7 @@ def network_of(
 ) -> Network:
     """Encoder, r hops and decoder as the engine's network.
 
-    With `aggregate_once` the hops are made beforehand: an MLP on twice the features.
+    With `aggregate_once` the hops are precomputed: an MLP on twice the features.
     """
     from dpgnn.models.network import Network, NetworkConfig
 

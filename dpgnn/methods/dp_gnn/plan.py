@@ -1,4 +1,4 @@
-"""The sound plan of DP-GNN, and what both modes' plans share: batches of fixed size, claims."""
+"""The sound plan of DP-GNN, and code of both modes' plans: batches of fixed size, claims."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sound_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def _proved_change(entry: Entry) -> Change:
-    """How many roots change, by the sampler's proof; an MLP has one root per node."""
+    """Number of changed roots by the sampler's proof; an MLP has one root per node."""
     from dpgnn.samplers.promise import Change
 
     config: DPGNNConfig = entry.options
@@ -108,8 +108,8 @@ def _details(entry: Entry, change: Change) -> dict[str, Any]:
 def _threshold_mechanisms(entry: Entry, facts: Facts, change: Change) -> tuple[Mechanism, ...]:
     """One private quantile for each part, or none.
 
-    Guarantee: each changed root moves a count by at most one and the wanted rank is a public constant,
-    so every candidate's score moves by at most max(d+, d-); the parts share quantile_epsilon by pure
+    Guarantee: each changed root changes a count by at most one and the target rank is a public constant, so
+    every candidate's score changes by at most max(d+, d-); the parts share quantile_epsilon by pure
     composition.
     """
     config: DPGNNConfig = entry.options
@@ -141,7 +141,7 @@ def _fixed_size(
     also: Callable[[Event[Any]], Event[Any]] | None,
     details: dict[str, Any],
 ) -> Calibrated:
-    """Fixed-size batches whose affected count is revealed: DP-GNN's Theorem 1 on our orders."""
+    """Fixed-size batches with a revealed number of changed roots: DP-GNN's Theorem 1 on our orders."""
     from dpgnn.accountants.calibration import calibrate_noise, max_steps
 
     training = entry.options.training
@@ -212,10 +212,10 @@ def fixed_size_mechanism(
 def _as_the_paper_counts(
     entry: Entry, facts: Facts, budget: Budget, counted: Calibrated
 ) -> tuple[Claim, ...]:
-    """The same noise and steps by the paper's formula: what the tight count gains is the difference.
+    """The same noise and steps by the paper's formula, to show the gain of the tight count.
 
-    The formula takes N(K, r) changed roots whatever the relation: too few where a record is replaced. It
-    knows no thresholds released with noise, so with those there is no such claim.
+    The formula takes N(K, r) changed roots for every relation, which is too few if a record is replaced. It
+    does not cover thresholds released with noise, so with those there is no such claim.
     """
     from dpgnn.accountants import rdp
     from dpgnn.accountants.published import THEOREM_1, dpgnn_epsilon
@@ -242,7 +242,7 @@ def _as_the_paper_counts(
 
 
 def inference_caveats(config: DPGNNConfig) -> tuple[str, ...]:
-    """What a claim about weights says of predictions: with a hop they read the graph afresh."""
+    """Caveats on predictions in a claim about weights: with a hop they read the graph afresh."""
     return ("inference-reads-private-graph",) if config.num_hops else ()
 
 

@@ -1,4 +1,4 @@
-"""The published plan of DP-GNN: Theorem 1 as the paper applies it, and what is proved for the same run."""
+"""The published plan of DP-GNN: Theorem 1 as the paper applies it, and the proved claim of the same run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """The paper's own plan: Theorem 1 gives T from lambda, or lambda from T.
 
-    The first claim is the paper's; the second the best we can prove for what is run; where thresholds are
-    measured, a third says what would hold for features alone if they had been public.
+    The first claim is the paper's; the second is the best that we can prove for the run; with measured
+    thresholds, a third states what would hold for features alone if the thresholds were public.
 
-    Guarantee: the first claim is the paper's number and no guarantee; the second holds for what is run, for
-    unit and relation of the entry, or is infinite.
+    Guarantee: the first claim is the paper's number, not a guarantee; the second holds for the run, for unit
+    and relation of the entry, or is infinite.
 
     Args:
         entry: unit, relation and options.
@@ -65,7 +65,7 @@ def published_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def _recorded(entry: Entry) -> dict[str, Any]:
-    """What the mechanism's record says of clipping and optimiser."""
+    """Clipping and optimiser for the mechanism's record."""
     optimizer = entry.options.training.optimizer
     return {
         "num_parts": len(part_names(entry)),
@@ -79,7 +79,7 @@ def _recorded(entry: Entry) -> dict[str, Any]:
 def _stated(
     entry: Entry, facts: Facts, budget: Budget, changed: int, reference: float
 ) -> tuple[FixedSizeRoots[Any], int, Spent]:
-    """The step as the paper counts it, the number of steps, and what it states."""
+    """The step as counted by the paper, the number of steps, and the stated epsilon."""
     from dpgnn.accountants import rdp
     from dpgnn.accountants.calibration import smallest_meeting
     from dpgnn.accountants.published import dpgnn_epsilon, dpgnn_num_steps
@@ -120,7 +120,7 @@ def _stated(
 def _best_proved(
     entry: Entry, facts: Facts, budget: Budget, run: FixedSizeRoots[Any], num_steps: int
 ) -> tuple[Claim, ...]:
-    """What holds for the run: counted by the roots that can really change, or nothing finite."""
+    """The proved claim of the run, from the roots that can change; infinite if there is no bound."""
     from dpgnn.accountants.composition import spent
     from dpgnn.accountants.published import gaussian_epsilon_by_rdp
 
@@ -151,7 +151,7 @@ def _best_proved(
 
 
 def _proved_roots(entry: Entry, facts: Facts) -> int:
-    """Roots that a change of the unit can reach, as far as it is proved: all, where nothing is."""
+    """Proved bound on the roots that a change of the unit can reach; all roots without a proof."""
     if entry.options.num_hops == 0:
         return 1
     pair = (str(entry.privacy_unit), str(entry.relation))

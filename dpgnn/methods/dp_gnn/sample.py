@@ -1,4 +1,4 @@
-"""From a graph to what DP-GNN trains and predicts on: sampled trees, aggregated rows, inference lists."""
+"""Inputs of DP-GNN from a graph: sampled trees, aggregated rows, inference lists."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     """Sample the subgraph of every training node.
 
     Guarantee: none by itself; the table is as sensitive as the graph. `facts` holds the sampler's promise,
-    which follows from the parameters alone. Samplers whose promise speaks of own lists read the arcs of a
-    directed graph as they stand: one record then decides one list. Answers may read the mirrored arcs.
+    which follows from the parameters alone. Samplers with a promise about own lists read the arcs of a
+    directed graph as stored, so that one record decides one list. Answers may read the mirrored arcs.
 
     Args:
         graph: edges are those of the setting.
@@ -34,7 +34,7 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
         rng: gives the sampler's key.
     """
     sampler = sampler_from_spec(spec.name, spec.params)
-    # a list is a part of its owner's record: merged with its mirror, an arc would take a slot of another's
+    # a list is part of its owner's record; a mirrored arc would take a slot in another list
     merged = bool(spec.params["symmetrize"]) and spec.name not in ("own_list", "stable")
     arcs = arcs_of(graph, symmetrize=merged)
     sample = sampler.sample(arcs, num_nodes=graph.num_nodes, train_idx=split.train_idx, rng=rng)
@@ -44,16 +44,16 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
 def prepared_from(
     promise: Promise, sample: Subgraphs, num_nodes: int, *, num_arcs: int
 ) -> Prepared:
-    """A drawn sample as it is kept, checked against the promise.
+    """A drawn sample in its stored form, checked against the promise.
 
     Args:
         promise: of the sampler.
         sample: of all training nodes.
         num_nodes: of the graph.
-        num_arcs: that were offered.
+        num_arcs: number of offered arcs.
 
     Raises:
-        ValueError: a subgraph is malformed, or a node is in more than the promise says.
+        ValueError: a subgraph is malformed, or a node is in more subgraphs than promised.
     """
     sample.check(num_nodes)
     sizes, occurrences = sample.num_nodes, sample.occurrences(num_nodes)
@@ -75,7 +75,7 @@ def prepared_from(
 def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
     """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
     edges = graph.edge_index
-    # a copy of a large graph's edges is made where it must be only
+    # a large graph's edges are copied only if necessary
     if graph.allow_self_loops:
         edges = edges[:, edges[0] != edges[1]]
     if symmetrize and graph.directed:
@@ -87,7 +87,7 @@ def read_sample(entry: Entry, graph: Graph, prepared: Prepared | None) -> Subgra
     """The prepared subgraphs, checked against the entry's promise; None for an MLP.
 
     Raises:
-        ValueError: there is no sample, it breaks the promise, or a node has more edges than was declared.
+        ValueError: there is no sample, it breaks the promise, or a node has more edges than declared.
     """
     from dpgnn.samplers.subgraphs import from_table
 
@@ -103,7 +103,7 @@ def read_sample(entry: Entry, graph: Graph, prepared: Prepared | None) -> Subgra
 
 
 def _check_degrees(graph: Graph, config: DPGNNConfig) -> None:
-    """The claim is about graphs whose degrees are at most D; a graph outside it gets no run."""
+    """Refuse a graph with a degree above D, because the claim is about graphs with degrees of at most D."""
     assert config.degree_bound is not None
     source, target = arcs_of(graph, symmetrize=config.symmetrize)
     low, high = np.minimum(source, target), np.maximum(source, target)
@@ -138,8 +138,8 @@ def training_input(
 ) -> tuple[Any, Trees]:
     """Features and trees of the roots, in the order of ascending root ids.
 
-    Each root's tree, features and label depend on its own subgraph only, with `aggregate_once` too: the
-    rows of A^r x at the roots follow arcs inside the subgraph, and weights use its degrees.
+    Each root's tree, features and label depend only on its own subgraph, also with `aggregate_once`: the rows
+    of A^r x at the roots use arcs inside the subgraph, with weights from its degrees.
 
     Args:
         x: all features, normalised; dense float32, CSR or in a file.
@@ -151,13 +151,13 @@ def training_input(
 
     if sample is None:
         roots = np.sort(train_idx)
-        if isinstance(x, StoredRows):  # read when a batch asks for them
+        if isinstance(x, StoredRows):  # read on demand by a batch
             return x, lone_roots(roots, y[roots])
         return x[roots], lone_roots(np.arange(len(roots)), y[roots])
     if config.aggregate_once:
         rows = aggregated(x, sample.arcs_into_roots(), config.num_hops)[sample.roots]
         return rows, lone_roots(np.arange(len(sample)), y[sample.roots])
-    # a module weighs its messages itself: the lists as they are, without self-loops
+    # a module weights its messages itself: plain lists without self-loops
     conv = "sage" if config.module else config.conv
     return x, trees_of(sample, y, num_hops=config.num_hops, conv=conv)
 
@@ -165,7 +165,7 @@ def training_input(
 def inference_arcs(
     config: DPGNNConfig, graph: Graph, train_idx: np.ndarray, sample: Subgraphs | None
 ) -> np.ndarray:
-    """Arcs for full-graph inference: complete lists, for training nodes the sampled ones where given.
+    """Arcs for full-graph inference: complete lists, or for training nodes the sampled ones if given.
 
     Args:
         train_idx: nodes whose lists are the sampled ones; not read without a sample.

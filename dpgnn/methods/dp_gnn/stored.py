@@ -1,4 +1,4 @@
-"""Trees of a run on disk: laid out block by block from the sample's file, once for all runs and ranks."""
+"""Trees of a run on disk: written block by block from the sample's file, once for all runs and ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def stored_trees(entry: Entry, graph: Graph, sample: StoredSample) -> Trees:
-    """The trees of the sample's roots in files below its place, made there unless they are.
+    """The trees of the sample's roots in files below its folder, made if missing.
 
     Guarantee: as `read_sample` and `training_input`: each root's tree follows from its own subgraph, and no
     node is in more subgraphs than the sampler's promise says.
@@ -58,7 +58,7 @@ def stored_trees(entry: Entry, graph: Graph, sample: StoredSample) -> Trees:
 def _blocks(
     config: DPGNNConfig, graph: Graph, sample: StoredSample, bound: int
 ) -> Iterator[tuple[np.ndarray, Trees]]:
-    """Roots and trees of each row group of the sample; at the end the occurrences of all are checked."""
+    """Roots and trees of each row group of the sample; occurrences are checked at the end."""
     from dpgnn.models.trees import trees_of
     from dpgnn.samplers.subgraphs import from_table
 

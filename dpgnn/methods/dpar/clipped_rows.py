@@ -1,4 +1,4 @@
-"""Page-rank rows as the mechanisms clip them, and how far a replaced node moves them."""
+"""PageRank rows as clipped by the mechanisms, and their change under a replaced node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shortened(row: np.ndarray, max_norm: float) -> np.ndarray:
 
 
 def clipped_row(config: DPARConfig, exact: sp.csr_array, row: int) -> np.ndarray:
-    """A row as the entry's mechanism clips it before its noise."""
+    """A row clipped as by the entry's mechanism before noise."""
     dense = dense_row(exact, row)
     if config.rows == "gm":
         return shortened(dense, config.max_vector_norm)
@@ -44,7 +44,7 @@ def clipped_row(config: DPARConfig, exact: sp.csr_array, row: int) -> np.ndarray
 
 
 def _rows(size: Callable[[np.ndarray, Any], float], allowed: str) -> Measure:
-    """The worst row counts: every vector is a draw of its own."""
+    """The change of the worst row, since every vector is a separate draw."""
 
     def measure(
         release: Release[..., Any],
@@ -72,7 +72,7 @@ def _largest_entry(row: np.ndarray, config: Any) -> float:
 
 
 def _largest_entries(row: np.ndarray, config: Any) -> float:
-    """Sum of the K largest: the weights of any K chosen entries move by no more."""
+    """Sum of the K largest entries, which bounds the change of any K chosen entries."""
     k = min(config.top_k, len(row))
     return float(np.sort(np.abs(row))[-k:].sum())
 

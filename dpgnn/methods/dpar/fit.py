@@ -68,10 +68,10 @@ def _first_stage(
     plan: Plan,
     context: Context,
 ) -> tuple[np.ndarray, sp.csr_array]:
-    """Nodes of the subsample and their rows, made once in the life of a run.
+    """Nodes of the subsample and their rows, made once per run.
 
-    They are checkpointed before training starts: a run that is stopped and goes on must not draw secret
-    noise for the same vectors a second time, which would be a second release that no plan counts.
+    They are checkpointed before training starts: a resumed run must not draw secret noise for the same
+    vectors again, which would be a second release that no plan counts.
     """
     held = context.store.load("rows")
     if held is not None:
@@ -81,7 +81,7 @@ def _first_stage(
                 context.ledger.enter(mechanism.name)
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         return arrays["nodes"], sp.csr_array(parts, shape=tuple(values["shape"]))
-    # rows that are lost are released anew, so nothing that was trained on the lost ones may go on
+    # lost rows are released anew, so training on the lost ones must not be resumed
     context.store.clear()
     members = members_of(entry, graph, split, prepared, context)
     rows = sp.csr_array(vectors(resolved(entry), members.exact, context))
@@ -97,8 +97,8 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     Q_0 = H, Q_p = (1 - a) D^-1 (A + I) Q_(p-1) + a H; no dropout.
 
     Guarantee: without propagation, as `own_features_only`: joint, for unit and relation of the first claim;
-    the answer about a node is for that node alone. With it none for the answers: they read other nodes'
-    records of the evaluation graph afresh, and no claim covers them.
+    the answer about a node is for that node alone. With it none for the answers, which read other nodes'
+    records of the evaluation graph afresh.
 
     Args:
         entry, fitted, graph, node_idx: as for `Method.predict`.
@@ -155,11 +155,11 @@ def network_of(config: DPARConfig, graph: Graph, *, hop: bool) -> Network:
 
 
 class Dropout:
-    """Zeroes entries of a layer's input with a rate; the masks of a step are dealt by place in the batch.
+    """Zeroes entries of a layer's input at a rate; the masks of a step are assigned by position in the batch.
 
-    The numbers depend on the step alone, but who gets which depends on who else is in the batch: a root's
-    clipped gradient is a function of its own tree only once the batch is known. Proofs that reveal the batch
-    hold (theorem 2); those that keep it secret do not (theorems 1 and 3), so sound mode refuses dropout.
+    The masks depend only on the step, but their assignment depends on the whole batch: a root's clipped
+    gradient is a function of its own tree only for a given batch. So proofs that reveal the batch hold
+    (theorem 2), but not those that keep it secret (theorems 1 and 3), and sound mode refuses dropout.
     """
 
     def __init__(self, rate: float, streams: Streams) -> None:
@@ -181,7 +181,7 @@ class Dropout:
 def _gradients(
     config: DPARConfig, network: Network, x: Any, trees: Any, context: Context, clipping: Any
 ) -> tuple[RootGradients, Any]:
-    """Sums of per-root gradients, and what is told each step first."""
+    """Sums of per-root gradients, and the function to call before each step."""
     from dpgnn.training.gradients import Execution, RootGradients
 
     speed = context.performance

@@ -1,4 +1,4 @@
-"""DPAR's public sizes, events and mechanisms: what its plans are made of."""
+"""DPAR's public sizes, events and mechanisms, for its plans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sizes:
         num_roots: roots that training draws from.
         batch_size: B, at most that.
         num_steps: T.
-        rate: N / n_train, the part of the training nodes that is used.
+        rate: N / n_train, the fraction of training nodes that is used.
     """
 
     num_members: int
@@ -48,7 +48,7 @@ class Sizes:
 
 
 def public_facts(config: DPARConfig) -> tuple[str, ...]:
-    """What a claim takes as public; with the right rule of amplification the subsample is secret."""
+    """Public facts of a claim; with the correct amplification rule the subsample is secret."""
     if config.amplification == "correct":
         return (*SIZES_PUBLIC, "all options; which nodes are used is secret")
     return (*SIZES_PUBLIC, "which nodes are used and which have a vector", "all options")
@@ -91,7 +91,7 @@ def mechanisms_of(
 
 
 def _row_mechanism(name: str, event: Event[Any], sizes: Sizes) -> Mechanism:
-    """A mechanism that is run once on each of the M vectors."""
+    """A mechanism that runs once on each of the M vectors."""
     if isinstance(event, GaussianRelease):
         noise, sensitivity, scale = event.noise_stddev, event.sensitivity, event.noise_stddev
     elif isinstance(event, GumbelTopK):

@@ -1,4 +1,4 @@
-"""DPAR: private personalised page-rank rows, then decoupled private training (Zhang et al., 2024).
+"""DPAR: private personalised PageRank rows, then decoupled private training (Zhang et al., 2024).
 
 Published mode follows the paper's chain of budgets and its sensitivities; sound mode composes the same two
 stages at sensitivities that hold. The controls that the paper lacks (random and true neighbours, the
@@ -20,7 +20,7 @@ from dpgnn.methods.shared.layers import Layers, Spread, Sum, network_logits, nor
 
 
 def _layers(run: FittedRun) -> Layers:
-    """The perceptron and its propagation, as `predict` has them."""
+    """The perceptron and its propagation, as in `predict`."""
     config, graph = resolved(run.entry), run.graph
     network = network_of(config, graph, hop=False)
     own = value = network_logits(network, run.state, normalized_features(graph.x, config.row_norm))

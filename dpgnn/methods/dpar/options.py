@@ -36,30 +36,30 @@ class DPARConfig:
     """Options of DPAR; the paper's letters in brackets.
 
     Attributes:
-        rows: where a root's neighbours come from. Private: "em0" (exponential mechanism, weights 1/K),
-            "em1" (also noisy weights), "gm" (Gaussian mechanism). Controls: "none" (the root alone:
-            Features), "random" (K uniform nodes, weights 1/K), "true" (the K largest exact entries,
-            weights 1/K) and "appr" (the same with their exact weights); the last two read edges without
-            noise. None takes em0, and appr without privacy.
-        subsample_rate: part of the training nodes that is used at all (q'); None takes 0.09 in
-            published and nonprivate mode and 1 in sound mode.
-        amplification: how that subsample counts. "multiply" (epsilon times q', the paper, not true),
-            "correct" (log(1 + q'(exp(epsilon) - 1)), the subsample is secret) or "none" (the subsample is
-            public). None takes multiply in published and none in sound mode.
+        rows: source of a root's neighbours. Private: "em0" (exponential mechanism, weights 1/K), "em1" (also
+            noisy weights), "gm" (Gaussian mechanism). Controls: "none" (the root alone: Features), "random"
+            (K uniform nodes, weights 1/K), "true" (the K largest exact entries, weights 1/K) and "appr" (the
+            same with their exact weights); the last two read edges without noise. None takes em0, and appr
+            without privacy.
+        subsample_rate: fraction of the training nodes that is used (q'); None takes 0.09 in published and
+            nonprivate mode and 1 in sound mode.
+        amplification: rule for that subsample: "multiply" (epsilon times q', the paper's, which does not
+            hold), "correct" (log(1 + q'(exp(epsilon) - 1)), the subsample is secret) or "none" (the subsample
+            is public). None takes multiply in published and none in sound mode.
         num_vectors: personalised vectors (M), the first of the shuffled subsample; None takes all nodes.
         top_k: entries kept per vector (K).
         alpha, rho, gamma: teleport of the lazy walk, weight of the l1 term, tolerance of ISTA.
         solver: "coordinate" (fast), "ista" (as stated) or "push".
         max_vector_norm: L2 bound on a vector (C1), for gm.
         max_entry: bound on an entry (C2), for em0 and em1.
-        rows_share: part of epsilon (published: also of delta) that the rows get; the rest is for training,
-            in sound mode whatever the composed curve leaves.
-        roots: "all" nodes of the subsample, nodes without a vector being their own only neighbour (the
-            authors' code), or "vectors", the M nodes alone (the paper's text).
+        rows_share: part of epsilon (published: also of delta) for the rows; training gets the rest, in sound
+            mode by the composed curve.
+        roots: "all" nodes of the subsample, where a node without a vector is its own only neighbour (the
+            authors' code), or "vectors", only the M nodes (the paper's text).
         max_column_norm: L1 bound on a column of the weights (tau), which the paper does not state.
-        rescale_columns: bring every column to exactly that norm, as the authors' code does.
-        column_cap: other roots in whose rows a node may stand (s); sound mode, where a node changes
-            s + 1 roots.
+        rescale_columns: scale every column to exactly that norm, as in the authors' code.
+        column_cap: largest number of other roots' rows that contain a node (s); sound mode, where a node
+            changes s + 1 roots.
         batch_size: roots in a batch (B), the mean under Poisson.
         batches: "fixed" (uniform without replacement, fresh in each step) or "poisson"; None takes poisson
             in sound mode, else fixed.
@@ -69,12 +69,13 @@ class DPARConfig:
         dropout: rate before each layer while training, as in the authors' code; 0 in sound mode.
         width: hidden units.
         bias: whether the layers have biases.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
-        optimizer: what makes steps of the noisy means.
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
+        optimizer: turns noisy means into steps.
         power_iterations: propagation steps at inference (P); 0 for none.
         restart: weight of a node's own logits in each of them (a).
-        noise_like: of the rows true and appr, which are not private: whether the training noise is that
-            of a "published" or a "sound" run.
+        noise_like: for the rows true and appr, which are not private: the training noise is that of a
+            "published" or a "sound" run.
     """
 
     rows: RowSource | None = None
@@ -136,7 +137,7 @@ class DPARConfig:
     def num_members(self, num_train: int) -> int:
         """N = ceil(q' num_train), nodes of the subsample (of resolved options)."""
         assert self.subsample_rate is not None
-        # 1e-9: a product that is an integer must not be rounded up to the next
+        # 1e-9: an integer product must not be rounded up
         return max(1, math.ceil(self.subsample_rate * num_train - 1e-9))
 
     def vectors_of(self, num_members: int) -> int:
@@ -155,7 +156,7 @@ class DPARConfig:
 
 
 def resolved(entry: Entry) -> DPARConfig:
-    """The entry's options with what its mode decides filled in."""
+    """The entry's options with the mode's defaults filled in."""
     config: DPARConfig = entry.options
     sound = entry.mode == "sound" or is_control_of_sound(entry)
     private = entry.mode != "nonprivate"

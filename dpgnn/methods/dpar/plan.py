@@ -1,4 +1,4 @@
-"""DPAR's plan: which of its three kinds an entry asks for."""
+"""DPAR's plan: chooses among its three kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Noise of both stages from the budget, and what is claimed for it.
+    """Noise of both stages from the budget, and the claims.
 
     Guarantee (sound mode): unit node, replace-one, (epsilon, delta) as claimed. Rows: M selections with
     Gumbel noise or M Gaussian releases at the true sensitivity (sqrt(2) C1), composed on one curve with

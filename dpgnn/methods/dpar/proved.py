@@ -1,9 +1,9 @@
-"""What can be proved of the published DPAR run: how many roots a node reaches, but for a small probability.
+"""What can be proved for a published DPAR run: the number of roots that a node reaches with high probability.
 
-Published rows have no column cap, so a node may stand in all M of them; but the noise is so large that it
-hardly ever does. Let v be the node that differs and X the number of rows that select v. Given the exact rows
-the M selections are independent, and each takes v with probability at most p in both worlds
-(the two functions below), so Pr[X > c] <= Pr[Bin(M, p) > c] = slack in both.
+Published rows have no column cap, so a node may be in all M of them; but with the large noise it hardly ever
+is. Let v be the node that differs and X the number of rows that select v. Given the exact rows the M
+selections are independent, and each takes v with probability at most p in both worlds (the two functions
+below), so Pr[X > c] <= Pr[Bin(M, p) > c] = slack in both.
 
 Claim. If training is dominated by a pair (A, B) whenever at most c + 1 roots change, then the whole has
 delta(epsilon) <= delta of (rows x (A, B)) + slack.
@@ -69,13 +69,13 @@ def gaussian_selection_probability(
 def changed_roots_but_for(
     slack: float, probability: float, num_vectors: int, num_roots: int
 ) -> int:
-    """Roots that a node changes with probability at least 1 - slack: X rows and its own root.
+    """Upper bound on the roots that a node changes, with probability at least 1 - slack.
 
     Args:
         slack: in (0, 1), part of delta.
-        probability: p that one row holds the node.
+        probability: p that one row contains the node.
         num_vectors: M independent rows.
-        num_roots: no answer above it.
+        num_roots: upper bound of the result.
     """
     open_probability("slack", slack)
     most = int(stats.binom.isf(slack, num_vectors, min(probability, 1.0)))

@@ -1,4 +1,4 @@
-"""DPAR's published chain of budgets, and what can be proved of the run it plans."""
+"""DPAR's published chain of budgets, and what can be proved for its run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry
 
-# part of delta kept for the event that a node stands in more rows than counted
+# part of delta for the event that a node is in more rows than counted
 SLACK_SHARE = 0.1
 
 
@@ -43,9 +43,9 @@ class Chain:
 
     Attributes:
         epsilon, delta: before amplification.
-        rows_epsilon, rows_delta: what the rows get.
-        vector: what one vector gets.
-        training_epsilon, training_delta: what training gets.
+        rows_epsilon, rows_delta: for the rows.
+        vector: for one vector.
+        training_epsilon, training_delta: for training.
         multiplier: sigma / C of training.
     """
 
@@ -94,8 +94,7 @@ def published_chain(config: DPARConfig, sizes: Sizes, budget: Budget) -> Chain:
 
 
 def chain_details(config: DPARConfig, sizes: Sizes, budget: Budget) -> dict[str, float]:
-    """The chain's numbers for the record; `amplified_epsilon` is what its budget before amplification comes
-    to by the correct rule, all else granted."""
+    """The chain's numbers for the record; `amplified_epsilon` is what the correct rule would give."""
     chain = published_chain(config, sizes, budget)
     assert config.subsample_rate is not None
     rate = 1.0 if config.amplification == "none" else config.subsample_rate
@@ -137,7 +136,7 @@ def published_rows(
 def published(
     entry: Entry, config: DPARConfig, sizes: Sizes, budget: Budget
 ) -> tuple[tuple[Mechanism, ...], tuple[Claim, ...]]:
-    """Mechanisms with the paper's noise; its claim, and the best we can prove for them."""
+    """Mechanisms with the paper's noise, the paper's claim, and the best that we can prove."""
     chain = published_chain(config, sizes, budget)
     rows: list[tuple[str, Event[Any]]] = []
     if config.rows in PRIVATE_ROWS:
@@ -199,7 +198,7 @@ def best_proved(
     rows: Sequence[tuple[str, Event[Any]]],
     training: Event[Any],
 ) -> Claim:
-    """The smallest epsilon we can prove for what is run, under replace-one (`proved.py`)."""
+    """The smallest epsilon that we can prove for the run, under replace-one (`proved.py`)."""
     # as published the subsample is a file of the workflow and nodes with a vector are public: nothing is
     # amplified. With the right rule it is drawn in the run and kept secret
     rate = sizes.rate if config.amplification == "correct" else 1.0
@@ -234,21 +233,21 @@ def _proved_before_amplification(
     )
     assert isinstance(training, FixedSizeRoots)
     if config.dropout > 0:
-        # one changed root would be counted with a secret batch
+        # a secret batch would count only one changed root
         changed = max(changed, min(2, sizes.num_roots))
     fewer = dataclasses.replace(training, changed_roots=changed)
     return Spent(epsilon=rdp.epsilon(whole(sizes, rows, fewer), delta - slack), accountant="rdp")
 
 
 def _keeps_the_batch_secret(config: DPARConfig) -> bool:
-    """Whether the proof for Features may leave open which roots are drawn; dropout's masks depend on it."""
+    """Whether the proof for Features may keep the batch secret; dropout's masks depend on the batch."""
     return config.rows == "none" and config.dropout == 0
 
 
 def _probability_in_a_row(
     config: DPARConfig, sizes: Sizes, rows: Sequence[tuple[str, Event[Any]]]
 ) -> float:
-    """The largest probability that a vector's row holds a given node."""
+    """The largest probability that a vector's row contains a given node."""
     for _, event in rows:
         if isinstance(event, GumbelTopK):
             return gumbel_selection_probability(event, sizes.num_members)

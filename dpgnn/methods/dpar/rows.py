@@ -38,7 +38,7 @@ class Members:
 
 
 def sampler(entry: Entry) -> SamplerSpec | None:
-    """The subsample with its exact rows; None where the subsample must be secret (drawn in `fit`)."""
+    """The subsample with its exact rows; None if the subsample must be secret (drawn in `fit`)."""
     config = resolved(entry)
     if config.amplification == "correct":
         return None
@@ -54,17 +54,17 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """Draw the subsample and solve for its first rows; no noise, spends nothing.
+    """Draw the subsample and compute its first rows, without noise or cost.
 
-    Sizes depend on the number of training nodes alone. Which nodes are in the subsample is public in a
-    plan without amplification.
+    Sizes depend only on the number of training nodes. Without amplification, the nodes of the subsample are
+    public.
     """
     config = DPARConfig(**spec.params)
     return prepared_from(draw_members(graph, split, config, rng=rng))
 
 
 def prepared_from(members: Members) -> Prepared:
-    """A drawn subsample as it is kept: a row for each member, empty for those without a vector."""
+    """A drawn subsample in its stored form: a row for each member, empty for those without a vector."""
     rest = len(members.nodes) - members.exact.shape[0]
     empty = sp.csr_array((rest, len(members.nodes)))
     rows = rows_of(sp.csr_array(sp.vstack([members.exact, empty])), members.nodes)
@@ -134,7 +134,7 @@ def members_of(
 
 @release(MEASURES)
 def vectors(config: DPARConfig, exact: sp.csr_array, context: Context) -> sp.csr_array:
-    """The M rows that training sees: private, or those of a control.
+    """The M rows for training: private, or those of a control.
 
     Guarantee: em0, em1 and gm run the planned mechanisms `select`, `weigh` and `perturb`, one draw for
     each vector; what they return is their output and post-processing of it. Neighbouring
@@ -209,7 +209,7 @@ def select_gumbel(
     entry by at most max_entry, and every node is a candidate in both graphs.
 
     Args:
-        exactly: no rounding decides, see `core.exact_selection`; for releases.
+        exactly: not affected by rounding, see `core.exact_selection`; for releases.
 
     Returns:
         int64, shape (num_rows, k), largest first.
@@ -242,8 +242,8 @@ def select_gaussian(
     so they differ by at most sqrt(2) max_norm.
 
     Args:
-        rounded: noise is added on a public grid, for releases; it is larger by 2^-30, more than rounding
-            lengthens a row.
+        rounded: add noise on a public grid, for releases; it is larger by 2^-30, which exceeds the rounding
+            error of a row's norm.
 
     Returns:
         positions int64 and values float64, both of shape (num_rows, k).
@@ -273,8 +273,8 @@ def weights_of_roots(
 ) -> sp.csr_array:
     """Pi: the weights with which every root reads the nodes of the subsample.
 
-    The M rows, then identity rows for the others (`roots: all`); columns bounded in L1 norm, and in sound
-    mode at most `column_cap` of the M rows hold a node. All of it is post-processing of the rows.
+    The M rows, then identity rows for the others (`roots: all`); columns are bounded in L1 norm, and in sound
+    mode at most `column_cap` of the M rows contain a node. All of this is post-processing of the rows.
 
     Args:
         rows: CSR, shape (M, N).

@@ -1,4 +1,4 @@
-"""DPAR's proved plan: both stages at sensitivities that hold, on one curve, delta spent once."""
+"""DPAR's proved plan: both stages at valid sensitivities, composed on one curve, with delta spent once."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def sound(
 
 
 def changed_roots(config: DPARConfig) -> int:
-    """Roots that one node changes in sound mode: s rows and its own root; itself alone for Features."""
+    """Roots that one node changes in sound mode: s rows and its own root; only its own for Features."""
     return 1 if config.rows == "none" else config.column_cap + 1
 
 
 def _allocated(
     config: DPARConfig, sizes: Sizes, budget: Budget
 ) -> tuple[list[tuple[str, Event[Any]]], Event[Any], Spent]:
-    """(rows, one training step, what both spend).
+    """(rows, one training step, joint epsilon).
 
-    The rows alone spend `rows_share` of epsilon at the budget's delta; training gets the noise with which
-    the composed curve meets the whole budget. Delta is spent once, on that curve.
+    The rows alone spend `rows_share` of epsilon at the budget's delta; training gets the noise at which the
+    composed curve meets the whole budget. Delta is spent once, on that curve.
     """
     if config.rows == "random":
-        # public rows cost nothing; training has the noise that it has beside em0
+        # public rows cost nothing; training has the same noise as with em0
         _, step, _ = _allocated(dataclasses.replace(config, rows="em0"), sizes, budget)
         alone = compose(step, sizes.num_steps)
         return [], step, composition.spent(alone, delta=budget.delta, relation=RELATION)
@@ -110,7 +110,7 @@ def _sound_step(config: DPARConfig, sizes: Sizes, multiplier: float) -> Event[An
 def control_of_sound(
     entry: Entry, config: DPARConfig, sizes: Sizes, budget: Budget
 ) -> tuple[tuple[Mechanism, ...], tuple[Claim, ...]]:
-    """Exact rows with the training noise that em0 leaves in sound mode."""
+    """Exact rows with the training noise of em0 in sound mode."""
     twin = dataclasses.replace(config, rows="em0")
     rate = sizes.rate if config.amplification == "correct" else 1.0
     epsilon, delta = amplification.before(budget.epsilon, budget.delta, rate)

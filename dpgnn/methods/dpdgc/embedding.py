@@ -1,4 +1,4 @@
-"""DPDGC's embedding, trained through the normalisation that its release assumes.
+"""DPDGC's embedding, trained through the normalisation of its release.
 
 The forward pass is h_i = sum over the neighbours j of s w_j/||w_j||, so training sees the rows that are
 released later, at the scale s of the noise.
@@ -41,14 +41,14 @@ class NormalizedGradients(StepGradients):
 
     With V the normalised rows, the gradient g of one root by V (and by all other parameters) is clipped to
     norm C, and each row j of g becomes (I - v_j v_j^T) g_j, v_j the unit row. Up to the public factor
-    ||w_j||/s, this is the chain rule through the normalisation; leaving that factor out makes it a step
-    size of each row's own.
+    ||w_j||/s, this is the chain rule through the normalisation; without that factor, each row has its own
+    step size.
 
     Guarantee: a term of the sum has norm at most C. Proof. The map is linear in g, the same for all roots,
     and depends on the current weights only, which are public once released; it is the identity on other
-    parameters and an orthogonal projection on each row, so it enlarges no norm. []  So as many changed
-    roots d as the plan counts move the sum by at most C d, as without the normalisation. In float64 the
-    projection rounds by less than one more term of each root.
+    parameters and an orthogonal projection on each row, so it increases no norm. [] So the d changed roots of
+    the plan change the sum by at most C d, as without the normalisation. In float64 the projection rounds by
+    less than one more term of each root.
 
     Args:
         current: gradients by the first layer's weight as used, and by all else.
@@ -115,8 +115,8 @@ def train_embedding(
 ) -> Tensor:
     """Train the embedding by the planned mechanism; weights of shape (num_nodes, hidden).
 
-    Guarantee: they are post-processing of the releases that the plan's event counts (`NormalizedGradients`
-    bounds each root's term by the clipping norm); batches, clipping and noise are checked against it.
+    Guarantee: the weights are post-processing of the releases in the plan's event (`NormalizedGradients`
+    bounds each root's term by the clipping norm); batches, clipping and noise are checked against the event.
 
     Args:
         network, x, trees, optimizer, context, delta, mechanism_name: as for `run_dp_sgd`.
@@ -142,7 +142,7 @@ class PlainEmbedding(nn.Module):
 
     Args:
         num_nodes, hidden, num_classes: sizes.
-        norm_scale: s; None leaves the normalisation out.
+        norm_scale: s; None omits the normalisation.
         generator: the weights' stream.
     """
 

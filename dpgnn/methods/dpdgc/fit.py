@@ -53,8 +53,8 @@ def fit_private(
 ) -> Fitted:
     """Embedding by DP-SGD, one noisy release, and a head that is private at node level only.
 
-    Guarantee: see `dpdgc.plan`. The forward pass of the training and the release read the same rows of
-    norm s, a function of the released weights, so the release moves by exactly what its noise assumes.
+    Guarantee: see `dpdgc.plan`. The forward pass of the training and the release read the same rows of norm
+    s, a function of the released weights, so the release has exactly the sensitivity of its plan.
     """
     config: DPDGCConfig = entry.options
     delta, edge_level = plan.claims[0].delta, entry.privacy_unit == "edge"
@@ -72,7 +72,7 @@ def fit_private(
         return for_this_graph(Fitted(state=state | head, history=tuple(history)), graph)
     x = normalize_rows(graph.x, "l2")
     dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
-    # as unit rows: noise as large as the sums would drown the features in one clipped gradient
+    # as unit rows: large sums and noise would dominate the features in one clipped gradient
     head, logits, rows = private_head(
         config.head, config.node.head.optimizer, [dense, unit_rows(released)], graph, split, context,
         delta=delta,
@@ -81,7 +81,7 @@ def fit_private(
 
 
 def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
-    """The same model without privacy: the embedding is trained full-batch, nothing is noised."""
+    """The same model without privacy: full-batch training of the embedding, no noise."""
     from dpgnn.methods.dpdgc.embedding import PlainEmbedding
     from dpgnn.models.inputs import as_input
 
@@ -156,7 +156,7 @@ def _embedding(
 def _weights(
     first: Arguments, second: Arguments, where: Where
 ) -> Iterable[tuple[Arguments, Arguments]]:
-    """The weights that were released in G, in both worlds, and equal ones, whose sums are longest."""
+    """The weights released in G, for both worlds, and equal embeddings, whose sums are longest."""
     for weights in (first["weights"], torch.ones_like(first["weights"])):
         yield {**first, "weights": weights}, {**second, "weights": weights}
 
@@ -165,7 +165,7 @@ def _weights(
 def released_sums(
     config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, noise_stddev: float, draw: Draw
 ) -> np.ndarray:
-    """Noisy sums over neighbours of embeddings, divided by their norm s where they are scaled to it.
+    """Noisy sums over neighbours of embeddings, divided by s if embeddings are scaled to norm s.
 
     Guarantee: one Gaussian release given the released weights; embeddings have norm s, so one undirected edge
     moves the sums by sqrt(2) s.
@@ -188,10 +188,10 @@ def released_sums(
 def embedding_sums(
     config: DPDGCConfig, adjacency: sp.csr_array, weights: Tensor, *, exact: bool = False
 ) -> np.ndarray:
-    """Sums over neighbours of embeddings of norm s (or of any norm, where the scaling is left out).
+    """Sums over neighbours of embeddings of norm s (of any norm without scaling).
 
     Args:
-        exact: scaled embeddings are cut so that sums are exact, see `releases.summable`; for releases.
+        exact: round scaled embeddings so that sums are exact, see `releases.summable`; for releases.
     """
     embeddings = weights.detach().numpy().astype(np.float64)
     if config.normalized:

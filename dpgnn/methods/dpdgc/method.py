@@ -41,7 +41,7 @@ def fit(
 ) -> Fitted:
     """Train the embedding, release it with noise, train the head.
 
-    Guarantee: edges (and at node level features and labels) enter through planned mechanisms alone.
+    Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.dpdgc import fit as dpdgc_fit
 

@@ -1,4 +1,4 @@
-"""DPDGC's plans at node level, and which plan an entry asks for."""
+"""DPDGC's plans at node level, and the choice of the plan."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dpgnn.methods.shared.node_level import Aggregation, published_plan, sound_p
 def changed_rows(max_degree: int, relation: str) -> tuple[int, int]:
     """Adjacency rows (roots of the embedding's training) that one node changes: its own and D others.
 
-    The rows that read the node are at most D (declared bound, or slots of its own list); replaced, it is
-    read by D rows of either world. Returns (d_plus, d_minus).
+    At most D rows read the node (declared bound, or slots of its own list); a replaced node is read by D rows
+    in each world. Returns (d_plus, d_minus).
     """
     if relation == "add-remove":
         return max_degree + 1, max_degree

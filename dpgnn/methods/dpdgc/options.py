@@ -14,9 +14,9 @@ class DPDGCConfig:
     """Options of DPDGC; every value is public.
 
     Attributes:
-        norm_scale: s, the norm of each neighbour's embedding in the forward pass, in training and release
-            alike; the noise is relative to it. Of order one: it is also the scale the training sees.
-        normalized: False leaves the normalisation out, as the released code does; published mode only.
+        norm_scale: s, the norm of each neighbour's embedding in the forward pass, in training and release;
+            the noise is relative to it. Should be of order one, because it is also the scale in training.
+        normalized: False omits the normalisation, as in the released code; published mode only.
         head: stacks on features and embedding, and their training at edge level.
         node: `encoder` trains the embedding (at edge level too), the rest is for node level.
     """

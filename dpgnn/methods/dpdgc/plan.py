@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Entry, Facts
     from dpgnn.methods.dpdgc.options import DPDGCConfig
 
-# an undirected edge stands in two adjacency rows, which are there in both worlds
+# an undirected edge is in two adjacency rows, which exist in both worlds
 EDGE_ROWS = (2, 2)
 
 

@@ -1,4 +1,4 @@
-"""Asking DPDGC about other features: its released sums read none."""
+"""Queries of DPDGC with other features, which its released sums do not read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def answer(run: FittedRun, query: Query) -> Tensor:
 
 
 def layers(run: FittedRun) -> Layers:
-    """Features beside the released sums: a query changes its own answer only."""
+    """Features beside the released sums: a query changes only its own answer."""
     raw = aggregate_queries.raw_features(run.graph)
     released = run.state["noisy_state"].double().numpy()
     widths = [raw.rows.shape[1], released.shape[1]]

@@ -1,7 +1,7 @@
-"""From walks to the engine's trees, and the first hop done once.
+"""From walks to the engine's trees, with the first hop precomputed.
 
-A GCN's first hop reads features only: sum_u w_vu x_u never changes while the walks stay. It is computed once
-per row, so the network that is trained starts at its first matrix and a sparse x stays sparse.
+A GCN's first hop reads only features: sum_u w_vu x_u is fixed for given walks. It is computed once per row,
+so training starts at the first matrix and a sparse x stays sparse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Conv = Literal["symmetric", "gcn"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """What the clipping engine trains on; as sensitive as the graph.
+    """Inputs of the clipping engine; as sensitive as the graph.
 
     Attributes:
         x: float32, dense or CSR: one row per row of the trees (aggregated once), or the features.
@@ -37,8 +37,8 @@ class Inputs:
 def training_edges(graph: Graph, split: Split) -> np.ndarray:
     """edge_index of the induced training graph without self-loops, arcs as their records list them.
 
-    An undirected graph has both directions of every edge. A directed one is not mirrored: that would put ids
-    into other records' lists.
+    An undirected graph has both directions of every edge. A directed one is not mirrored, which would add ids
+    to other records' lists.
     """
     mask = np.zeros(graph.num_nodes, dtype=bool)
     mask[split.train_idx] = True
@@ -55,10 +55,10 @@ def undirected(graph: Graph) -> np.ndarray:
 
 
 def first_hop(trees: Trees, x: Any) -> Inputs:
-    """Do the first hop of trees of depth >= 1: rows aggregated once, trees one hop shallower.
+    """Precompute the first hop of trees of depth >= 1: aggregated rows, and trees one hop shallower.
 
-    Guarantee: a network that starts with a linear layer gives every root the logits on the result that
-    the same network behind one more hop gives on `trees`, up to rounding.
+    Guarantee: a network that starts with a linear layer gives every root the same logits on the result as the
+    network with one more hop on `trees`, up to rounding.
 
     Args:
         trees: depth r >= 1, from `build_trees`.
@@ -105,7 +105,7 @@ def network_behind_first_hop(
     *, num_layers: int, width: int, num_features: int, num_outputs: int, task: Any, gcn: bool,
     conv: Conv,
 ) -> Network:  # fmt: skip
-    """The network of `num_layers` layers from its first matrix on; a plain MLP when not `gcn`.
+    """The network of `num_layers` layers after its first hop; a plain MLP if not `gcn`.
 
     One layer: d -> classes. Two layers: d -> width, ReLU, (hop,) width -> classes.
     """

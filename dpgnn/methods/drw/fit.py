@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # rows of the history: points of the figure of F1 against epsilon
 HISTORY_ROWS = 20
-# roots whose gradient norms decide a clipping norm that is read from data
+# number of roots whose gradient norms decide a clipping norm read from data
 NORM_SAMPLE = 1000
 PERCENTILE = 75
 
@@ -52,10 +52,9 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 
 
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
-    """Draw the walks or the chains on the induced training graph; no noise, spends nothing.
+    """Draw the walks or the chains on the induced training graph, without noise or cost.
 
-    The number of walks is a fact that depends on the structure: a plan that reads it may claim
-    node-features only.
+    The number of walks depends on the structure, so a plan that reads it may only claim node-features.
     """
     if spec.name == "walks":
         return prepared_walks(Walks(**spec.params).draw(training_graph(graph, split), rng=rng))
@@ -67,7 +66,7 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
 
 
 def prepared_walks(partition: Partition) -> Prepared:
-    """Drawn walks as they are kept."""
+    """Drawn walks in their stored form."""
     return Prepared(
         kind="partition",
         table=partition.to_table(),
@@ -77,7 +76,7 @@ def prepared_walks(partition: Partition) -> Prepared:
 
 
 def prepared_chains(subgraphs: Subgraphs) -> Prepared:
-    """Drawn chains as they are kept."""
+    """Drawn chains in their stored form."""
     return Prepared(
         kind="subgraphs",
         table=subgraphs.to_table(),
@@ -117,8 +116,8 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     """Logits of the nodes asked for, on the evaluation graph with full neighbourhoods.
 
     Guarantee: for DP-MLP (sampler nodes), as `own_features_only`: joint, for unit and relation of the first
-    claim; the answer about a node is for that node alone. Otherwise none for the answers: they read other
-    nodes' records of the evaluation graph afresh, and no claim covers them.
+    claim; the answer about a node is for that node alone. Otherwise none for the answers, which read other
+    nodes' records of the evaluation graph afresh.
 
     Args:
         entry, fitted, graph, node_idx: as for `Method.predict`.
@@ -194,7 +193,7 @@ def _spec(
 
 
 def _norm_from_data(config: DRWConfig, walks: RunWalks, context: Context, initial: Tensor) -> float:
-    """C read from the roots' gradient norms before training; private data, nothing is spent for it."""
+    """C read from the roots' gradient norms before training; reads private data without spending budget."""
     plain = walks.gradients_of(walks.first_inputs(), None)
     rng = context.streams.numpy("clipping-norm")
     chosen = rng.permutation(plain.trees.num_roots)[:NORM_SAMPLE]
@@ -277,5 +276,5 @@ def _scorer(
 
 
 def _counts(sizes: np.ndarray) -> dict[str, int]:
-    """How many subgraphs have 1, 2, ... nodes; sensitive."""
+    """Numbers of subgraphs with 1, 2, ... nodes; sensitive."""
     return {str(size): int(count) for size, count in zip(*np.unique(sizes, return_counts=True))}

@@ -1,4 +1,5 @@
-"""DRW: GCNs on disjoint random walks under feature-level privacy (Ayle et al., 2023), and what it can be.
+"""DRW: GCNs on disjoint random walks under feature-level privacy (Ayle et al., 2023), and a node-record
+variant.
 
 Neighbouring graphs share nodes and edges and differ in one row of features and its label. Published mode
 counts as the paper does; sound mode counts the same algorithm exactly; the unit node-record replaces the
@@ -18,7 +19,7 @@ from dpgnn.methods.shared.layers import Layers, convolution, network_logits, nor
 
 
 def _layers(run: FittedRun) -> Layers:
-    """The network behind its first hop, on full neighbourhoods, as `predict` has it."""
+    """The network after its first hop, on full neighbourhoods, as in `predict`."""
     config, graph = resolved(run.entry), run.graph
     hops = config.sampler != "nodes"
     features = normalized_features(graph.x, config.row_norm)

@@ -30,13 +30,13 @@ class DRWConfig:
         sampler: "walks" (disjoint random walks; a GCN), "own-list" (each node sends its features to one
             node of its own list; a GCN) or "nodes" (each training node by itself: an MLP of the same
             shape on uniform batches); None takes own-list for the unit node-record, else walks.
-        num_layers: layers, and with them the walk length (L): 1 or 2.
+        num_layers: number of layers and walk length (L): 1 or 2.
         width: units of the hidden layer; not used by one layer.
         num_restarts: walks from one root (R); 2 is DRW-R.
-        resample_every: steps after which the walks are drawn afresh, DRW-D; 0 draws them once.
+        resample_every: steps after which the walks are redrawn, DRW-D; 0 draws them once.
         batch_size: subgraphs in a batch (m), the mean under Poisson; None takes `batch_fraction`.
-        batch_fraction: of the smallest number of walks M_min (of the training nodes where there are no
-            walks), when batch_size is None.
+        batch_fraction: of the smallest number of walks M_min (of the training nodes without walks), if
+            batch_size is None.
         batches: "fixed" (uniform without replacement, the paper) or "poisson".
         population: published mode: the sampling rate is m over the "smallest" number of walks (M_min, the
             paper) or over the number "drawn" (M); sound mode always takes M.
@@ -44,17 +44,18 @@ class DRWConfig:
             "unamplified"; sound mode: "pld" (exact) or "rdp"; None takes the first of the mode.
         noise_multiplier: noise over 2C (lambda), 2C being the reference sensitivity; None calibrates the
             noise to num_steps.
-        num_steps: optimiser steps (T) where the noise is calibrated, an upper limit where it is given;
-            None takes as many as the budget allows.
+        num_steps: optimiser steps (T) if the noise is calibrated, an upper limit if it is given; None takes
+            as many as the budget allows.
         clipping_norm: the paper's undefined "clip norm percentage" C%, read as `clip_reading` says.
         clip_reading: "constant" (C = clipping_norm), "times-percentile" (C = clipping_norm times the 75th
             percentile of the roots' gradient norms before training) or "quantile" (C = the
-            clipping_norm-quantile of those norms); the last two read private data and spend nothing for it.
+            clipping_norm-quantile of those norms); the last two read private data without spending budget.
         normalization: of the adjacency with self-loops inside a subgraph and at inference: "symmetric"
             (D^-1/2 A D^-1/2) or "mean" (D^-1 A).
-        edges: inside a walk: "induced" (all edges among its nodes) or "walk" (the steps alone).
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
-        optimizer: what makes steps of the noisy means; free post-processing.
+        edges: inside a walk: "induced" (all edges among its nodes) or "walk" (only its steps).
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
+        optimizer: turns noisy means into steps; post-processing.
         selection: without privacy: "best_validation" or "last"; private runs always release the last step.
     """
 
@@ -107,7 +108,7 @@ class DRWConfig:
 
     @property
     def walk_length(self) -> int:
-        """L: steps of a walk; 0 where there are no walks (of resolved options)."""
+        """L: steps of a walk; 0 without walks (of resolved options)."""
         return self.num_layers if self.sampler == "walks" else 0
 
     @property
@@ -127,7 +128,7 @@ class DRWConfig:
 
 
 def resolved(entry: Entry) -> DRWConfig:
-    """The entry's options with the sampler that its unit asks for."""
+    """The entry's options with its unit's sampler filled in."""
     config: DRWConfig = entry.options
     if config.sampler is not None:
         return config

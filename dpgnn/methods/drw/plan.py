@@ -1,7 +1,7 @@
-"""DRW's plan: how many steps a budget allows, by the paper's accountant or by ours, and the claims.
+"""DRW's plan: the number of steps that a budget allows, by the paper's accountant or ours, and the claims.
 
-The paper counts m of M_min walks without replacement, one changed walk, noise lambda 2C. Under feature-level
-neighbours the structure is public, so the number M of walks really drawn is public too: q = m/M holds.
+The paper counts m of M_min walks without replacement, one changed walk, noise lambda 2C. For feature-level
+neighbours the structure is public, so the actual number M of walks is public too, and q = m/M is valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry, Facts
 
-# where neither the budget nor the options say when to stop
+# steps if neither the budget nor the options limit them
 LARGEST_NUM_STEPS = 1 << 20
 NONPRIVATE_NUM_STEPS = 200
 # orders of the accountants without the paper's grid: 1.1 1.25 1.5 1.75, 2 .. 11.75, 12 .. 128
@@ -37,7 +37,7 @@ PUBLIC_STRUCTURE = ("every edge of the graph", "number of walks", *PUBLIC)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Noise or steps from the budget, and what is claimed for them.
+    """Noise or steps from the budget, and the claims.
 
     Guarantee (sound mode): (epsilon, delta) as claimed, by docs/accounting.md. Walks: unit node-features,
     replace-one; one row of features and its label are in one walk, so d+ = d- = 1; all edges are public.
@@ -76,17 +76,16 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def step_event(entry: Entry, facts: Facts) -> FixedSizeRoots[Any] | PoissonRoots[Any]:
-    """One step as it is counted: q = m / M_min as published, m / M in sound mode."""
+    """One step as counted: q = m / M_min as published, m / M in sound mode."""
     if entry.mode == "published" and resolved(entry).population == "smallest":
         return _event(entry, facts, _smallest(entry, facts))
     return event_of_run(entry, facts)
 
 
 def event_of_run(entry: Entry, facts: Facts) -> FixedSizeRoots[Any] | PoissonRoots[Any]:
-    """One step as it is run: m of the M walks drawn.
+    """One step as run: m of the M walks.
 
-    Walks that are drawn afresh number at least M_min in every draw, and the loss grows with q, so M_min
-    stands for all of them.
+    Every redraw has at least M_min walks, and the loss grows with q, so M_min is used for all of them.
     """
     config = resolved(entry)
     if config.sampler == "nodes":
@@ -109,7 +108,7 @@ def num_steps_for(
     """The largest T that meets (target_epsilon, delta): the paper's stop rule.
 
     Raises:
-        ValueError: a single step is too much.
+        ValueError: a single step exceeds the budget.
     """
     if math.isinf(target_epsilon):
         return limit
@@ -193,7 +192,7 @@ def with_multiplier(
 
 
 def planned_clipping_norm(config: DRWConfig) -> float:
-    """C in the plan; 1, the unit itself, where the norm is read from private gradients later."""
+    """C in the plan; 1, as a unit, if the norm is read from private gradients later."""
     return config.clipping_norm if config.clip_reading == "constant" else 1.0
 
 

@@ -1,4 +1,4 @@
-"""The subgraphs of a DRW run, step by step: from walks or chains to clipped sums and batches."""
+"""The subgraphs of a DRW run by step: from walks or chains to clipped sums and batches."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 
 def training_graph(graph: Graph, split: Split) -> Adjacency:
-    """The graph that the training nodes induce, on which walks run."""
+    """The graph induced by the training nodes, for walks."""
     return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
 
 
 class RunWalks(LossOfStep):
     """Subgraphs of a run as clipped sums and batches; those of DRW-D change from step to step.
 
-    Drawing t is a function of the stream `resample/t` alone, so a run that is stopped goes on with the
-    same walks.
+    Drawing t depends only on the stream `resample/t`, so a stopped run resumes with the same walks.
     """
 
     def __init__(
@@ -70,8 +69,7 @@ class RunWalks(LossOfStep):
         self.current.sum_for_release()
 
     def counts(self, num_steps: int) -> list[int]:
-        """M of every drawing of a run: walks, or roots where there are none; drawn again, so exact
-        after a restart too."""
+        """Walks in every drawing of a run (roots where there are no walks); drawn again after a restart."""
         if self._space is None:
             return [self.num_roots]
         every = self.config.resample_every
@@ -133,7 +131,7 @@ class BatchesOfWalks:
 
     @property
     def largest_batch(self) -> int:
-        """Of any step: no step has more walks than training nodes times restarts."""
+        """A bound for every step: no step has more walks than training nodes times restarts."""
         from dpgnn.samplers.batches import poisson_tail
 
         if self.size is not None:

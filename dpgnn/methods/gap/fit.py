@@ -34,7 +34,7 @@ NORMALIZE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
     """Edge level, or no privacy: encoder and head without noise.
 
-    Guarantee: edges enter through the planned mechanism alone.
+    Guarantee: edges enter only through the planned mechanism.
     """
     config: GapConfig = entry.options
     x0, weights = encode(config.head, graph, split, context)
@@ -92,7 +92,7 @@ def edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
 def channels_of(
     config: GapConfig, adjacency: sp.csr_array, x0: np.ndarray, noise_stddev: float, draw: Draw
 ) -> list[np.ndarray]:
-    """What the head reads: x0 and the noisy states."""
+    """The channels of the head: x0 and the noisy states."""
     states = noisy_sums(
         adjacency,
         x0,
@@ -105,5 +105,5 @@ def channels_of(
 
 
 def _noise(plan: Plan, context: Context) -> float:
-    """The planned noise, its mechanism entered; 0 without privacy."""
+    """Enter the planned mechanism and return its noise; 0 without privacy."""
     return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0

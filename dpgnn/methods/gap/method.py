@@ -40,7 +40,7 @@ def fit(
 ) -> Fitted:
     """Encode, aggregate with noise, train the head.
 
-    Guarantee: edges (and at node level features and labels) enter through planned mechanisms alone.
+    Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.gap import fit as gap_fit
 

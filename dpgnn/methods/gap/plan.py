@@ -26,10 +26,10 @@ def edge_sensitivity(*, directed: bool) -> float:
 
 
 def node_sensitivity(max_degree: int, relation: str) -> float:
-    """L2 change of all rows of A X but the changed node's own, rows of X in the unit ball.
+    """L2 change of all rows of A X except the changed node's own, rows of X in the unit ball.
 
-    At most D rows read the node (declared degree bound, or D slots in its own list): sqrt(D) when it is
-    removed or emptied, and 2 sqrt(D) when it is replaced, attained when the same D rows read x and -x.
+    At most D rows read the node (declared degree bound, or D slots in its own list): sqrt(D) if it is removed
+    or emptied, and 2 sqrt(D) if it is replaced, attained if the same D rows read x and -x.
     """
     at_least("max_degree", max_degree, 1)
     root = math.sqrt(max_degree)
@@ -37,7 +37,7 @@ def node_sensitivity(max_degree: int, relation: str) -> float:
 
 
 def own_row_sensitivity(max_degree: int) -> float:
-    """The same with the node's own row released too, when it is emptied: sqrt(D + D^2)."""
+    """The same with the node's own row also released, for an emptied node: sqrt(D + D^2)."""
     return math.sqrt(max_degree + max_degree**2)
 
 
@@ -119,7 +119,7 @@ def _edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def _check_sound(entry: Entry, config: GapConfig) -> None:
-    """Options that only a published run may have, and units that only a sound one has."""
+    """Refuse options that only published mode has, and units that only sound mode has."""
     if entry.mode == "sound":
         for name, wanted, value in (
             ("normalization", "l2", config.normalization),

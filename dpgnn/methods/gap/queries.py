@@ -1,4 +1,4 @@
-"""Asking GAP again, and what the attack on its released rows needs."""
+"""Queries of GAP, and data for the attack on its released rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _read_edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.c
 
 
 def answer(run: FittedRun, query: Query) -> Tensor:
-    """Logits from the hops, run again on the query's graph and noise."""
+    """Logits from the hops on the query's graph and noise."""
     from dpgnn.methods.gap import fit
 
     channels = fit.channels_of(

@@ -1,4 +1,4 @@
-"""HeterPoisson: a Poisson batch of roots, and few of their neighbours, drawn anew at every step.
+"""HeterPoisson: a Poisson batch of roots and a few of their neighbours, redrawn at every step.
 
 Sound: every node sends its features to at most M ids of its own list, under a new public key at every step.
 Published: neighbours by coins that count readers, multivariate Laplace noise. See
@@ -40,7 +40,7 @@ NOTE = "an answer reads features and edges of the evaluation graph within one ho
 
 
 def check(entry: Entry, path: str) -> None:
-    """Published runs speak of a node with its edges; proofs of its record.
+    """Published runs are about a node with its edges, proofs about its record.
 
     Raises:
         ValueError: mode and unit do not go together.
@@ -63,7 +63,7 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
     """Half-edges u -> v, v in u's list and a training node; as sensitive as the graph.
 
-    Which ids are training nodes is public and the same in both worlds: an absent one keeps its slots.
+    The training ids are public and equal in both worlds: an absent node keeps its slots.
     """
     import pyarrow as pa
 
@@ -84,7 +84,7 @@ def fit(
     plan: Plan,
     context: Context,
 ) -> Fitted:
-    """Run the planned steps on trees that are drawn at each of them.
+    """Run the planned steps on trees drawn at each step.
 
     Guarantee: in sound mode the weights are post-processing of the plan's mechanism.
     """
@@ -103,14 +103,14 @@ def fit(
 
 
 def arcs_in(prepared: Prepared | None) -> np.ndarray:
-    """The prepared half-edges; none for a run that draws coins, which reads whole lists."""
+    """The prepared half-edges; none for runs with coins, which read whole lists."""
     if prepared is None:
         return np.zeros((2, 0), dtype=np.int64)
     return np.stack([prepared.table[name].to_numpy() for name in ("source", "target")])
 
 
 def features_of(entry: Entry, graph: Graph) -> Any:
-    """Features as the network reads them: each record by itself, but for a published run's scaling."""
+    """Features as the network reads them: each record by itself, except for the scaling of published runs."""
     config: HeterPoissonConfig = entry.options
     x = normalize_rows(graph.x, config.row_norm)
     if entry.mode == "published" and config.preprocessing:
@@ -131,8 +131,7 @@ def _answers(entry: Entry, graph: Graph) -> Any:
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, on the evaluation graph with complete lists; no claim covers them.
 
-    Guarantee: none for the answers: they read other nodes' records of the evaluation graph afresh, and no
-    claim covers them.
+    Guarantee: none for the answers, which read other nodes' records of the evaluation graph afresh.
 
     Args:
         entry, fitted: of the run.

@@ -1,4 +1,4 @@
-"""HeterPoisson's network of one hop: the mean over a root and what it reads, beside the root's own row."""
+"""HeterPoisson's network of one hop: the mean over a root and its neighbours, beside the root's own row."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 def network_of(config: HeterPoissonConfig, graph: Graph) -> Network:
     """The operations: mean, ELU, standardised, ELU; a linear layer; ELU of it beside the root's row; classes.
 
-    The last standardisation is over the root's own row. Where features are narrower than the hidden layer the
-    root's row is filled with zeros; otherwise the same linear layer reads it, which is one layer on the sum.
+    The last standardisation is over the root's own row. If features are narrower than the hidden layer, the
+    root's row is padded with zeros; otherwise the same linear layer reads it, which equals one layer on the
+    sum.
     """
     width, features = config.width, graph.num_features
     tape: list[Operation] = [
@@ -63,28 +64,28 @@ def network_of(config: HeterPoissonConfig, graph: Graph) -> Network:
 
 
 def squashed(mean: Tensor) -> Tensor:
-    """ELU, then each row less its mean, over its deviation, then ELU again."""
+    """ELU, standardisation of each row, ELU."""
     return F.elu(standardized(F.elu(mean)))
 
 
 def standard_elu(h: Tensor) -> Tensor:
-    """ELU, then each row less its mean, over its deviation."""
+    """ELU, then standardisation of each row."""
     return standardized(F.elu(h))
 
 
 def standardized(h: Tensor) -> Tensor:
-    """Each row less its mean, over its deviation."""
+    """Each row minus its mean, divided by its deviation."""
     return F.layer_norm(h, (h.shape[-1],))
 
 
 def root_of(variance: Tensor) -> Tensor:
-    """The square root, >= 0; at 0, where its own slope is infinite, a constant."""
+    """The square root, >= 0; constant at 0, where its derivative is infinite."""
     flat = variance == 0
     return variance.masked_fill(flat, 1.0).sqrt().masked_fill(flat, 0.0)
 
 
 def filled(x: Tensor, *, width: int) -> Tensor:
-    """Rows filled with zeros."""
+    """Rows padded with zeros."""
     return F.pad(x, (0, width - x.shape[-1]))
 
 
@@ -96,7 +97,7 @@ def padded_logits(
     counts: Tensor,
     missing: Tensor,
 ) -> Tensor:
-    """The published network on padded examples: statistics over all rows of an example, padding among them.
+    """The published network on padded examples; its statistics include the padding rows.
 
     Args:
         linear: a W + b of a layer.

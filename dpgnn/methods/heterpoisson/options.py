@@ -16,25 +16,26 @@ class HeterPoissonConfig:
     """Options of HeterPoisson; every value is public.
 
     Attributes:
-        max_degree: M. Sound mode: how many ids of its own list a node sends its features to at each step.
-            Published mode: how many roots a node is read by in expectation.
+        max_degree: M. Sound mode: number of ids of its own list to which a node sends its features at each
+            step. Published mode: expected number of roots that read a node.
         batch_size: B, mean number of roots in a batch.
         num_epochs: passes; ceil(n/B) steps each.
         clipping_norm: C. Published mode clips a root's gradient at C/2.
         width: units of the hidden layer.
-        row_norm: each record's features divided by their norm (none, l1, l2, centred: less their mean).
-        preprocessing: published mode: features less the mean of all entries, over their deviation, as the
-            code does; claims then carry the caveat. Without effect in sound mode.
-        sampler: published mode: "coins", each root takes a listed node with a probability that counts the
-            node's readers, or "own-list", the sampler of sound mode, for a ladder.
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
+        preprocessing: published mode: standardise features by mean and deviation of all entries, as in the
+            code; claims then carry the caveat. No effect in sound mode.
+        sampler: published mode: "coins", where each root takes a listed node with a probability that depends
+            on the node's number of readers, or "own-list", the sampler of sound mode, for ladders.
         noise: published mode: "laplace", one exponential variable scales Gaussian noise of all coordinates
             (symmetric multivariate Laplace), or "gaussian" of the same deviation, for a ladder. Sound
             mode is Gaussian.
         padding: published mode: examples are padded to the largest of the batch, and padding rows enter the
             last standardisation.
-        dedupe: published mode: a neighbour that was a root earlier in the batch is dropped.
-        clamped: published mode: entries of the noisy mean are clamped, as the code does.
-        optimizer: makes steps of the noisy means.
+        dedupe: published mode: drop a neighbour that was a root earlier in the batch.
+        clamped: published mode: clamp entries of the noisy mean, as in the code.
+        optimizer: turns noisy means into steps.
     """
 
     max_degree: int = 1
@@ -59,14 +60,14 @@ class HeterPoissonConfig:
         one_of("noise", self.noise, ("laplace", "gaussian"))
 
     def draws_coins(self, mode: str) -> bool:
-        """Whether roots take by the number of readers, from whole lists."""
+        """Whether roots draw neighbours by coins that depend on numbers of readers."""
         return mode == "published" and self.sampler == "coins"
 
     def rate(self, num_train: int) -> float:
         """q, the probability of a root.
 
         Raises:
-            ValueError: there are fewer training nodes than a batch has.
+            ValueError: there are fewer training nodes than the batch size.
         """
         require(
             self.batch_size <= num_train, "batch_size",
@@ -75,7 +76,7 @@ class HeterPoissonConfig:
         return self.batch_size / num_train
 
     def steps_run(self, num_train: int) -> int:
-        """T, the steps that are taken."""
+        """T, the steps that are run."""
         return self.num_epochs * math.ceil(num_train / self.batch_size)
 
     def steps_counted(self, num_train: int) -> int:

@@ -64,7 +64,7 @@ def _sound(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def _published(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """Deviation by the published count. The event is what is drawn, as if its noise were Gaussian."""
+    """Deviation by the published count. The event is that of the draws, as if the noise were Gaussian."""
     from dpgnn.accountants.published_heterpoisson import stated_epsilon, stated_stddev
 
     config: HeterPoissonConfig = entry.options
@@ -102,7 +102,7 @@ def _published(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def published_caveats(config: HeterPoissonConfig, num_train: int) -> tuple[str, ...]:
-    """What is open in the published count, by the options."""
+    """Caveats of the published count, by the options."""
     more_steps = config.steps_run(num_train) > config.steps_counted(num_train)
     said = {
         "sampler-ripple": config.sampler == "coins",

@@ -1,4 +1,5 @@
-"""Who reads whom at a step: own lists under a new key, or coins by the number of readers as published."""
+"""Neighbours at a step: own lists under a new key, or coins that depend on numbers of readers, as
+published."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 def fresh_lists(
     arcs: np.ndarray, num_nodes: int, max_degree: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each node reads at one step: pointers and ids.
+    """The nodes that each node reads at one step: pointers and ids.
 
     Guarantee: for every key one record decides its own at most M readers (`OwnList`), so at most M roots
     beside its own; the key is new and public at every step (docs/accounting.md, theorem 15).
 
     Args:
-        arcs: u -> v where v stands in u's list and may read, by its public id.
+        arcs: u -> v, where v is in u's list and may read, by its public id.
         rng: of the step's key.
     """
     sampler = OwnList(max_degree=max_degree)
@@ -37,7 +38,7 @@ def star_trees(roots: np.ndarray, pointer: np.ndarray, sources: np.ndarray, y: n
 
     Args:
         roots: int64, ascending.
-        pointer, sources: what each node reads.
+        pointer, sources: nodes that each node reads.
         y: labels of all nodes.
     """
     from dpgnn.models.trees import Trees
@@ -63,7 +64,7 @@ def star_trees(roots: np.ndarray, pointer: np.ndarray, sources: np.ndarray, y: n
 
 
 def readers_and_lists(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each node's stored neighbours (pointers and ids), and o(u), how many nodes list u; sensitive."""
+    """Each node's stored neighbours (pointers, ids), and how many nodes list each node; sensitive."""
     source, target = own_arcs(graph)
     order = np.lexsort((source, target))
     pointer = np.concatenate([[0], np.cumsum(np.bincount(target, minlength=graph.num_nodes))])
@@ -80,7 +81,7 @@ def published_lists(
     *,
     limit: int = 500,
 ) -> list[np.ndarray]:
-    """What each root reads: every listed u with probability min(1, M/o(u)); who lists nobody gets M nodes.
+    """The nodes that each root reads: each listed u with probability min(1, M/o(u)).
 
     Guarantee: none: o(u) counts other nodes' lists (caveat sampler-ripple).
     """

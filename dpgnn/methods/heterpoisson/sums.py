@@ -1,4 +1,4 @@
-"""Clipped sums of roots whose trees are drawn anew at every step."""
+"""Clipped sums of roots whose trees are redrawn at every step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpgnn.models.network import Network
     from dpgnn.models.trees import Trees
 
-# padded examples at once
+# padded examples processed at once
 CHUNK = 1024
 
 
@@ -34,7 +34,7 @@ class DrawnSums(StepGradients):
     """Sums on the trees of a step.
 
     Args:
-        config, graph, x: options, lists and labels, features as the network reads them.
+        config, graph, x: options; lists and labels; features as the network reads them.
         train_idx: roots.
         arcs: half-edges into training nodes, from `prepare`; not read as published.
         clipping: None sums plain gradients.
@@ -88,10 +88,10 @@ class DrawnSums(StepGradients):
 
 
 class FreshSums(DrawnSums, LossOfStep):
-    """Clipped sums over roots with what sends to them under the step's key.
+    """Clipped sums over roots and the nodes that send to them under the step's key.
 
-    Guarantee: given the public keys, a root's term at a step is a function of its own record and of the
-    records that send to it; one record is in its own root and at most M others.
+    Guarantee: given the public keys, a root's term at a step depends only on its own record and the records
+    that send to it; one record is in its own root and at most M others.
     """
 
     def _trees(self, step: int) -> Trees:
@@ -103,7 +103,7 @@ class FreshSums(DrawnSums, LossOfStep):
 
 
 class PublishedSums(DrawnSums):
-    """The noisy mean of the released code, times the public batch size that training divides by.
+    """The noisy mean of the released code, times the public batch size by which training divides.
 
     Guarantee: none; see the caveats of the plan. `current` holds trees without padding, for audits.
     """

@@ -51,7 +51,7 @@ def train_private(
         sums = FreshSums(*common)
         spec = from_mechanism(mechanism, num_roots=len(train_idx), clipping=clipping)
     else:
-        # the sums add noise of their own law and divide by the realised batch
+        # the sums add their own noise and divide by the realised batch
         sums = PublishedSums(
             *common, noise_stddev=mechanism.noise_stddev, divisor=mechanism.divisor
         )
@@ -69,14 +69,14 @@ def train_private(
 def _published_spec(
     mechanism: Mechanism, clipping: Clipping, num_roots: int, context: Context
 ) -> DPSGD:
-    """The loop around `PublishedSums`, which has its own noise; the loop adds next to none."""
+    """The loop around `PublishedSums`, which adds its own noise; the loop adds almost none."""
     from dpgnn.samplers.batches import poisson_batches
     from dpgnn.training.dp_sgd import DPSGD
     from dpgnn.training.noise import joint_noise
 
     assert mechanism.divisor is not None
     rate = mechanism.details["sampling_probability"]
-    # a release rounds to the grid of some noise: next to none beside what is there already
+    # a release rounds to a noise grid: negligible noise beside the existing one
     further = 1e-9 * mechanism.noise_stddev if context.streams.is_secret("noise") else 0.0
     return DPSGD(
         num_steps=mechanism.num_steps, batches=poisson_batches(num_roots, rate),

@@ -1,7 +1,7 @@
-"""Noisy degree vectors: how many neighbours of a node stand in each cluster, with Laplace noise.
+"""Noisy degree vectors: numbers of a node's neighbours in each cluster, with Laplace noise.
 
-A cluster is a predicted class. Given the clusters, one undirected edge {i, j} moves two entries by 1: that of
-row i in j's cluster and that of row j in i's, so the L1 sensitivity is 2, whatever the clusters are.
+A cluster is a predicted class. For given clusters, one undirected edge {i, j} changes two entries by 1: row i
+in j's cluster and row j in i's cluster, so the L1 sensitivity is 2 for any clusters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _moved_counts(
     moved = 0.0
     for sides in zip(first, second):
         a, b = (cluster_degrees(s["adjacency"], s["clusters"], s["num_clusters"]) for s in sides)
-        # in units of the noise that is really added
+        # in units of the actual noise
         unit = mechanism.details["scale"] / sides[0]["scale"]
         moved = max(moved, float(np.abs(a - b).sum()) * unit)
     return Move(moved=moved, allowed=allowed_by(mechanism))
@@ -73,15 +73,15 @@ def noisy_degrees(
 ) -> np.ndarray:
     """max(0, degrees + Laplace noise), independent in every entry; a row of zeros gets a 1 somewhere.
 
-    Guarantee: unit edge, add-remove, (2/scale)-DP for given clusters: the L1 sensitivity is 2, what follows
-    the noise is post-processing. Public: node ids and clusters.
+    Guarantee: unit edge, add-remove, (2/scale)-DP for given clusters: the L1 sensitivity is 2, and the steps
+    after the noise are post-processing. Public: node ids and clusters.
 
     Args:
         adjacency, clusters, num_clusters: as for `cluster_degrees`.
         scale: b > 0 of the noise; 0 adds none.
         rng: stream `laplace`; secret in a release.
         filler: draws the class of a row of zeros; may be public.
-        exactly: real noise, rounded to a public grid (`core.rounded_noise`); for releases.
+        exactly: exact noise, rounded to a public grid (`core.rounded_noise`); for releases.
 
     Returns:
         float64, shape (num_nodes, num_clusters), >= 0, no row of zeros.
@@ -108,14 +108,14 @@ def degrees_with_reused_noise(
     num_workers: int,
     exactly: bool = False,
 ) -> np.ndarray:
-    """The same as the released code makes it: every worker's slice of rows has the noise of the first.
+    """The same as in the released code: every worker's slice of rows has the noise of the first.
 
-    Guarantee: none. Two rows at the same place of two slices, and the same row at two hops, have the same
-    noise up to the first row of zeros before them (caveat noise-reused; tests/soundness).
+    Guarantee: none. Rows at the same position of two slices, and the same row at two hops, have the same
+    noise until the first preceding row of zeros (caveat noise-reused; tests/soundness).
 
     Args:
-        seed: of the generator, whose state every worker gets.
-        num_workers: slices of floor(num_nodes/num_workers) rows; what is left goes to the last.
+        seed: of the generator; every worker gets the same state.
+        num_workers: number of slices of floor(num_nodes/num_workers) rows; the last also gets the rest.
         adjacency, clusters, num_clusters, scale, exactly: as for `noisy_degrees`.
     """
     degrees = cluster_degrees(adjacency, clusters, num_clusters)

@@ -31,9 +31,9 @@ Models = Callable[[int, Any], Perceptron]
 
 
 def fit(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
-    """Train K + 1 perceptrons, asking for noisy degrees before each but the first.
+    """Train K + 1 perceptrons, with noisy degrees released before each except the first.
 
-    Guarantee: edges enter through the planned mechanism alone.
+    Guarantee: edges enter only through the planned mechanism.
     """
     config: LPGNetConfig = entry.options
     if plan.mechanisms:
@@ -83,7 +83,7 @@ def run(
 
 
 def degrees_of(entry: Entry, graph: Graph, plan: Plan, streams: Streams) -> Degrees:
-    """What answers a hop: exact without privacy, with the planned noise otherwise."""
+    """The degrees of a hop: exact without privacy, otherwise with the planned noise."""
     config: LPGNetConfig = entry.options
     adjacency = adjacency_of(graph)
     scale = plan.mechanism(DEGREES).details["scale"] if plan.mechanisms else 0.0
@@ -107,7 +107,7 @@ def degrees_of(entry: Entry, graph: Graph, plan: Plan, streams: Streams) -> Degr
 
 
 def model_of(num_inputs: int, graph: Graph, config: LPGNetConfig, **generator: Any) -> Perceptron:
-    """A perceptron of these sizes; its weights' stream is left out where they are loaded."""
+    """A perceptron of these sizes; without a generator if its weights are loaded."""
     start = generator.get("generator", torch.Generator())
     return Perceptron(num_inputs, graph.num_classes, config, start)
 

@@ -1,4 +1,4 @@
-"""LPGNet: no edge enters but by noisy numbers of neighbours in each predicted class; pure epsilon.
+"""LPGNet: edges enter only through noisy numbers of neighbours in each predicted class; pure epsilon.
 
 Edge level. A perceptron reads the features; each further one reads the answers so far and the noisy degree
 vectors over the classes last predicted. See docs/methods/lpgnet.md.
@@ -40,7 +40,7 @@ def fit(
 ) -> Fitted:
     """Train the perceptrons in turn.
 
-    Guarantee: edges enter through the planned mechanism alone.
+    Guarantee: edges enter only through the planned mechanism.
     """
     from dpgnn.methods.lpgnet import fit as lpgnet_fit
 
@@ -48,7 +48,7 @@ def fit(
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """The noisy degrees of a hop, and as the released code makes them."""
+    """The noisy degrees of a hop, and the released code's version."""
     from dpgnn.methods.lpgnet.degrees import degrees_with_reused_noise, noisy_degrees
 
     return (noisy_degrees, degrees_with_reused_noise)

@@ -130,13 +130,13 @@ def _loss_gradient(y: Tensor, num_classes: int) -> Tensor:
 def _loss_and_gradients(
     model: Perceptron, x: Rows, y: Tensor, by_logits: Tensor, masks: Masks
 ) -> tuple[Tensor, list[Tensor]]:
-    """Mean cross-entropy and its gradients by the weights, as autograd's to the bit.
+    """Mean cross-entropy and its gradients by the weights, bit for bit as autograd.
 
-    Written out: autograd's own work takes longer than the products of a small perceptron.
+    Written out, because autograd's overhead exceeds the products of a small perceptron.
     """
     weights = [weight.detach() for weight in model.parameters()]
     rows, columns = x.stored if isinstance(x, SparseRows) else (x, x.T)
-    hidden: list[tuple[Tensor, Tensor | None, Tensor]] = []  # after ReLU, mask, what is read
+    hidden: list[tuple[Tensor, Tensor | None, Tensor]] = []  # after ReLU, mask, input of the layer
     h = rows @ weights[0].T
     for weight in weights[1:]:
         above = torch.relu(h)
@@ -150,7 +150,7 @@ def _loss_and_gradients(
         gradients.append(g.T @ read)
         g = g @ weight
         g = torch.ops.aten.threshold_backward(g if mask is None else g * mask, above, 0)
-    # either form is the same product; these are the bits of autograd
+    # both forms are the same product; this one has autograd's bits
     gradients.append((columns @ g).T if isinstance(x, SparseRows) else g.T @ rows)
     return F.nll_loss(logs, y), gradients[::-1]
 
@@ -158,8 +158,8 @@ def _loss_and_gradients(
 class _Adam:
     """Steps of `torch.optim.Adam` on one tensor, operation by operation.
 
-    `training.optimizers.Optimizer` takes the root of the corrected moment, torch corrects the root. These are
-    torch's bits, as the authors' code and the committed records have them.
+    `training.optimizers.Optimizer` takes the root of the corrected moment, torch corrects the root. This
+    class has torch's bits, as in the authors' code and the committed records.
 
     Args:
         weight: changed in place.

@@ -13,7 +13,7 @@ class PerceptronTraining:
     """Full-batch Adam whose step size falls linearly to 0.
 
     Attributes:
-        lr: first step size.
+        lr: initial step size.
         weight_decay: L2 penalty added to the gradient of the weights.
         num_epochs: full-batch steps.
         selection: "validation_loss" keeps the weights of the smallest loss on validation nodes, which are
@@ -37,19 +37,19 @@ class LPGNetConfig:
     """Options of LPGNet; every value is public.
 
     Attributes:
-        num_hops: K, how many times noisy degrees are asked for; each time trains one more perceptron.
+        num_hops: K, number of releases of noisy degrees, each followed by one more perceptron.
         hidden: width of the hidden layers.
         num_layers: linear layers of each perceptron, without biases.
         dropout: rate between layers.
         training: of every perceptron.
         shared_generator: published mode: each of `num_workers` slices of the rows draws its noise from the
-            same state of one generator, and so does each hop, as the released code does; without effect in
-            sound mode.
+            same state of one generator, and so does each hop, as in the released code; no effect in sound
+            mode.
         num_workers: slices of the rows under `shared_generator`.
-        directed: published mode: noise for one stored direction (sensitivity 1), as the copy of LPGNet in
-            ProGAP's code has it; False counts the undirected edge (2).
-        tuned_on_edges: published mode: the options were chosen by runs on the exact edges, as the authors'
-            were; the claims say so.
+        directed: published mode: noise for one stored direction (sensitivity 1), as in ProGAP's copy of
+            LPGNet; False counts the undirected edge (2).
+        tuned_on_edges: published mode: the options were chosen by runs on the exact edges, as by the authors;
+            the claims say so.
     """
 
     num_hops: int = 2

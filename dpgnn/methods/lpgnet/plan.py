@@ -16,7 +16,7 @@ from dpgnn.methods.shared.noisy_graph_plan import pure_claim
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
-    """K Laplace releases, each with a K-th of epsilon.
+    """K Laplace releases, each with epsilon / K.
 
     Guarantee (sound): unit edge, add-remove, pure epsilon. The clusters of hop t are a function of public
     features and labels and of the released degrees of hops before t, so they are the same in both worlds; an
@@ -27,7 +27,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     finite is proved; with `directed` half the noise is added.
 
     Raises:
-        ValueError: labels that are no single class, more clusters than nodes, or no budget.
+        ValueError: multilabel data, more clusters than nodes, or no finite budget.
 
     Source: Kolluri et al. (2022), arXiv:2205.03105.
     """
@@ -37,7 +37,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     require(
         facts.num_classes <= facts.num_nodes, "lpgnet: number of clusters (classes)",
         f"be <= the number of nodes, {facts.num_nodes}", facts.num_classes,
-        "an empty cluster has noise alone; join classes",
+        "an empty cluster has only noise; join classes",
     )  # fmt: skip
     if entry.mode == "nonprivate":
         return nonprivate_plan(entry, facts, budget)
@@ -56,7 +56,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def _mechanism(num_hops: int, sensitivity: float, budget: Budget) -> tuple[Mechanism, float]:
-    """The releases and what they spend at that sensitivity."""
+    """The releases and their epsilon at that sensitivity."""
     if budget.noise_multiplier is not None:
         scale = budget.noise_multiplier * sensitivity
         stated = num_hops / budget.noise_multiplier
@@ -81,7 +81,7 @@ def _mechanism(num_hops: int, sensitivity: float, budget: Budget) -> tuple[Mecha
 
 
 def _claims(entry: Entry, config: LPGNetConfig, budget: Budget, stated: float) -> tuple[Any, ...]:
-    """What is stated, and what is proved for the same noise."""
+    """The stated claim, and the proved one for the same noise."""
     tuned = ("options-tuned-on-edges",) if config.tuned_on_edges else ()
     reused = ("noise-reused",) if config.shared_generator else ()
     halved = ("directed-sensitivity",) if config.directed else ()

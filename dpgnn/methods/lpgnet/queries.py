@@ -1,4 +1,4 @@
-"""Asking LPGNet again: a query about other features runs the hops again, with noise."""
+"""Queries of LPGNet: a query with other features repeats the hops, with noise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _models(run: FittedRun, graph: Graph) -> Any:
 
 
 def answer(run: FittedRun, query: Query) -> Tensor:
-    """Logits from the hops, run again on the query's graph and noise."""
+    """Logits from the hops on the query's graph and noise."""
     from dpgnn.methods.lpgnet import fit
 
     degrees = fit.degrees_of(run.entry, query.graph, run.plan, query.streams)

@@ -1,7 +1,8 @@
-"""PertGraph: GraphSAGE on a graph whose edges were answered by asymmetric randomised response (edge level).
+"""PertGraph: GraphSAGE on a graph perturbed by asymmetric randomised response (edge level).
 
-Most cells of an adjacency are 0, so plain randomised response drowns edges. PertGraph keeps an answered 1
-with a further probability q, chosen from a noisy density so that about as many edges come out as went in.
+Most cells of an adjacency are 0, so plain randomised response adds far too many edges. PertGraph keeps an
+answered 1 with a further probability q, chosen from a noisy density so that the number of edges stays about
+the same.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class PertGraphConfig:
     """Options of PertGraph; every value is public.
 
     Attributes:
-        density_share: share of epsilon that goes to the density, in [2^-20, 1); noise of a release has
-            room for rounding in it.
-        block_rows: published mode: the density is estimated per block of so many rows.
+        density_share: share of epsilon for the density, in [2^-20, 1); this leaves room for rounding in a
+            release.
+        block_rows: published mode: the density is estimated for blocks of this many rows.
         num_hops: SAGE layers.
         head: base stack, head stack and their training; encoder_layers counts the base stack.
     """
@@ -131,7 +132,7 @@ def fit(
 ) -> Fitted:
     """Perturb the edges once, train on the result.
 
-    Guarantee: edges enter through the planned mechanisms alone.
+    Guarantee: edges enter only through the planned mechanisms.
     """
     from dpgnn.methods.pertgraph.network import SumSage
     from dpgnn.methods.shared.graph_training import as_operator, train_on
@@ -189,7 +190,7 @@ def undirected_answers(
 def directed_answers(
     graph: Graph, scale: float, truth: float, *, block_rows: int, context: Context
 ) -> sp.csr_array:
-    """As published: each direction answered by itself, with a density per block of rows."""
+    """As published: each direction is answered by itself, with a density for each block of rows."""
     from dpgnn.methods.shared.noisy_graph import block_response
     from dpgnn.methods.shared.undirected import adjacency_of
 
@@ -205,7 +206,7 @@ def directed_answers(
 
 
 def releases() -> tuple[Release[..., Any], ...]:
-    """The noisy density, and the answers that it thins; as published, answers of both directions."""
+    """The noisy density, and the thinned answers; as published, answers of both directions."""
     from dpgnn.methods.shared.noisy_graph import block_response, keep_density, randomized_response
 
     return (keep_density, randomized_response, block_response)

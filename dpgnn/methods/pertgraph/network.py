@@ -1,4 +1,4 @@
-"""GraphSAGE with sums, as PertGraph trains it on a perturbed graph; no privacy inside."""
+"""GraphSAGE with sums, for PertGraph's perturbed graph; no privacy inside."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ class SumSage(nn.Module):
         return self.head(h, masks)
 
     def between(self, index: int, h: Tensor, masks: Masks | None) -> Tensor:
-        """What stands before hop `index` + 1: normalisation, dropout, SELU."""
+        """The layers before hop `index` + 1: normalisation, dropout, SELU."""
         return F.selu(self.dropout(self.norms[index](h), masks))

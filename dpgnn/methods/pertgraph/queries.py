@@ -1,4 +1,4 @@
-"""Asking PertGraph's network on its perturbed graph, or on one perturbed again."""
+"""Queries of PertGraph's network on its perturbed graph, or on a newly perturbed one."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from dpgnn.methods.shared.node_level import AGGREGATE
 def _trials(
     first: Arguments, second: Arguments, where: Where
 ) -> Iterable[tuple[Arguments, Arguments]]:
-    """The run's own rows, and rows of any length that are equal in both worlds."""
+    """The run's own rows, and rows of other norms that are equal in both worlds."""
     yield first, second
     for seed in (0, 1):
         a, b = common_rows(first["x0"].shape, where, seed)
@@ -39,13 +39,13 @@ def _trials(
 def noisy_sum(
     adjacency: sp.csr_array, x0: np.ndarray, *, hop: int, noise_stddev: float, draw: Draw
 ) -> np.ndarray:
-    """A times the rows brought to norm 1, plus noise; the sums are not normalised again.
+    """A times the rows scaled to norm 1, plus noise; the sums are not normalised again.
 
     Guarantee: a Gaussian release whose sensitivity is that of A in rows of norm 1: sqrt 2 for an undirected
     edge, sqrt D for the rows that one node sends to.
 
     Args:
-        adjacency: entry [v, u] weighs what v reads from u; float64 CSR.
+        adjacency: entry [v, u] is the weight with which v reads u; float64 CSR.
         x0: rows of the last stage, any norm.
         hop: 1..K, names the draw.
         noise_stddev: per coordinate; 0 without privacy.

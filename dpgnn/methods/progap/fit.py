@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
     """Edge level, or no privacy: stages without noise.
 
-    Guarantee: edges enter through the planned mechanism alone.
+    Guarantee: edges enter only through the planned mechanism.
     """
     stages = EdgeStages(entry.options, graph, split=split, context=context)
     noise = context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0
@@ -75,7 +75,7 @@ def trained(
     noise_stddev: float,
     draw: Draw,
 ) -> list[Any]:
-    """Train stage after stage, with a noisy sum between two; the channels x_0, ..., x_K come back."""
+    """Train the stages in order, with a noisy sum between two; returns the channels x_0, ..., x_K."""
     channels: list[Any] = [x0]
     for stage in range(config.num_hops + 1):
         stages.train(stage, channels)
@@ -92,7 +92,7 @@ def next_channel(
     noise_stddev: float,
     draw: Draw,
 ) -> np.ndarray:
-    """The noisy sum over neighbours of what a trained stage makes of its own channel."""
+    """The noisy sum over neighbours of a trained stage's embedding of its own channel."""
     return noisy_sum(
         adjacency, stages.embed(stage, channels[stage]), hop=stage + 1, noise_stddev=noise_stddev,
         draw=draw,
@@ -100,7 +100,7 @@ def next_channel(
 
 
 def edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
-    """Undirected edges; the stored edges where a published run counts one direction."""
+    """Undirected edges, or the stored ones if a published run counts one direction."""
     config: ProgapConfig = entry.options
     if entry.mode == "published" and config.directed and graph.directed:
         return sp.csr_array(graph.adjacency().astype(np.float64))
@@ -108,5 +108,5 @@ def edge_adjacency(entry: Entry, graph: Graph) -> sp.csr_array:
 
 
 def _public(row: Any) -> Any:
-    """A row of the history; the stage is public too, but a release shows step and epsilon alone."""
+    """A row of the history; a release shows only step and epsilon."""
     return {name: value for name, value in row.items() if name != "stage"}

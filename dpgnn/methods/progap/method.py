@@ -1,4 +1,4 @@
-"""ProGAP: noisy sums between stages of training, each stage on one more of them.
+"""ProGAP: stages of training with a noisy sum between them, each stage on one more sum.
 
 Edge level: one Gaussian release between two stages, sensitivity sqrt 2 for an undirected edge. Node level:
 sensitivity sqrt(D), and each stage by DP-SGD. See docs/methods/progap.md.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
-# what training by DP-SGD does not read
+# options that training by DP-SGD does not read
 EDGE_LEVEL_ONLY = ("dropout", "batch_norm", "training")
 
 
@@ -42,7 +42,7 @@ def sampler(entry: Entry) -> SamplerSpec | None:
 
 
 def check(entry: Entry, path: str) -> None:
-    """Refuse options that have no effect at node level, and published runs that the authors do not have.
+    """Refuse options without effect at node level, and units that the publication does not cover.
 
     Raises:
         ValueError: names the option, or the unit and relation.
@@ -76,7 +76,7 @@ def fit(
 ) -> Fitted:
     """Train the stages, with a noisy sum between two.
 
-    Guarantee: edges (and at node level features and labels) enter through planned mechanisms alone.
+    Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.progap import fit as progap_fit
 

@@ -1,4 +1,4 @@
-"""A stage of ProGAP as a network that is trained root by root, for node-level guarantees.
+"""A stage of ProGAP as a network for per-root training, for node-level guarantees.
 
 Every operation acts on each node's row by itself: normalisation is over a row's own entries (group
 normalisation with one group, without weights of its own).
@@ -32,7 +32,7 @@ def stage_network(
         config: widths and layers.
         widths: columns of each channel.
         graph: classes and task.
-        frozen: so many first channels are embeddings already.
+        frozen: number of first channels that are already embeddings.
     """
     operations: list[Operation] = []
 
@@ -73,7 +73,7 @@ def _put_channel(
     *,
     with_base: bool,
 ) -> int:
-    """Put a channel's columns and its base module, if it has one; the place of its embedding."""
+    """Append a channel's columns and its base module, if any; returns the position of its embedding."""
     here = put(RowWise(sources=(0,), function=partial(_columns, first=first, width=width)))
     for op in base_layers(config, channel, width) if with_base else ():
         place = put(replace(op, source=here))
@@ -105,12 +105,12 @@ def embedded(
 
 
 def activated(h: Tensor) -> Tensor:
-    """SELU, then each row less its mean, over its deviation."""
+    """SELU, then standardisation of each row."""
     return F.layer_norm(activation("selu", h), (h.shape[-1],))
 
 
 def joined(*parts: Tensor) -> Tensor:
-    """Rows side by side, brought to norm 1."""
+    """Rows side by side, scaled to norm 1."""
     return F.normalize(torch.cat(parts, dim=-1), dim=-1)
 
 

@@ -18,7 +18,7 @@ class StagesConfig:
     Attributes:
         max_degree, bounding, drop_last_node: as for GAP (`NodeConfig`).
         stage: DP-SGD of every stage.
-        rule: how sound mode shares the budget; published mode gives all the same multiplier.
+        rule: how sound mode splits the budget; published mode uses one multiplier for all.
         shares: weights of all stages together and of the aggregates, under the two ratio rules.
     """
 
@@ -38,7 +38,7 @@ class StagesConfig:
 
     @property
     def degrees(self) -> NodeConfig:
-        """The degree bound as other methods hold it."""
+        """The degree bound in the form of other methods."""
         return NodeConfig(
             max_degree=self.max_degree,
             bounding=self.bounding,  # type: ignore[arg-type]
@@ -55,11 +55,10 @@ class ProgapConfig:
         hidden: width of each base module's output.
         base_layers: linear layers of a base module.
         head_layers: linear layers of a head.
-        dropout: rate after each base layer; edge level alone.
-        batch_norm: batch normalisation after each activation; edge level alone. (At node level each row is
+        dropout: rate after each base layer; edge level only.
+        batch_norm: batch normalisation after each activation; edge level only. (At node level each row is
             normalised by itself.)
-        layerwise: base modules of earlier stages are kept as they are and give their outputs; False trains
-            them on.
+        layerwise: base modules of earlier stages are frozen; False continues their training.
         training: of each stage, edge level.
         directed: published mode, edge level: count one stored direction (sensitivity 1), as published, and
             aggregate over stored edges; False counts the undirected edge (sqrt 2).

@@ -42,7 +42,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     direction, or the noise multiplier shared by all; its second claim is what is proved for the same noise.
 
     Raises:
-        ValueError: options that only a published run may have, or no noise meets the budget.
+        ValueError: options that only published mode has, or no noise meets the budget.
 
     Source: Sajadmanesh and Gatica-Perez (2024), arXiv:2304.08928.
     """
@@ -128,7 +128,7 @@ def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
             entry, name, config.node.stage, CHANGED[str(entry.relation)], facts.num_train, z
         )
 
-    # equal stages share one multiplier, so they are one share of the budget
+    # equal stages have one multiplier, so they count as one share of the budget
     stages = compose_all(*(trained(name, 1.0).event for name in names))
     aggregates = _releases(entry.relation, config, size, size)
     found = allocated(
@@ -153,7 +153,7 @@ def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 def _published_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """K releases of sensitivity sqrt D and K + 1 runs of DP-SGD, one multiplier, by Renyi DP.
 
-    The steps of all epochs are counted; incomplete batches are left out when they are run.
+    The steps of all epochs are counted; the run skips incomplete batches.
     """
     config: ProgapConfig = entry.options
     stage, size = config.node.stage, math.sqrt(config.node.max_degree)

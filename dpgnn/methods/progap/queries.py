@@ -1,4 +1,4 @@
-"""Asking ProGAP again, and what the attack on its released rows needs."""
+"""Queries of ProGAP, and data for the attack on its released rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.csr_ar
 
 
 def answer(run: FittedRun, query: Query) -> Tensor:
-    """Logits from the sums, made again on the query's graph and noise."""
+    """Logits from the sums on the query's graph and noise."""
     from dpgnn.methods.progap import fit
     from dpgnn.methods.progap.stages import dense_or_sparse
 

@@ -27,7 +27,7 @@ class Base(nn.Module):
         num_inputs: columns of the channel.
         hidden: width of every layer.
         num_layers: linear layers.
-        batch_norm: mixes nodes: never under DP-SGD.
+        batch_norm: whether to use batch normalisation, which mixes nodes and is never used under DP-SGD.
         dropout: rate.
         generator: the weights' stream.
     """
@@ -64,9 +64,9 @@ class StageModel(nn.Module):
     """Base modules of all channels, their embeddings joined and normalised row by row, and a head.
 
     Args:
-        bases: one for each channel; those of earlier stages go on from their weights.
+        bases: one for each channel; those of earlier stages continue from their weights.
         head: reads the joined embeddings.
-        frozen: so many first channels are embeddings already, made by bases that are not trained any more.
+        frozen: number of first channels that are already embeddings, from bases that are no longer trained.
     """
 
     def __init__(self, bases: Sequence[Base], head: Stack, *, frozen: int = 0) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Context
     from dpgnn.methods.progap.options import ProgapConfig
 
-# rows with a larger share of entries that are not zero are multiplied faster as dense ones
+# rows with a larger share of non-zero entries are multiplied faster as dense ones
 DENSE_SHARE = 0.05
 
 State = dict[str, Tensor]
@@ -41,7 +41,7 @@ class Stages(Protocol):
         """Train a stage on the first stage + 1 channels."""
 
     def embed(self, stage: int, rows: Any) -> np.ndarray:
-        """What the stage's own base module makes of its channel: float64, shape (num_nodes, hidden)."""
+        """The embedding of its channel by the stage's own base module: float64, shape (num_nodes, hidden)."""
 
     def logits(self, channels: Sequence[Any]) -> Tensor:
         """Answers of the last stage to all nodes, float32."""
@@ -54,7 +54,7 @@ class Stages(Protocol):
 
 
 def dense_or_sparse(x: Any) -> Any:
-    """Features as the faster of the two for products: dense float32 where they are not sparse enough."""
+    """Features in the faster form for products: dense float32 if they are not sparse enough."""
     if isinstance(x, np.ndarray):
         return x
     return x.toarray() if x.nnz > DENSE_SHARE * x.shape[0] * x.shape[1] else x
@@ -66,7 +66,7 @@ class EdgeStages:
     Args:
         config: public options.
         graph: features, labels and sizes; no edge is read.
-        state: weights to read back; None where they are to be trained.
+        state: weights to load; None if they are to be trained.
         split, context: for training.
     """
 
@@ -81,8 +81,8 @@ class EdgeStages:
     ) -> None:
         self.config, self.graph, self.split, self.context = config, graph, split, context
         self.history: list[Mapping[str, Any]] = []
-        self.sent: list[Base] = []  # base module of stage i as stage i left it
-        self.bases: list[Base] = []  # as the last stage left them
+        self.sent: list[Base] = []  # base module of stage i after stage i
+        self.bases: list[Base] = []  # after the last stage
         self.head: Stack | None = None
         self.dtype: type = np.float32
         if state is not None:
@@ -174,7 +174,7 @@ class EdgeStages:
         return Stack(widths, batch_norm=config.batch_norm, dropout=dropout, generator=generator)
 
     def _inputs(self, channels: Sequence[Any], frozen: int) -> list[Any]:
-        """Channels as the stage trains on them: those of frozen bases as embeddings."""
+        """The stage's training channels, with those of frozen bases as embeddings."""
         made = [self._embedding(self.sent[i], channels[i]) for i in range(frozen)]
         return [*made, *(_float32(channel) for channel in channels[frozen:])]
 

@@ -1,1 +1,1 @@
-"""What several methods use: DP-SGD plans, heads, noisy aggregation, noisy graphs."""
+"""Code of several methods: DP-SGD plans, heads, noisy aggregation, noisy graphs."""

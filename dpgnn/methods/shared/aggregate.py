@@ -1,7 +1,7 @@
 """Aggregation over a private graph with noise: row maps, the contractive iteration, the hops of GAP.
 
 Arrays are float64 and shape (num_nodes, width). Every function that adds noise takes its standard deviation
-and generator; what leaves it is named in its "Guarantee". Sums are floating point: claims say so.
+and draws; its "Guarantee" names what it releases. Sums are in floating point, which claims state.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ContractiveLayer:
     def feature_mean(
         self, operator: sp.csr_array, x: np.ndarray, residual: np.ndarray
     ) -> np.ndarray:
-        """The released code's noise-free layer: the mean runs over the columns of each row instead."""
+        """The released code's noise-free layer, with the mean over the columns of each row instead."""
         mixed = self.alpha1 * (operator @ x) + (1 - self.alpha1) * x.mean(axis=1, keepdims=True)
         return self.contraction * mixed + self.beta * residual
 
@@ -109,7 +109,7 @@ class ContractiveLayer:
 def _starts(
     first: Arguments, second: Arguments, where: Where
 ) -> Iterable[tuple[Arguments, Arguments]]:
-    """The run's own start, and starts of unit rows that are equal in both worlds."""
+    """The run's own initial rows, and unit rows that are equal in both worlds."""
     yield first, second
     if "x0" in first:
         for seed in (0, 1):
@@ -135,12 +135,11 @@ def contractive_iteration(
     emptied: np.ndarray | None = None,
     own_rows: bool = False,
 ) -> np.ndarray:
-    """PCMP: X_k = Proj(phi(X_{k-1}) + N(0, noise_stddev^2)), k = 1..K; only X_K comes back.
+    """PCMP: X_k = Proj(phi(X_{k-1}) + N(0, noise_stddev^2)), k = 1..K; only X_K is returned.
 
     Guarantee: with s the layer's sensitivity in the given norm, X_K is mu-GDP with mu = s/noise_stddev
     sqrt(K_eff(K, c)) (accountants.gdp.effective_hops), provided that no state before the last leaves this
-    function, in any form. Nothing is stored on the way: an interrupted run starts again at hop 1, with
-    noise that nobody has seen.
+    function in any form. No state is stored: an interrupted run starts again at hop 1, with fresh noise.
 
     Args:
         layer: phi.
@@ -149,10 +148,10 @@ def contractive_iteration(
         num_hops: K.
         noise_stddev: per coordinate and hop; 0 without privacy.
         draw: standard normal noise of a step.
-        emptied: bool, shape (num_nodes,): nodes without features, at node level; neighbours read 0 for
-            them. It must not depend on edges. None at edge level.
-        own_rows: the release includes a changed node's own row: states are projected before the noise
-            too, and rows of emptied nodes get noise around 0.
+        emptied: bool, shape (num_nodes,): nodes without features, at node level; neighbours read 0 for them.
+            Must not depend on edges. None at edge level.
+        own_rows: whether the release includes a changed node's own row: states are then also projected before
+            the noise, and rows of emptied nodes get noise around 0.
 
     Source: CARIBOU, Algorithm 1.
     """
@@ -174,7 +173,7 @@ def end_of_hop(
     emptied: np.ndarray | None,
     own_rows: bool,
 ) -> np.ndarray:
-    """What follows the layer in a hop of `contractive_iteration`, row by row; `noisy` adds noise."""
+    """The steps after the layer in a hop of `contractive_iteration`, row by row; `noisy` adds noise."""
     if own_rows:
         x = project_rows(x)
         x[emptied] = 0.0
@@ -195,15 +194,15 @@ def released_code_iteration(
     draw: Draw,
     noise_free_layer: bool,
 ) -> np.ndarray:
-    """What the released code computes: after each noisy hop one more layer without noise, also at the end.
+    """The released code's iteration: after each noisy hop, also the last, one more layer without noise.
 
     Guarantee: none with `noise_free_layer`: the result is a noise-free function of the private edges
-    (caveat unnoised-last-layer; tests/soundness). Without it the projection after the last hop is missing,
-    which is post-processing.
+    (caveat unnoised-last-layer; tests/soundness). Without that layer only the projection after the last hop
+    is missing, which is post-processing.
 
     Args:
-        raw: features as they are; the start is row-normalised, the residual is not.
-        noise_free_layer: False leaves the additional layer out and nothing else.
+        raw: features without normalisation; the initial rows are normalised, the residual is not.
+        noise_free_layer: False omits the additional layer.
         layer, operator, num_hops, noise_stddev, draw: as for `contractive_iteration`.
     """
     at_least("num_hops", num_hops, 1)
@@ -229,16 +228,16 @@ def noisy_sums(
     draw: Draw,
     normalize: Callable[[np.ndarray], np.ndarray] = unit_rows,
 ) -> list[np.ndarray]:
-    """GAP's hops: X_k = normalize(A X_{k-1} + N(0, noise_stddev^2)); all of X_1..X_K come back.
+    """GAP's hops: X_k = normalize(A X_{k-1} + N(0, noise_stddev^2)); X_1..X_K are returned.
 
     Guarantee: rows of X_{k-1} have norm at most 1, so a hop is a Gaussian release whose sensitivity is
     that of A in rows (sqrt 2 for one undirected edge); K adaptive hops compose.
 
     Args:
-        adjacency: entry [v, u] weighs what v reads from u; float64 CSR.
+        adjacency: entry [v, u] is the weight with which v reads u; float64 CSR.
         x0: rows in the unit ball.
         num_hops, noise_stddev, draw: as for `contractive_iteration`.
-        normalize: brings rows back into the unit ball.
+        normalize: maps rows into the unit ball.
 
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, private multi-hop aggregation (PMA).
     """

@@ -1,4 +1,4 @@
-"""Predictions of methods that aggregate once: a look-up in what the run made."""
+"""Predictions of methods that aggregate once: a look-up in the run's results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODE_NOTE = (
 
 
 def for_this_graph(fitted: Fitted, graph: Graph) -> Fitted:
-    """An edge-level fit, whose answers are released, with whose they are.
+    """An edge-level fit, whose answers are released, with the identity of its graph.
 
     `answers_for` is the hash of the number of nodes and of the features, which are public at edge level:
     uint8, shape (32,). No edge or label enters.
@@ -39,14 +39,14 @@ def for_this_graph(fitted: Fitted, graph: Graph) -> Fitted:
 
 
 def answer(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
-    """Logits of the nodes asked for; transductive, so of nodes of the graph that was fitted.
+    """Logits of the asked nodes; transductive, so only for nodes of the fitted graph.
 
-    At edge level the logits are released; at node level each node's stand in `fitted.kept`, for it alone.
+    At edge level the logits are released; at node level `fitted.kept` has each node's logits, for that node
+    only.
 
     Raises:
-        ValueError: node level, and the fit was read back from released weights alone, which hold no rows;
-            or the graph has another number of nodes than the one that was fitted or, at edge level, other
-            features.
+        ValueError: at node level, the fit was loaded from released weights, which have no rows; or the graph
+            has another number of nodes than the fitted one or, at edge level, other features.
     """
     import torch
 

@@ -1,15 +1,15 @@
 """Edges under a degree bound for node-level aggregation: as declared, own lists, or sampled as published.
 
-`declared` (unit node-bounded): every edge, both directions; the graph is refused when a degree breaks the
+`declared` (unit node-bounded): every edge, both directions; the graph is refused if a degree exceeds the
 bound. `own_list` (unit node-record): node u sends to the K ids of its own list with the smallest keyed
-priority, so u's record decides at most K rows that read it, for every key (samplers/own_list.py).
-`sampled` (published): each node keeps at most D random out-edges and the result may be mirrored; one node
-changes which edges of others are kept, so the bound holds for the thinned graph and not for its
-neighbours. `undirected_edges` (edge level) is every edge.
+priority, so u's record decides at most K rows that read it, for every key (samplers/own_list.py). `sampled`
+(published): each node keeps at most D random out-edges and the result may be mirrored; one node affects which
+edges of others are kept, so the bound holds for the thinned graph but not for its neighbours.
+`undirected_edges` (edge level) is every edge.
 
-A greedy truncation in a fixed public order (keep an edge when both ends have room) bounds degrees too, but
-is no remedy: removing a node frees a slot, which lets in an edge, which shuts out another, along a path of
-any length (tests/soundness/test_greedy_degree.py), so no finite stability factor exists.
+A greedy truncation in a fixed public order (keep an edge if both ends have room) also bounds degrees, but
+does not help: removing a node frees a slot, which admits an edge, which excludes another, along a path of any
+length (tests/soundness/test_greedy_degree.py), so no finite stability factor exists.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def degrees(entry: Entry) -> Degrees:
 
 
 def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> SamplerSpec | None:
-    """Which prepared edges a node-level entry needs; None at edge level.
+    """The prepared edges of a node-level entry; None at edge level.
 
     Args:
         entry: unit and mode.
-        config: bound and how it is reached.
-        mirrored: `sampled` only: make the thinned edges symmetric again (CARIBOU).
+        config: the bound and how it is enforced.
+        mirrored: `sampled` only: symmetrise the thinned edges (CARIBOU).
     """
     if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
         return None
@@ -69,8 +69,8 @@ def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> Samp
 def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Generator) -> Prepared:
     """Edges source -> target, ascending by target; as sensitive as the graph.
 
-    The smallest degree is a fact only where a published plan may read it: facts stand in the record, and
-    one record can change it.
+    The smallest degree is a fact only if a published plan may read it, because facts are in the record and
+    one node can change it.
 
     Raises:
         ValueError: bounded_edges and a degree above the bound.
@@ -105,11 +105,10 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
 
 
 def own_arcs(graph: Graph) -> np.ndarray:
-    """Arcs by the node whose record lists them, int64, shape (2, num_arcs), without self-loops.
+    """Arcs from the node whose record lists them, int64, shape (2, num_arcs), without self-loops.
 
-    A directed arc belongs to its source alone; merged with its mirror it would stand in the target's list
-    too, and a record could push ids out of other records' lists. An undirected edge is one half-edge of
-    either end.
+    A directed arc belongs only to its source; if mirrored, it would also be in the target's list, and a
+    record could displace ids in other records' lists. An undirected edge is a half-edge of each end.
     """
     if not graph.directed:
         pairs = undirected_pairs(graph.edge_index, graph.num_nodes)
@@ -124,7 +123,7 @@ def own_list_edges(
 ) -> np.ndarray:
     """Each node's K neighbours of smallest keyed priority, as edges node -> neighbour.
 
-    Guarantee: for every key, a node's own list decides its own at most K out-edges and no other edge.
+    Guarantee: for every key, a node's own list decides only its own out-edges, at most K.
     """
     from dpgnn.samplers.own_list import OwnList
 
@@ -143,11 +142,11 @@ def sampled_edges(
     rng: np.random.Generator,
     drop_last_node: bool = False,
 ) -> np.ndarray:
-    """At most D random out-edges of each node, as published; no guarantee survives it.
+    """At most D random out-edges of each node, as published; without a guarantee.
 
     Args:
         both: int64, shape (2, num_edges): both directions.
-        drop_last_node: leave out the last node's out-edges, a defect of the released sampler.
+        drop_last_node: omit the last node's out-edges, a defect of the released sampler.
         num_nodes, max_degree, rng: size, D, and the order of the draw.
     """
     at_least("max_degree", max_degree, 1)

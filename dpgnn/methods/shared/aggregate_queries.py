@@ -1,7 +1,7 @@
-"""Asking a model that aggregates with noise between an encoder and a head, as link-inference attacks do.
+"""Queries of a model with noisy aggregation between an encoder and a head, for link-inference attacks.
 
-A query runs the noisy aggregation again: with fresh noise it is a new release, to be composed with the first;
-with the noise of the run it shows what the released mechanism does at a fixed draw.
+A query repeats the noisy aggregation: with fresh noise it is a new release, to be composed with the first;
+with the noise of the run it shows the released mechanism at a fixed draw.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def noise_in_answers(entry: Entry) -> NoiseIn:
 
 
 def noise_of(run: FittedRun, streams: Streams) -> tuple[float, Draw]:
-    """The planned deviation of the aggregation (0 without privacy), and its draws on the streams."""
+    """The planned deviation of the aggregation (0 without privacy), and its draws."""
     context = Context.of_streams(run.plan, streams)
     return run.noise_stddev, normal_draw(context, AGGREGATE)
 
@@ -51,7 +51,7 @@ def run_noise(run: FittedRun, hop: int, shape: tuple[int, int]) -> np.ndarray | 
 
 
 def read_edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.csr_array:
-    """What the aggregation reads: every undirected edge, or the prepared ones at node level."""
+    """The edges of the aggregation: all undirected ones, or the prepared ones at node level."""
     if at_node_level(run.entry):
         assert prepared is not None
         return reading_matrix(prepared, graph.num_nodes)
@@ -59,7 +59,7 @@ def read_edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.cs
 
 
 def raw_features(graph: Graph) -> Features:
-    """Features as they are: float64, dense."""
+    """Features without normalisation: float64, dense."""
     return Features(rows=graph.dense_x().astype(np.float64), encode=lambda node, rows: rows)
 
 
@@ -71,7 +71,7 @@ def encoded_features(run: FittedRun, graph: Graph) -> Features:
 
 
 def first_rows(run: FittedRun, graph: Graph) -> np.ndarray:
-    """X0 of a query: as `fit` makes it at edge level; in float64 at node level."""
+    """X0 of a query: as in `fit` at edge level; in float64 at node level."""
     from dpgnn.methods.shared.head_training import embed
 
     encoder = run.part("encoder.")
@@ -84,7 +84,7 @@ def first_rows(run: FittedRun, graph: Graph) -> np.ndarray:
 def head_logits(
     run: FittedRun, graph: Graph, channels: Sequence[Any], *, private_head: bool
 ) -> Tensor:
-    """Logits of a query from its channels: as `fit` makes them at edge level; in float64 at node level."""
+    """Logits of a query from its channels: as in `fit` at edge level; in float64 at node level."""
     import torch
 
     from dpgnn.methods.shared.head_training import apply_head

@@ -1,4 +1,4 @@
-"""Rows less their own mean without storing it: sparse rows stay sparse, the mean is taken from the weights.
+"""Centred rows without storing them: sparse rows stay sparse, and the weights are centred instead.
 
 A centred row is x P, P = I - 1 1^T / F an orthogonal projection of its F columns. Since (x P) W = x (P W),
 the model reads x itself with the weights' column means taken out, and its gradient is P x^T g.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dpgnn.training.gradients import RootGradients
 
-# a row is never longer than this many times its centred self, so that rounding stays small
+# a row's norm is at most this many times that of the centred row, so that rounding stays small
 LONGEST = 2.0
 
 
@@ -27,10 +27,9 @@ class CentredGradients(LossOfStep):
     """Clipped sums of a linear layer's gradients in which the first `columns` rows of its weight are centred.
 
     Guarantee: a term of the sum has norm at most the clipping's `total_norm`. Proof. The map G -> P G on
-    these rows is linear, the same for all roots, and an orthogonal projection, so it enlarges no norm. []
-    It reads the current weights only. In float64 its sums of at most `linear.CENTRED_COLUMNS` terms round
-    by less than products of 2^16 rows would, which `rounding.rounding_share` counts and lone roots do not
-    make.
+    these rows is linear, the same for all roots, and an orthogonal projection, so it increases no norm. [] It
+    reads only the current weights. In float64 its sums of at most `linear.CENTRED_COLUMNS` terms round by
+    less than products of 2^16 rows would, which `rounding.rounding_share` counts and lone roots do not make.
 
     Args:
         current: clipped sums of uncentred rows.
@@ -51,15 +50,15 @@ class CentredGradients(LossOfStep):
 
 
 def centre_weights(named: Mapping[str, Tensor], columns: int) -> None:
-    """Take from the first `columns` rows of the one weight their mean, in place."""
+    """Subtract from the first `columns` rows of the only weight their mean, in place."""
     (weight,) = named.values()
     weight[:columns] -= weight[:columns].mean(dim=0)
 
 
 def sparse_rows(x: Any) -> sp.csr_array:
-    """Rows divided by the norm of their centred selves, or by half their own where that is more.
+    """Rows divided by the norm of the centred row, or by half their own norm if that is larger.
 
-    Row v is a function of row v alone; zero rows stay zero.
+    Each row is processed alone; zero rows stay zero.
 
     Args:
         x: CSR, shape (num_rows, F).
@@ -73,11 +72,11 @@ def sparse_rows(x: Any) -> sp.csr_array:
     row, count = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), np.diff(x.indptr)
 
     def sums(values: np.ndarray) -> np.ndarray:
-        # without an entry it would count, in whole numbers
+        # without entries it would return integer counts
         return np.bincount(row, weights=values, minlength=x.shape[0]).astype(np.float64)
 
     mean = sums(x.data) / x.shape[1]
-    # the entries that are stored, and the others, which are -mean
+    # stored entries, and the others, which are -mean after centring
     square = sums((x.data - mean[row]) ** 2) + (x.shape[1] - count) * mean**2
     own = sums(x.data**2)
     norm = np.maximum(np.sqrt(square), np.sqrt(own) / LONGEST)

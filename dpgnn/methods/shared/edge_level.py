@@ -33,8 +33,8 @@ def gaussian_mechanism(
         build: noise_stddev -> event whose mu is proportional to 1/noise_stddev.
         budget: epsilon may be infinite (then there is no noise).
         sensitivity: of one hop.
-        num_hops: recorded as the number of steps.
-        details: recorded beside the mechanism.
+        num_hops: recorded as number of steps.
+        details: recorded with the mechanism.
 
     Guarantee: the event at the returned noise has epsilon <= budget.epsilon at budget.delta, exactly
     counted as Gaussian differential privacy.
@@ -75,7 +75,7 @@ def gdp_claim(
 
 
 def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
-    """The best that can be proved where nothing can: an infinite epsilon, which is always true."""
+    """A claim with infinite epsilon, which is always true, if nothing finite can be proved."""
     return claim_for(
         entry,
         budget,

@@ -1,4 +1,4 @@
-"""Measures of releases that a fit calls once a hop, with other private work in between."""
+"""Measures of releases that a fit calls once per hop, with other private steps in between."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dpgnn.methods.releases import Arguments, Measure, Move, Release, Where, all
 
 
 def every_call(measure: Measure) -> Measure:
-    """The measure of one call, taken of each call in turn; the worst counts, given the calls before it.
+    """The measure of each call, given the calls before it; the worst counts.
 
-    A number of calls other than the mechanism's number of steps is an infinite move.
+    The change is infinite if the number of calls differs from the mechanism's number of steps.
     """
 
     def worst(

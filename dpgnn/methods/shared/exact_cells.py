@@ -1,7 +1,7 @@
-"""Noisy cells of an adjacency for releases: answers and Laplace noise of exact law.
+"""Noisy cells of an adjacency for releases: exact randomised response and Laplace noise.
 
-The laws of `noisy_graph`, drawn so that no rounding decides (docs/accounting.md, theorem 16). Of the gaps
-only the number that comes out is drawn: which of them is uniform.
+The distributions of `noisy_graph`, unaffected by rounding (docs/accounting.md, theorem 16). For non-edges
+only the number of ones is drawn; which of them is uniform.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpgnn.core.rounded_noise import LAPLACE, LONGER, add_rounded, grid_of
 
 
 def noisy_count(count: int, scale: float, *, rng: np.random.Generator) -> int:
-    """count + Laplace noise, rounded to a whole number: real noise, see `rounded_noise.add_rounded`."""
+    """count + exact Laplace noise, rounded to an integer, see `rounded_noise.add_rounded`."""
     total = np.array([float(count)])
     return int(add_rounded(total, scale * LONGER, rng=rng, law=LAPLACE, grid=1.0)[0])
 
@@ -41,17 +41,17 @@ def answers(
     """Randomised response on cells whose answered ones are kept with a further probability.
 
     Guarantee: every cell is answered independently, with exactly these probabilities; keeping is
-    post-processing. `keep` is cut to a multiple of 2^-53.
+    post-processing. `keep` is rounded down to a multiple of 2^-53.
 
     Args:
-        ones, zeros: how many cells are 1 and 0; below 2^47.
+        ones, zeros: numbers of cells that are 1 and 0; below 2^47.
         one_if_one: a multiple of 2^-53.
         one_if_zero: in [0, 1), read as an exact number.
         keep: in [0, 1].
         rng: secret.
 
     Returns:
-        bool, shape (ones,): which ones come out; and how many zeros come out.
+        bool, shape (ones,): ones that are kept; and number of zeros that become ones.
     """
     keep = multiple_below(keep)
     kept = coins(ones, one_if_one, rng=rng) & coins(ones, keep, rng=rng)
@@ -62,19 +62,19 @@ def answers(
 def largest_cells(
     edges: int, gaps: int, wanted: int, scale: float, *, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """The `wanted` largest of edges with 1 + noise and gaps with noise; Laplace, rounded to a public grid.
+    """The `wanted` largest of edges (1 + noise) and non-edges (noise); Laplace, rounded to a public grid.
 
-    Guarantee: post-processing of the cells with real Laplace noise. Equal values are chosen among uniformly,
-    so that nothing but a cell's noisy value decides.
+    Guarantee: post-processing of the cells with exact Laplace noise. Ties are broken uniformly, so only a
+    cell's noisy value decides.
 
     Args:
-        edges, gaps: how many cells are 1 and 0.
+        edges, gaps: numbers of cells that are 1 and 0.
         wanted: 0..edges + gaps.
         scale: of the noise.
         rng: secret.
 
     Returns:
-        bool, shape (edges,): which edges are among them; and how many gaps are.
+        bool, shape (edges,): edges among them; and number of non-edges among them.
     """
     if wanted == 0:
         return np.zeros(edges, dtype=bool), 0
@@ -93,11 +93,11 @@ def largest_cells(
 def largest_gaps(
     count: int, wanted: int, scale: float, grid: float, *, rng: np.random.Generator
 ) -> np.ndarray:
-    """At least the `wanted` largest of `count` values of rounded Laplace noise, with all that equal them.
+    """At least the `wanted` largest of `count` values of rounded Laplace noise, including ties.
 
-    Only values from a level on are drawn: their number by exact coins; how far each passes the level is a
-    waiting time, as the tail of rounded Laplace noise is geometric. The level is such that they are too few
-    with probability at most e^-50; then the others are drawn too, given that they lie below it.
+    Only values above a level are drawn: their number by exact coins, and their excess as waiting times,
+    because the tail of rounded Laplace noise is geometric. The level is such that they are too few with
+    probability at most e^-50; then the others are also drawn, conditioned to be below the level.
 
     Returns:
         float64, multiples of the grid.

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from dpgnn.methods.gcn import GCNConfig
     from dpgnn.training.options import AdamConfig
 
-# a matrix with more than this share of non-zeros is multiplied faster as a dense one
+# a matrix with a larger share of non-zeros is multiplied faster as a dense one
 DENSE_SHARE = 0.03
 
 
 def as_operator(matrix: sp.csr_array) -> Operator:
-    """A float32 operator with its transpose: CSR, or dense where many entries are not zero."""
+    """A float32 operator with its transpose: CSR, or dense if many entries are non-zero."""
     rows, columns = matrix.shape
     if matrix.nnz > DENSE_SHARE * rows * columns:
         dense = torch.from_numpy(matrix.toarray().astype(np.float32))
@@ -50,7 +50,7 @@ def _csr(matrix: sp.csr_array) -> Tensor:
 def train_gcn(
     config: GCNConfig, pairs: np.ndarray, graph: Graph, split: Split, context: Context
 ) -> Fitted:
-    """A GCN on undirected pairs; `graph` gives features and labels, its edges are not read.
+    """Train a GCN on undirected pairs; only features and labels of `graph` are read.
 
     Returns:
         the weights and "logits" of all nodes.

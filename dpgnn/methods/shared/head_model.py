@@ -15,7 +15,7 @@ Rows = Tensor | SparseRows
 
 
 class Dropout:
-    """Inverted dropout by masks of an explicit stream; None switches it off."""
+    """Inverted dropout with masks from an explicit stream; None disables it."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -32,7 +32,7 @@ class Stack(nn.Module):
 
     Args:
         widths: input width, hidden widths, output width.
-        batch_norm: whether batch normalisation stands between layers (mixes nodes: never under DP-SGD).
+        batch_norm: whether to use batch normalisation between layers (mixes nodes; never under DP-SGD).
         dropout: rate.
         generator: the weights' stream.
     """
@@ -146,7 +146,7 @@ class MultiHead(nn.Module):
 
 
 def uniform_linear(num_in: int, num_out: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with uniform weights and biases in +-1/sqrt(num_in), torch's usual start."""
+    """A linear layer with uniform weights and biases in +-1/sqrt(num_in), torch's default initialisation."""
     layer = nn.Linear(num_in, num_out)
     bound = num_in**-0.5
     for parameter in (layer.weight, layer.bias):

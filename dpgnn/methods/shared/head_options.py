@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DEFAULT_TRAINING = AdamConfig(lr=1e-3, weight_decay=0.0, num_epochs=100)
 
 
-# what the training by DP-SGD at node level does not read
+# options that training by DP-SGD at node level does not read
 EDGE_LEVEL_ONLY = ("head_layers", "dropout", "batch_norm", "encoder_training", "training")
 
 
@@ -24,7 +24,7 @@ class HeadConfig:
 
     Attributes:
         hidden: width of the embedding and of each base stack.
-        encoder_layers: linear layers of the encoder; 0 sends row-normalised features on as they are.
+        encoder_layers: linear layers of the encoder; 0 uses row-normalised features directly.
         base_layers: linear layers on each channel.
         head_layers: linear layers after the channels are joined.
         dropout: rate.
@@ -51,11 +51,11 @@ class HeadConfig:
 
 
 def check_node_level(entry: Entry, path: str) -> None:
-    """Refuse options of the head that have no effect where it is trained by DP-SGD.
+    """Refuse options of the head that have no effect in training by DP-SGD.
 
     Raises:
-        ValueError: one differs from the method's default at node level. The released CARIBOU trains its
-            head without noise there, so it may have them.
+        ValueError: one differs from the method's default at node level. Allowed for CARIBOU as released,
+            which trains its head without noise.
     """
     private = entry.mode != "nonprivate" and entry.privacy_unit != "edge"
     if not private or getattr(entry.options, "variant", "") == "as-released":

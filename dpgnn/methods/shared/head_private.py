@@ -98,7 +98,7 @@ def private_head(
 
 
 def perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Network:
-    """The network of `layers` layers and a classifier that is trained root by root."""
+    """The network of `layers` layers and a classifier, for per-root training."""
     return Network(
         NetworkConfig(
             num_features=width,
@@ -122,7 +122,7 @@ def embed_rows(
         network, weights: of the encoder.
         layers: how many of its linear layers.
         x: features of all nodes, dense or CSR.
-        by_rows: each row is computed by itself, so that its bits do not depend on other nodes; for releases.
+        by_rows: compute each row by itself, so that its bits do not depend on other nodes; for releases.
     """
     from dpgnn.models.forward import to_torch
 
@@ -142,7 +142,7 @@ def embed_rows(
 def _layer_by_rows(
     weights: Mapping[str, Tensor], op: Linear, a: Any, *, is_first: bool
 ) -> np.ndarray:
-    """a W + b of rows, or of their activations behind the first layer; float32."""
+    """a W + b of rows, or of their activations after the first layer; float32."""
     weight = weights[f"{op.name}.weight"].contiguous().numpy()
     out = np.zeros((a.shape[0], weight.shape[1]), dtype=np.float32)
     if op.bias:

@@ -1,7 +1,7 @@
 """Training the encoder and the head without noise: for edge-level guarantees, or none.
 
-Everything here reads features, labels and what was released before it, never an edge, so at edge level it is
-post-processing. Under a node-level guarantee it is not private: see `head_private`.
+This code reads features, labels and earlier releases, never an edge, so at edge level it is post-processing.
+Under a node-level guarantee it is not private: see `head_private`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.n
 def train_head(
     config: HeadConfig, channels: Sequence[np.ndarray], graph: Graph, split: Split, context: Context
 ) -> tuple[State, History]:
-    """Train the head on channels of all nodes (rows of training nodes are learnt from).
+    """Train the head on the training nodes' rows of the channels.
 
     Returns:
         state: the weights (names starting with "head.") and "logits", float32, of all nodes.
@@ -97,7 +97,7 @@ def apply_head(
 def encoder_of(
     config: HeadConfig, graph: Graph, dropout: float = 0.0, generator: torch.Generator | None = None
 ) -> Encoder:
-    """The encoder of a graph's sizes; its weights' stream is left out where they are loaded."""
+    """The encoder of a graph's sizes; without a generator if its weights are loaded."""
     return Encoder(
         graph.num_features, config.hidden, config.encoder_layers, graph.num_classes,
         batch_norm=config.batch_norm, dropout=dropout, generator=generator or torch.Generator(),
@@ -111,7 +111,7 @@ def head_of(
     dropout: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> MultiHead:
-    """The head on channels of these widths; its weights' stream is left out where they are loaded."""
+    """The head on channels of these widths; without a generator if its weights are loaded."""
     return MultiHead(
         widths, config.hidden, config.base_layers, config.head_layers, num_classes,
         batch_norm=config.batch_norm, dropout=dropout, generator=generator or torch.Generator(),
@@ -128,7 +128,7 @@ def _train(
     stage: str,
     forward: Callable[[list[Any], Masks | None], Tensor],
 ) -> tuple[State, History]:
-    """Full-batch training on the rows of training nodes; batch statistics come from them alone."""
+    """Full-batch training on the rows of training nodes, which also give the batch statistics."""
     train, val = (
         ([as_input(_rows(channel, rows)) for channel in channels], torch.from_numpy(graph.y[rows]))
         for rows in (split.train_idx, split.val_idx)

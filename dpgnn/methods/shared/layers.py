@@ -1,6 +1,6 @@
-"""Models as sparse products and layers that act on each row by itself: the form an attack can follow exactly.
+"""Models as sparse products and row-wise layers, a form that an attack can evaluate exactly.
 
-A model is the expression that makes its logits; all of it is float64.
+A model is an expression for its logits; all values are float64.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RowMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Features:
-    """What the model reads of the features.
+    """The features that the model reads.
 
     Attributes:
         rows: of all nodes, shape (num_nodes, width); CSR or dense.
@@ -75,9 +75,9 @@ class RowWise:
     """A layer that acts on each row by itself.
 
     Attributes:
-        source: what it reads.
-        layer: may read the node's number, as noise of the run does.
-        exact: the rounding of a row does not depend on the other rows, as a matrix product's does.
+        source: its input.
+        layer: may depend on the node's number, like noise of the run.
+        exact: whether rounding of a row is independent of the other rows, unlike in a matrix product.
     """
 
     source: Step
@@ -100,9 +100,9 @@ class Layers:
     """A fitted model on the graph of its fit.
 
     Attributes:
-        logits: the expression that makes them.
-        operator: CSR float64, shape (num_nodes, num_nodes): row v weighs what v reads in a hop; None without
-            hops.
+        logits: their expression.
+        operator: CSR float64, shape (num_nodes, num_nodes): row v has the weights of the nodes that v reads
+            in a hop; None without hops.
     """
 
     logits: Step
@@ -110,7 +110,7 @@ class Layers:
 
 
 def normalized_features(x: Any, kind: str) -> Features:
-    """Features as `data.rows.normalize_rows` makes them, in float64; CSR stays CSR, but for "centred"."""
+    """Features of `data.rows.normalize_rows` in float64; CSR stays CSR, except for "centred"."""
 
     def normalize(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if kind == "none":
@@ -162,8 +162,9 @@ def network_logits(
     Args:
         network: its operations; without attention.
         state: its weights.
-        features: what it reads.
-        first_hop: the features pass the operator before the first operation, which is linear.
+        features: its input.
+        first_hop: whether the operator is applied to the features before the first operation, which is
+            linear.
     """
     from dpgnn.models import network as tape
     from dpgnn.models.forward import activation
@@ -208,7 +209,7 @@ def on_rows(function: Callable[[Tensor], Tensor]) -> RowMap:
 def _linear(
     source: Step, weights: Mapping[str, np.ndarray], name: str, bias: bool, hop_first: bool
 ) -> Step:
-    """a W + b, with the operator in between where the features pass it first."""
+    """a W + b, with the operator in between if it is applied to the features first."""
     value: Step = Product(source=source, weight=weights[f"{name}.weight"])
     if hop_first:
         value = Spread(source=value)

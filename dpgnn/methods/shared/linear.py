@@ -1,4 +1,4 @@
-"""The linear softmax model of own features and further inputs, trained by noisy gradient descent."""
+"""The linear softmax model on own features and further inputs, trained by noisy gradient descent."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Context
     from dpgnn.methods.shared.planning import DPSGDConfig
 
-# sparse features with more columns are not centred: a row's mean is next to nothing there
+# sparse features with more columns are not centred, because a row's mean is negligible there
 CENTRED_COLUMNS = 10_000
 
 
 def linear_model(num_inputs: int, graph: Graph) -> Network:
-    """Logits are inputs times weights; a constant among the inputs stands for the bias."""
+    """Logits are inputs times weights; a constant input acts as the bias."""
     return Network(
         NetworkConfig(
             num_features=num_inputs,
@@ -45,15 +45,15 @@ def linear_model(num_inputs: int, graph: Graph) -> Network:
 
 
 def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
-    """Features of nodes, less each row's mean, of norm 1, beside further inputs; float32.
+    """Centred features of nodes, scaled to norm 1, beside further inputs; float32.
 
     Args:
         nodes: int64 ids.
         further: shape (len(nodes), any).
 
     Returns:
-        dense; CSR where features are CSR, whose mean is not stored: weights are centred instead, if any is
-        taken (`is_centred`).
+        dense; CSR if features are CSR, which are not centred themselves: the weights are centred instead (if
+        `is_centred`).
     """
     further = further.astype(np.float32)
     x = graph.x[nodes]
@@ -64,7 +64,7 @@ def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
 
 
 def own_features(graph: Graph, rows: np.ndarray) -> np.ndarray:
-    """What `own_rows` makes of raw dense features, dense, in their dtype; any rows of the graph's kind."""
+    """The features of `own_rows` of any rows of the graph's kind, dense, in the dtype of the raw ones."""
     if isinstance(graph.x, np.ndarray):
         return _unit(centred(rows))
     if is_centred(graph):
@@ -73,12 +73,12 @@ def own_features(graph: Graph, rows: np.ndarray) -> np.ndarray:
 
 
 def is_centred(graph: Graph) -> bool:
-    """Whether each row's mean is taken from its features."""
+    """Whether each row's features are centred."""
     return isinstance(graph.x, np.ndarray) or graph.num_features <= CENTRED_COLUMNS
 
 
 def centred(rows: np.ndarray) -> np.ndarray:
-    """Dense rows, each less its own mean."""
+    """Dense rows, each minus its own mean."""
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
@@ -91,7 +91,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 def linear_logits(graph: Graph, rows: Any) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """Named weights -> logits of `rows` of `own_rows`.
 
-    Each row is multiplied by itself, so that its logits are made of that row alone, to the last bit.
+    Each row is multiplied separately, so that its logits depend only on that row, bit for bit.
     """
 
     def answer(weights: Mapping[str, Tensor]) -> Tensor:
@@ -109,7 +109,7 @@ def linear_logits(graph: Graph, rows: Any) -> Callable[[Mapping[str, Tensor]], T
 
 
 def read_weights(graph: Graph, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The linear model's weights as `own_rows` are read with: centred where rows are sparse."""
+    """The linear model's weights for `own_rows`: centred if rows are sparse."""
     read = {name: weights[name].clone() for name in linear_model(1, graph).shapes}
     if sp.issparse(graph.x) and is_centred(graph):
         centre_weights(read, graph.num_features)
@@ -126,8 +126,8 @@ def train_linear(
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """Weights by noisy gradient descent; see `run_dp_sgd`.
 
-    Guarantee: of the planned mechanism `train`; rows of training nodes enter through it alone, those of
-    validation nodes into the history of a study.
+    Guarantee: that of the planned mechanism `train`; rows of training nodes enter only through it, rows of
+    validation nodes only the history of a study.
 
     Args:
         rows: inputs of the training nodes, and of the validation nodes.

@@ -53,10 +53,10 @@ class Aggregation:
 
     Attributes:
         build: (noise_stddev, sensitivity) -> event.
-        sensitivity: what the noise is relative to.
-        proved: the sensitivity that holds for what is run; None where nothing finite is proved.
+        sensitivity: reference of the noise.
+        proved: the proved sensitivity of the run; None if nothing finite is proved.
         num_hops: recorded.
-        released: what leaves the run.
+        released: released by the run.
         details: recorded.
     """
 
@@ -81,10 +81,10 @@ def sound_plan(
     """Noise for all mechanisms from one budget, counted by composed losses.
 
     Guarantee: unit and relation of the entry; see the module's proof. Public: node ids, the split and its
-    size, all options. Batches are Poisson; the last step of each stage is what is used.
+    size, all options. Batches are Poisson; the last step of each stage is used.
 
     Args:
-        encoder_changes: roots of the encoder that change, where it reads edges; one root when None.
+        encoder_changes: changed roots of an encoder that reads edges; None is one root.
         entry, facts, budget, config, aggregation: see the classes.
         with_encoder: whether an encoder is trained.
 
@@ -129,14 +129,14 @@ def published_plan(
     and the noise is 2 z C, counted as if batches were Poisson with noise z C (caveat fixed-size-as-poisson).
     The second claim composes the losses of what is run with the proved sensitivity, or is infinite.
 
-    Guarantee: the first claim is the publication's number and no guarantee; the second holds for the
-    weights, for unit and relation of the entry, or is infinite.
+    Guarantee: the first claim is the publication's number, not a guarantee; the second holds for the weights,
+    for unit and relation of the entry, or is infinite.
 
     Args:
         caveats: of the first claim.
         encoder_factor: multiplies the encoder's noise (an encoder that reads edges).
-        encoder_changed: roots of the encoder that really change on a side.
-        stated_release: what the publication says its epsilon covers; the second claim is about the weights.
+        encoder_changed: proved number of changed roots of the encoder on each side.
+        stated_release: release that the publication's epsilon covers; the second claim is about the weights.
         entry, facts, budget, config, aggregation, with_encoder: as for `sound_plan`.
 
     Source: Sajadmanesh et al. (2023), arXiv:2203.00949, node-level privacy; CARIBOU, Theorem 6.
@@ -171,8 +171,7 @@ def published_plan(
 def allocated(
     shares: tuple[tuple[str, Event[Any], float], ...], rule: Rule, budget: Budget
 ) -> Allocation:
-    """Multipliers for events given at multiplier 1, or the budget's own for all; cached, so that repeats of
-    a run cost nothing."""
+    """Multipliers for events given at multiplier 1, or the budget's own for all; cached."""
     from dpgnn.accountants.allocation import Allocation, Share, allocate
     from dpgnn.accountants.composition import spent
 
@@ -291,8 +290,7 @@ def _stage(
 
 
 def counted_steps(stage: StageConfig, num_train: int) -> Event[Any]:
-    """A stage as the publications count it, at multiplier 1: Poisson, one root added, noise C, and all
-    steps of the epochs, although incomplete batches are dropped."""
+    """A stage as publications count it, at multiplier 1: Poisson batches, one added root, noise C."""
     step: PoissonRoots[Any] = PoissonRoots(
         relation="add-remove",
         noise_stddev=stage.clipping_norm,
@@ -306,7 +304,7 @@ def counted_steps(stage: StageConfig, num_train: int) -> Event[Any]:
 
 @lru_cache(maxsize=256)
 def published_multiplier(events: tuple[Event[Any], ...], budget: Budget) -> tuple[float, float]:
-    """The shared multiplier of events given at multiplier 1 (or the budget's own), and what it states."""
+    """The shared multiplier of events given at multiplier 1 (or the budget's own), and the stated epsilon."""
     from dpgnn.accountants import calibration, published
 
     def spent(z: float) -> float:

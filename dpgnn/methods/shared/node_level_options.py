@@ -19,7 +19,7 @@ class StageConfig:
         batch_size: roots in a batch; expected in sound mode, fixed in published replace-one mode.
         num_epochs: passes; the number of steps follows from the public number of training nodes.
         clipping_norm: C.
-        optimizer: makes steps of the noisy means.
+        optimizer: turns noisy means into steps.
     """
 
     batch_size: int = 256
@@ -33,7 +33,7 @@ class StageConfig:
         positive("clipping_norm", self.clipping_norm)
 
     def num_steps(self, num_train: int, *, drop_last: bool) -> int:
-        """T; with `drop_last` a batch larger than the training set leaves no step, which is an error."""
+        """T; with `drop_last`, a batch larger than the training set is an error, because no step is left."""
         if drop_last:
             steps = self.num_epochs * (num_train // self.batch_size)
             return at_least(
@@ -46,18 +46,17 @@ class StageConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """Node-level privacy: degrees, stages, and how they share the budget.
+    """Node-level privacy: degrees, stages, and the split of the budget.
 
     Attributes:
         max_degree: D, the declared degree bound (unit node-bounded), or K, the slots of a node's own list
             (unit node-record).
-        bounding: "declared" takes the graph as it is and refuses one that breaks the bound (unit
-            node-record: own lists instead); "sampled" (published mode) thins edges at random first,
-            which the guarantee does not survive.
-        drop_last_node: published mode: leave out the last node's edges, as the re-implementation does.
+        bounding: "declared" refuses a graph that exceeds the bound (unit node-record: own lists instead);
+            "sampled" (published mode) thins edges at random first, which invalidates the guarantee.
+        drop_last_node: published mode: omit the last node's edges, as in the re-implementation.
         encoder: DP-SGD of the encoder.
         head: DP-SGD of the head.
-        rule: how sound mode shares the budget; published mode gives all the same multiplier.
+        rule: how sound mode splits the budget; published mode uses one multiplier for all.
         shares: weights of encoder, aggregation and head under the two ratio rules.
     """
 

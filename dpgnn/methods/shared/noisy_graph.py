@@ -1,7 +1,7 @@
-"""Private graphs with noise on the edges themselves: every pair of nodes is answered, then post-processed.
+"""Private graphs with noise on the edges: every pair of nodes is answered, then post-processed.
 
-All of it works on undirected pairs u < v, so one undirected edge is one cell. Time and memory follow the
-number of edges that come out, not the number of pairs. Graphs come back as int64 (2, num_pairs), u < v.
+All functions work on undirected pairs u < v, so one undirected edge is one cell. Time and memory grow with
+the number of resulting edges, not of pairs. Graphs are returned as int64 (2, num_pairs), u < v.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def randomized_response(
     rng: np.random.Generator,
     exactly: bool = False,
 ) -> np.ndarray:
-    """Answer every pair: an edge becomes a one with probability one_if_one, a gap with one_if_zero.
+    """Answer every pair: an edge becomes a one with probability one_if_one, a non-edge with one_if_zero.
 
     Guarantee: pairs are answered independently, so one undirected edge is one randomised response (event
     RandomizedResponse); with p = one_if_one = 1 - one_if_zero it is log(p/(1-p))-DP. Draws from the stream
@@ -40,13 +40,13 @@ def randomized_response(
     Args:
         pairs: int64, shape (2, num_pairs), u < v, each once.
         num_nodes: public.
-        one_if_one, one_if_zero: in [0, 1]; one_if_one is a multiple of 2^-53 where `exactly`.
-        keep: probability with which a pair that is answered with one comes out.
+        one_if_one, one_if_zero: in [0, 1]; one_if_one is a multiple of 2^-53 if `exactly`.
+        keep: probability with which a pair answered with one is kept.
         rng: secret in a release.
-        exactly: the probabilities hold to the last bit, see `exact_cells`; for releases.
+        exactly: exact probabilities, see `exact_cells`; for releases.
 
     Returns:
-        int64, the pairs that come out, ascending.
+        int64, the resulting pairs, ascending.
     """
     probability("one_if_one", one_if_one)
     probability("one_if_zero", one_if_zero)
@@ -78,7 +78,7 @@ def random_gaps(
         free = np.setdiff1d(low * num_nodes + high, edges, assume_unique=True)
         keys = rng.choice(free, count, replace=False, shuffle=False)
         return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
-    # the first `count` different gaps of a sequence of uniform pairs are a uniform set of gaps
+    # the first `count` distinct non-edges of a sequence of uniform pairs are a uniform set of non-edges
     keys = np.zeros(0, dtype=np.int64)
     while len(keys) < count:
         ends = rng.integers(0, num_nodes, size=(2, 4 * (count - len(keys)) + 64))
@@ -100,21 +100,21 @@ def laplace_top_cells(
     rng: np.random.Generator,
     exactly: bool = False,
 ) -> np.ndarray:
-    """LapGraph: Laplace noise on every cell, and the largest cells kept, as many as a noisy count says.
+    """LapGraph: Laplace noise on every cell, and the largest cells kept; their number is a noisy count.
 
-    Guarantee: (epsilon_count + epsilon_cells)-DP for one undirected edge: the number of edges moves by 1
-    (Laplace, scale 1/epsilon_count), one cell moves by 1 (Laplace, scale 1/epsilon_cells), the rest is
-    post-processing. Exact, though the noise of gaps that are not among the largest is never drawn: the
-    largest of n Laplace draws are made in descending order from uniform order statistics, and belong to
-    uniformly random gaps.
+    Guarantee: (epsilon_count + epsilon_cells)-DP for one undirected edge: the number of edges changes by 1
+    (Laplace, scale 1/epsilon_count), one cell changes by 1 (Laplace, scale 1/epsilon_cells), the rest is
+    post-processing. This is exact although the noise of smaller non-edges is never drawn: the largest of n
+    Laplace draws are generated in descending order from uniform order statistics, and assigned to uniformly
+    random non-edges.
 
     Args:
         pairs: int64, shape (2, num_pairs), u < v, each once.
         num_nodes: public.
         epsilon_count, epsilon_cells: > 0.
         rng: secret in a release.
-        exactly: the law holds to the last bit: noise is a real number, rounded to a public grid, and equal
-            values are chosen among uniformly, see `exact_cells`; for releases.
+        exactly: exact noise, rounded to a public grid, with ties broken uniformly, see `exact_cells`; for
+            releases.
 
     Returns:
         int64, the pairs that come out, ascending.
@@ -133,7 +133,7 @@ def laplace_top_cells(
 
 
 def _noisy_count(count: int, scale: float, *, rng: np.random.Generator) -> int:
-    """count + Laplace noise in floating point, rounded to a whole number."""
+    """count + Laplace noise in floating point, rounded to an integer."""
     return round(count + rng.laplace(0, scale))
 
 
@@ -173,10 +173,10 @@ def noisy_density(
     """The share of cells that are 1, with Laplace noise.
 
     Args:
-        ones, cells: how many are 1, and how many there are, >= 1.
+        ones, cells: number of ones, and of all cells, >= 1.
         scale: of the noise on the share.
         rng: the stream `laplace`.
-        exactly: the noise is that of a real number on a whole count, see `exact_cells`; for releases.
+        exactly: exact noise on an integer count, see `exact_cells`; for releases.
     """
     if exactly:
         return exact_cells.noisy_count(ones, scale * cells, rng=rng) / cells
@@ -185,7 +185,7 @@ def noisy_density(
 
 @release({"density": moves.densities}, is_read=False)
 def keep_density(density: float, keep: float) -> float:
-    """The rate at which answered ones are kept, so that the expected number of edges is unchanged.
+    """The rate of keeping answered ones at which the expected number of edges is unchanged.
 
     Answered ones are d p + (1 - d)(1 - p) of all cells; q is d over that, at most 1.
 
@@ -198,7 +198,7 @@ def keep_density(density: float, keep: float) -> float:
 
 
 def _sorted(pairs: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Ascending, so that the order tells nothing."""
+    """Ascending, so that the order reveals nothing."""
     keys = np.sort(pairs[0] * num_nodes + pairs[1])
     return np.stack(np.divmod(keys, num_nodes)).astype(np.int64)
 
@@ -214,9 +214,9 @@ def block_response(
     rng: np.random.Generator,
     exactly: bool = False,
 ) -> sp.csr_array:
-    """PertGraph as published: every directed cell answered, thinned by its block's noisy density.
+    """PertGraph as published: every directed cell is answered, then thinned by its block's noisy density.
 
-    An undirected edge is two cells, so this spends what `pertgraph.published_spends` says, not epsilon.
+    An undirected edge is two cells, so the cost is `pertgraph.published_spends`, not epsilon.
 
     Args:
         adjacency: symmetric 0/1, zero diagonal, float64.
@@ -240,7 +240,7 @@ def block_response(
 def _answered_block(
     block: sp.csr_array, truth: float, keep: float, *, rng: np.random.Generator, exactly: bool
 ) -> sp.csr_array:
-    """Randomised response on every cell of a block, each one that is answered kept with probability keep."""
+    """Randomised response on every cell of a block; each answered one is kept with probability keep."""
     num_nodes = block.shape[1]
     cells = block.shape[0] * num_nodes
     if exactly:
@@ -276,7 +276,7 @@ def _random_cells(
 
 
 def _among(keys: np.ndarray, ascending: np.ndarray) -> np.ndarray:
-    """Which keys stand in a sorted array; bool, shape of `keys`."""
+    """Whether each key is in a sorted array; bool, shape of `keys`."""
     if len(ascending) == 0:
         return np.zeros(len(keys), dtype=bool)
     places = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)

@@ -1,7 +1,7 @@
-"""How far neighbouring graphs move the answers of `noisy_graph`: measures of its releases.
+"""Measures of the releases of `noisy_graph`: their change between neighbouring graphs.
 
-Each compares what the function was given in G and in G': cells that differ, at the log ratio of their answers
-or in the units of their noise.
+Each compares the function's arguments in G and G': differing cells, weighted by the log ratio of their
+answers or in units of their noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AnyRelease = Release[..., Any]
 def answered_pairs(
     release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
 ) -> Move:
-    """Undirected pairs that differ, each at the log ratio it is answered with."""
+    """Undirected pairs that differ, weighted by the log ratio of their answers."""
     (a,), (b,) = first, second
     loss = _loss(a["one_if_one"], a["one_if_zero"])
     return Move(moved=len(_cells(a) ^ _cells(b)) * loss, allowed=_total_loss(mechanism))
@@ -32,7 +32,7 @@ def answered_pairs(
 def answered_cells(
     release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
 ) -> Move:
-    """Directed cells that differ, each answered by itself."""
+    """Directed cells that differ, each answered separately."""
     (a,), (b,) = first, second
     changed = int(abs(a["adjacency"] - b["adjacency"]).sum())
     return Move(moved=changed * _loss(a["truth"], 1 - a["truth"]), allowed=_total_loss(mechanism))
@@ -51,7 +51,7 @@ def densities(
 def edge_counts(
     release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
 ) -> Move:
-    """The number of edges, in units of the noise that is added."""
+    """The number of edges, in units of its noise."""
     (a,), (b,) = first, second
     moved = abs(a["pairs"].shape[1] - b["pairs"].shape[1]) * a["epsilon_count"]
     return Move(moved=moved, allowed=_in_scales(mechanism))
@@ -60,7 +60,7 @@ def edge_counts(
 def laplace_cells(
     release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
 ) -> Move:
-    """Pairs that differ, in units of the noise that is added."""
+    """Pairs that differ, in units of their noise."""
     (a,), (b,) = first, second
     moved = len(_cells(a) ^ _cells(b)) * a["epsilon_cells"]
     return Move(moved=moved, allowed=_in_scales(mechanism))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.methods.base import Entry, Facts
 
-# perturbed edges that a run may have to hold; beyond it a graph of that size is not worth training on
+# largest number of perturbed edges of a run; larger graphs are not worth training on
 MAX_EDGES = 30_000_000
 
 
@@ -40,12 +40,12 @@ def pure_claim(entry: Entry, *, epsilon: float, **words: Any) -> Claim:
 
 
 def truthful(epsilon: float) -> tuple[float, float]:
-    """Probabilities (of the truth, of a lie) of randomised response that is epsilon-DP as doubles.
+    """Probabilities of a true and of a false answer, exactly epsilon-DP in float64.
 
-    e^epsilon/(e^epsilon + 1) rounds to 1 from epsilon 37 on, and above its value before that. The lie is
-    rounded up to a multiple of 2^-53, with room for the rounding of the exponential, so that the truth is
-    exactly one minus it and their ratio is at most e^epsilon. It is never 0, whatever epsilon is: an answer
-    that is certain would have no epsilon at all.
+    e^epsilon/(e^epsilon + 1) rounds to 1 from epsilon 37 on, and may round up below that. The probability of
+    a false answer is rounded up to a multiple of 2^-53, with room for the rounding of the exponential, so
+    that the true answer has exactly one minus it and their ratio is at most e^epsilon. It is never 0, because
+    a certain answer has no finite epsilon.
     """
     unit, exact = 2.0**-53, math.exp(-epsilon) / (1 + math.exp(-epsilon))
     lie = min(max(math.ceil(exact * (1 + 2.0**-49) / unit), 1) * unit, 0.5)
@@ -77,10 +77,10 @@ def laplace_mechanism(name: str, *, scale: float, sensitivity: float) -> Mechani
 
 
 def check_size(facts: Facts, one_if_zero: float) -> None:
-    """Refuse, from public facts, a run whose perturbed graph would not fit.
+    """Refuse, from public facts, a run whose perturbed graph would be too large.
 
     Raises:
-        ValueError: more than MAX_EDGES edges are expected from gaps alone.
+        ValueError: more than MAX_EDGES edges are expected from non-edges alone.
     """
     expected = num_cells(facts.num_nodes) * one_if_zero
     require(
@@ -93,6 +93,6 @@ def check_size(facts: Facts, one_if_zero: float) -> None:
 
 
 def require_private(budget: Budget) -> None:
-    """These methods without noise are the plain GCN."""
+    """Refuse an infinite budget: without noise these methods are the plain GCN."""
     budget.require_target("a perturbed graph")
     require(budget.is_private, "epsilon", "be finite", budget.epsilon, "use the method gcn")

@@ -1,4 +1,4 @@
-"""Asking a model that was trained on a perturbed graph: its answers are post-processing of that graph."""
+"""Queries of a model on a perturbed graph, whose answers are post-processing of that graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def symmetric_edges(
 
 
 def edges_of(run: FittedRun, query: Query) -> sp.csr_array:
-    """The perturbed adjacency that a query reads: that of the run, or one made with fresh noise."""
+    """The perturbed adjacency of a query: that of the run, or one with fresh noise."""
     if query.frozen:
         return run.noisy_edges
     assert run.leaks.noisy_edges is not None

@@ -1,4 +1,4 @@
-"""What methods that read no edge in training have in common: a node's record enters its own root alone."""
+"""Facts of methods that read no edge in training: a node's record enters only its own root."""
 
 from __future__ import annotations
 

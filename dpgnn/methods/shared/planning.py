@@ -1,6 +1,6 @@
 """Plans of noisy gradient descent: from options and public facts to a mechanism and a claim.
 
-Shared by every method that trains by DP-SGD, so that noise, steps and claims are counted in one place.
+Used by every method that trains by DP-SGD, so that noise, steps and claims are computed in one place.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class DPSGDConfig:
     Attributes:
         expected_batch_size: mean number of roots in a batch, at most the training nodes; the rate is this
             over the training nodes. `full` takes all of them at every step.
-        num_steps: optimiser steps T when the noise is calibrated; an upper limit when noise is given.
+        num_steps: optimiser steps T if the noise is calibrated; an upper limit if noise is given.
         noise_multiplier: None calibrates the noise to num_steps; a number gives the noise, relative to the
             method's reference sensitivity, and the budget gives the number of steps.
         clipping_norm: L2 bound C on one root's gradient.
-        optimizer: what makes steps of the noisy means; free post-processing, averaging included.
+        optimizer: turns noisy means into steps; post-processing, including averaging.
     """
 
     expected_batch_size: int | Literal["full"] = 256
@@ -53,14 +53,14 @@ class DPSGDConfig:
         """Roots in a batch, or their mean number, for a public number of roots.
 
         Raises:
-            ValueError: there are fewer roots than that.
+            ValueError: there are fewer roots.
         """
         if isinstance(self.expected_batch_size, str):
             return num_roots
         require(
             self.expected_batch_size <= num_roots, "expected_batch_size",
             f"be <= the number of training nodes, {num_roots}", self.expected_batch_size,
-            "lower it, or say `full` to take all of them at every step",
+            "lower it, or use `full` to take all of them at every step",
         )  # fmt: skip
         return self.expected_batch_size
 
@@ -84,11 +84,11 @@ LINEAR = DPSGDConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """A mechanism whose noise or steps were fixed by the budget, and what is spent, all parts included.
+    """A mechanism with noise or steps from the budget, and the total epsilon including further mechanisms.
 
     Attributes:
-        mechanism: ready for the plan.
-        spent: at the budget's delta.
+        mechanism: for the plan.
+        spent: epsilon at the budget's delta.
     """
 
     mechanism: Mechanism
@@ -109,7 +109,7 @@ def poisson_dp_sgd(
     also: Callable[[Event[Any]], Event[Any]] | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> Calibrated:
-    """Noisy gradient descent on Poisson roots, its noise or its steps fixed by the budget.
+    """Noisy gradient descent on Poisson roots, with noise or steps from the budget.
 
     Guarantee: unit and relation are the entry's; the mechanism is (epsilon, budget.delta)-DP with epsilon <=
     budget.epsilon by `accountant`, provided that at most d_plus roots' examples of one graph, and d_minus of
@@ -125,11 +125,12 @@ def poisson_dp_sgd(
             DP-GNN, ...), in units of the gradient sum.
         accountant: pld (tight) or rdp.
         name: the mechanism's name in the ledger.
-        also: adds further mechanisms to what is counted (composed with this one).
-        details: recorded beside the mechanism.
+        also: composes this mechanism with further ones for the count.
+        details: recorded with the mechanism.
 
     Raises:
-        ValueError: the budget allows no step, no noise meets it, or there are fewer roots than a batch has.
+        ValueError: the budget allows no step, no noise meets it, or there are fewer roots than the batch
+            size.
     """
     rate = config.sampling_probability(num_roots)
     relation: Any = entry.relation
@@ -169,7 +170,7 @@ def _noise_and_steps(
     noise_stddev: float | None,
     start: float,
 ) -> tuple[float, int, Spent]:
-    """The least noise for all steps, or at given noise as many of the steps as the budget allows."""
+    """The least noise for all steps, or at given noise as many steps as the budget allows."""
     from dpgnn.accountants.calibration import calibrate_noise, max_steps
 
     asked: Any = {

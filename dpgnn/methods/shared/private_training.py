@@ -1,4 +1,4 @@
-"""Executing a planned DP-SGD mechanism for a method's `fit`: one home for what all of them do."""
+"""Executes a planned DP-SGD mechanism for a method's `fit`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpgnn.training.noise import Noise
     from dpgnn.training.options import OptimizerConfig
 
-# rows of the history; the epsilon spent is computed for each
+# rows of the history; epsilon is computed for each
 HISTORY_ROWS = 10
 
 
@@ -42,8 +42,8 @@ def run_dp_sgd(
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """Enter the mechanism in the ledger and run its steps; see `training.dp_sgd.train`.
 
-    Guarantee: what comes back is post-processing of the mechanism that the plan's event counts; batches,
-    clipping and noise are checked against that event before the first step.
+    Guarantee: the result is post-processing of the plan's mechanism; batches, clipping and noise are checked
+    against its event before the first step.
 
     Args:
         network: the network; its initial weights come from the stream `weights`.
@@ -51,13 +51,13 @@ def run_dp_sgd(
         trees: one tree per root; their number is the public number of roots.
         optimizer: post-processing.
         context: ledger, streams, checkpoints, speed settings.
-        delta: at which the history says what was spent.
+        delta: for the epsilon in the history.
         mechanism_name: its name in the plan, also the name of the checkpoint and the streams' axis.
         clipping: None clips globally at the mechanism's norm.
         noise: None adds the mechanism's noise jointly.
         evaluate: named parameters -> metrics of the history, in study mode only; never fed back.
         prepare: changes the flat initial weights in place, before the first step.
-        wrap: stands between the clipped sums and the noise; must not enlarge any root's term.
+        wrap: applied to the clipped sums before noise; must not increase the norm of any root's term.
 
     Returns:
         named parameters and the history.

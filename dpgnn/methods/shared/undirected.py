@@ -39,7 +39,7 @@ def symmetric_adjacency(pairs: np.ndarray, num_nodes: int) -> sp.csr_array:
         pairs: int64, shape (2, num_pairs), from `undirected_pairs`.
         num_nodes: number of nodes.
     """
-    # smaller neighbours first: then columns are ascending when rows are put together, and nothing is sorted
+    # smaller neighbours first, so that columns ascend without sorting when rows are joined
     rows = np.concatenate([pairs[1], pairs[0]])
     columns = np.concatenate([pairs[0], pairs[1]])
     shape = (num_nodes, num_nodes)
@@ -61,8 +61,8 @@ def check_degree_promise(
 ) -> None:
     """Refuse a graph outside the class that the claim is about.
 
-    The promise is the user's: neighbouring graphs both keep it. The check reads the private graph, so that a
-    wrong promise is found before anything is released; it says which promise fails and no number.
+    The user promises that both neighbouring graphs satisfy the bound. The check reads the private graph, so
+    that a wrong promise is found before any release; the message names the promise but no measured number.
 
     Raises:
         ValueError: a degree is below `minimum` or above `maximum`.

@@ -1,8 +1,8 @@
-"""The board: votes pushed along each voter's own list, noise, and what a node reads of it.
+"""The board: votes pushed along each voter's own list, noise, and reading.
 
 Proof (docs/accounting.md, theorem 12). The list L_u is a set of ids, a function of u's record. A voter adds
-V_u / sqrt(|L_u|) to the row of every id of L_u, so its push has norm |V_u| <= 1, whatever its degree, and
-no other record changes it.
+V_u / sqrt(|L_u|) to the row of every id in L_u, so its push has norm |V_u| <= 1 for any degree, and no other
+record changes it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from dpgnn.samplers.lists import Arcs
 
 
-# voters or rows of the board that are worked on at a time, and readers, who hold more at once
+# voters or rows of the board processed at a time, and readers, which need more memory
 AT_ONCE = 1 << 19
 READERS_AT_ONCE = 1 << 18
 ARCS_AT_ONCE = 1 << 22
 
 
 def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
-    """Row i holds a 1 for each id of the list of nodes[i]: targets of its arcs, each once, itself never.
+    """Row i has a 1 for each id in the list of nodes[i]: the distinct targets of its arcs, without itself.
 
-    Only arcs of these nodes are kept, of `ARCS_AT_ONCE` that are looked at.
+    Arcs are processed `ARCS_AT_ONCE` at a time, and only those of these nodes are kept.
 
     Args:
-        arcs: shape (2, num_arcs), or chunks of that form; an arc u -> v says that v stands in u's list.
+        arcs: shape (2, num_arcs), or chunks of that form; an arc u -> v means that v is in u's list.
         num_nodes: size of the id universe.
         nodes: int64 ids, each once.
 
@@ -77,11 +77,11 @@ def own_lists(arcs: Arcs, num_nodes: int, nodes: np.ndarray) -> sp.csr_array:
 def shortened(lists: sp.csr_array, nodes: np.ndarray, most: int, key: np.ndarray) -> sp.csr_array:
     """At most `most` ids of each list: those of smallest keyed hash of (owner, id).
 
-    A function of each list and the key alone, so no list depends on another.
+    Depends only on each list and the key, so no list depends on another.
 
     Args:
         lists: from `own_lists` of `nodes`.
-        nodes: int64 ids, whose lists they are.
+        nodes: int64 ids of the lists' owners.
         most: the limit.
         key: from `samplers.hashing.draw_key`; may be public.
     """
@@ -111,15 +111,15 @@ def pushed(
     key: np.ndarray | None = None,
     exact: bool = False,
 ) -> np.ndarray:
-    """Sums of the pushes without noise; the lists of `AT_ONCE` voters are in memory at a time.
+    """Sums of the pushes without noise; only the lists of `AT_ONCE` voters are in memory at a time.
 
     Args:
         arcs, num_nodes: as in `own_lists`.
-        voters: int64 ids, each once; everybody else pushes nothing.
+        voters: int64 ids, each once; other nodes push nothing.
         votes: float64, shape (len(voters), num_classes), rows of norm at most 1.
-        most: a voter pushes to this many ids of its list at most; None pushes to all.
-        key: which ids these are, see `shortened`.
-        exact: pushes are cut so that sums are exact, see `releases.summable`; for releases.
+        most: largest number of ids of its list that a voter pushes to; None pushes to all.
+        key: decides these ids, see `shortened`.
+        exact: round pushes so that sums are exact, see `releases.summable`; for releases.
 
     Returns:
         float64, shape (num_nodes, num_classes).
@@ -152,7 +152,7 @@ def _moved(
     mechanism: Mechanism,
     where: Where,
 ) -> Move:
-    """All rows of the boards without noise; the round that moves most."""
+    """The change of all rows of the noise-free boards; the largest over rounds."""
     if len(first) != len(second):
         return Move(moved=math.inf, allowed=allowed_by(mechanism))
     moved = max(distance(a["sums"], b["sums"], where) for a, b in zip(first, second))
@@ -161,7 +161,7 @@ def _moved(
 
 @release({"board": _moved})
 def noisy_board(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
-    """What is released: every row of the sums, of every public id, with Gaussian noise; float32.
+    """The released board: the sums for every public id, with Gaussian noise; float32.
 
     Guarantee: one Gaussian release of the sums; rounding to float32 is post-processing.
     """
@@ -170,7 +170,7 @@ def noisy_board(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray
 
 @release({"second-board": _moved})
 def noisy_second_board(sums: np.ndarray, noise_stddev: float, draw: Draw) -> np.ndarray:
-    """The same of the votes of nodes that are no training nodes.
+    """The same for votes of nodes outside the training set.
 
     Guarantee: as `noisy_board`.
     """
@@ -194,9 +194,9 @@ def combined(boards: Sequence[np.ndarray], shares: Sequence[float]) -> np.ndarra
 
 
 def shares_of(first: float, second: float) -> tuple[float, float]:
-    """Shares of two boards of these noises: by inverse variance; the sum has the noise of the first.
+    """Shares of two boards with these noises, by inverse variance; the sum has the noise of the first.
 
-    Among sums of two boards whose rows hold the same signal for each vote, none has more signal to noise.
+    This maximises the signal-to-noise ratio among sums of two boards with equal signal for each vote.
     """
     weights = (first**-2, second**-2)
     scale = first / math.hypot(weights[0] * first, weights[1] * second)
@@ -211,16 +211,17 @@ def read(
     *,
     most: int | None = None,
 ) -> np.ndarray:
-    """What nodes read with their own lists, without what they pushed themselves: [b, a].
+    """The values that nodes read with their own lists, without their own pushes: [b, a].
 
     b = sum over L_v of board[u] / sqrt(|L_v|) - V_v (0 where the list is empty), a = board[v]. Only v's
-    record and released rows enter. The subtraction is for utility: a training node must not read its label.
+    record and released rows enter. The subtraction is for utility, so that a training node does not read its
+    own label.
 
     Args:
         lists: from `own_lists` of `nodes`.
         nodes: int64 ids of the readers.
-        votes: float64, shape (len(nodes), num_classes): V_v, 0 for who did not vote.
-        board: what was released, shape (num_nodes, num_classes).
+        votes: float64, shape (len(nodes), num_classes): V_v, 0 for nodes that did not vote.
+        board: the released board, shape (num_nodes, num_classes).
         most: as in `pushed`.
 
     Returns:

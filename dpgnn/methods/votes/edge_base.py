@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from dpgnn.methods.votes.edge_options import BaseConfig, EdgeConfig
 
 State = dict[str, Tensor]
-# a product with denser rows is faster when all entries are stored
+# denser rows are multiplied faster as dense arrays
 DENSE_FROM = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bases:
-    """What was fitted without an edge.
+    """Classifiers fitted without edges.
 
     Attributes:
         state: weights named base.B.*, and stack.weight: float64, shape (num_bases,), >= 0.
@@ -43,7 +43,7 @@ class Bases:
 
 
 def fit_bases(config: EdgeConfig, graph: Graph, split: Split, context: Context) -> Bases:
-    """Train each classifier once without each fold of the training nodes, then weigh the classifiers.
+    """Train each classifier once without each fold of the training nodes, then weight the classifiers.
 
     Guarantee: reads features, labels of training nodes and the split; no edge.
     """
@@ -79,18 +79,19 @@ def base_scores(
 ) -> np.ndarray:
     """Log-probabilities of all nodes: float64, shape (num_nodes, num_classes).
 
-    A training node's come from the models that did not see it, others' are means over the folds.
+    Scores of a training node come from models that did not train on it; scores of others are means over the
+    folds.
     """
     return _weighed(state["stack.weight"].numpy(), _scores_of_bases(config, state, graph, split))
 
 
 def fold_of(config: EdgeConfig, num_train: int) -> np.ndarray:
-    """Of each training node the model that does not see it; int64, shape (num_train,)."""
+    """For each training node, the model that does not train on it; int64, shape (num_train,)."""
     return np.arange(num_train) % config.num_folds
 
 
 def _rows(graph: Graph, x: Any, nodes: np.ndarray, fold: np.ndarray, num_folds: int) -> Rows:
-    """Rows of training nodes; each is hidden from the network of its fold."""
+    """Rows of training nodes; each is hidden from its fold's network."""
     return Rows(
         x=_input(x[nodes]),
         direct=torch.zeros(0),
@@ -129,7 +130,7 @@ def stack_weights(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Scores less the log of their summed exponentials, over the last axis."""
+    """Log-softmax of scores over the last axis."""
     # numpy's maximum over a short last axis takes ten times as long
     largest = reduce(np.maximum, np.moveaxis(scores, -1, 0))
     scores = scores - largest[..., None]

@@ -28,9 +28,9 @@ HEAD1, HEAD2 = "head1.", "head2."
 
 
 def fit_edge(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
-    """Base, round, head, round, head.
+    """Fit the base classifiers, then twice a noisy round and a head.
 
-    Guarantee: edges enter through the planned mechanism alone; all else reads released and public values.
+    Guarantee: edges enter only through the planned mechanism; the rest reads released and public values.
     """
     config: EdgeConfig = entry.options.edge
     noise = context.ledger.enter(AGGREGATE).noise_stddev
@@ -69,7 +69,7 @@ def votes_of(scores: np.ndarray, graph: Graph, split: Split) -> np.ndarray:
 
 
 def soft_votes(probabilities: np.ndarray) -> np.ndarray:
-    """(p - 1/C) / sqrt(1 - 1/C): norm at most 1, reached by one certain class."""
+    """(p - 1/C) / sqrt(1 - 1/C): norm at most 1, attained by a single certain class."""
     classes = probabilities.shape[-1]
     return np.asarray((probabilities - 1 / classes) / np.sqrt(1 - 1 / classes))
 
@@ -84,7 +84,7 @@ def labelled(graph: Graph, split: Split) -> np.ndarray:
 def messages_of(
     config: EdgeConfig, head: Mapping[str, Tensor], scores: np.ndarray, noise: float
 ) -> Messages:
-    """Votes by the first head: senders and what they read -> messages."""
+    """Votes by the first head: senders and the values they read -> messages."""
 
     def messages(senders: np.ndarray, read: np.ndarray) -> np.ndarray:
         rows = head_rows(config, scores[senders], [(read, noise)])

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Context
     from dpgnn.methods.votes.edge_options import EdgeConfig
 
-# the blocks of a row that are added to the logits with one weight each: log-scores, and scaled sums
+# blocks of a row that are added to the logits with one weight each: log-scores, and scaled sums
 DIRECT = 2
-# hidden values of as many rows stay in a processor's cache
+# hidden values of this many rows fit into the cache
 ROWS_AT_ONCE = 1024
 
 
 def head_rows(
     config: EdgeConfig, scores: np.ndarray, sums: list[tuple[np.ndarray, float]]
 ) -> np.ndarray:
-    """Rows of a head: log-scores, then size and direction of each noisy sum; float64.
+    """Rows of a head: log-scores, then norm and direction of each noisy sum; float64.
 
     Args:
         scores: float64, shape (num_rows, num_classes), log-probabilities.
@@ -42,7 +42,7 @@ def head_rows(
     for values, noise in sums:
         size = np.linalg.norm(values, axis=1, keepdims=True) + noise * values.shape[1] ** 0.5
         blocks.append(np.arcsinh(values / max(noise, config.smallest_scale)))
-        # without noise, as audits ask, a node without neighbours has no direction
+        # without noise, as in audits, a node without neighbours has no direction
         blocks.append(np.divide(values, size, out=np.zeros_like(values), where=size > 0))
     return np.concatenate(blocks, axis=1)
 
@@ -90,9 +90,9 @@ def train_head(
 
 
 def apply_head(state: Mapping[str, Tensor], rows: np.ndarray, num_classes: int) -> np.ndarray:
-    """Logits in float64, each row by itself: its bits do not depend on which rows are computed beside it."""
+    """Logits in float64, each row by itself, so that its bits do not depend on the other rows."""
     named = {name: value.double().numpy() for name, value in state.items()}
-    # standardised columns, written into the first layer
+    # the standardisation of columns is folded into the first layer
     first = named["layer.0.weight"] / np.sqrt(named["running_var"])[:, None]
     start = named["layer.0.bias"] - named["running_mean"] @ first
     second, end = named["layer.1.weight"][0], named["layer.1.bias"]

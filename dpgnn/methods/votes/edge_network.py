@@ -1,7 +1,6 @@
-"""Small networks of the edge level, several side by side, and their training without privacy.
+"""Small networks of the edge level, several in parallel, and their training without privacy.
 
-Nothing here reads an edge. Gradients are written out, so that a step of a small network costs little beside
-its products.
+This code reads no edge. Gradients are written out, so that a step of a small network has little overhead.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ EVERY = 10  # steps between two rows of a history
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows that a network reads, and what it learns of them.
+    """Training rows of a network, with labels.
 
     Attributes:
         x: float32, shape (num_rows, width), a tensor or CSR.
-        direct: float32, shape (num_blocks, num_rows, num_classes): blocks that are added to the logits with
-            one weight each.
+        direct: float32, shape (num_blocks, num_rows, num_classes): blocks added to the logits with one weight
+            each.
         y: int64, shape (num_rows,).
-        seen: float32, shape (num_rows, num_networks): 1 where a network may see the row, else 0.
+        seen: float32, shape (num_rows, num_networks): 1 if a network may train on the row, else 0.
     """
 
     x: Tensor | sp.csr_array
@@ -50,12 +49,12 @@ class Rows:
 
     @cached_property
     def read(self) -> Tensor | _Csr:
-        """x as kernels read it."""
+        """x in the form for kernels."""
         return _readable(self.x)
 
     @cached_property
     def share(self) -> Tensor:
-        """float32, shape (num_rows, num_networks): of each row in a network's mean loss."""
+        """float32, shape (num_rows, num_networks): weight of each row in a network's mean loss."""
         return self.seen / self.seen.sum(dim=0).clamp_(min=1.0)
 
 
@@ -68,14 +67,14 @@ class _Csr(NamedTuple):
 
 
 class Networks:
-    """Perceptrons of one shape, side by side: ReLU and dropout between their layers.
+    """Perceptrons of one shape, in parallel, with ReLU and dropout between their layers.
 
-    The first layers of all are one product, which is most of the work.
+    The first layers are computed as one product, which is most of the work.
 
     Args:
         widths: of the input, the hidden layers and the output.
         dropout: rate before the first layer, and before all others.
-        num_networks: how many.
+        num_networks: number of networks.
         num_blocks: of `Rows.direct`.
 
     Attributes:
@@ -107,7 +106,7 @@ class Networks:
         self._found = self._views(self._gradient)
 
     def start(self, generators: Sequence[torch.Generator]) -> None:
-        """Glorot weights, each network's from its own generator; all else stays 0."""
+        """Glorot weights, each network's from its own generator; other parameters stay 0."""
         for number, generator in enumerate(generators):
             for layer, linear in enumerate(linear_stack(self.widths, generator)):
                 weight = linear.weight.detach().T
@@ -118,7 +117,7 @@ class Networks:
                     held.unflatten(1, (self.num_networks, -1))[:, number] = weight
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take the parameters of a state."""
+        """Load the parameters of a state."""
         for name, held in self.named.items():
             held.copy_(state[name])
 
@@ -131,9 +130,9 @@ class Networks:
         return self._forward(_readable(x), None)[0]
 
     def gradient(self, rows: Rows, masks: Masks) -> tuple[Tensor, float]:
-        """Flat gradient of the sum of all networks' mean losses over the rows they may see; the mean loss.
+        """Flat gradient of the sum of all networks' mean losses over their rows, and the mean loss.
 
-        The next call writes over the gradient.
+        The next call overwrites the gradient.
         """
         logits, values, dropped = self._forward(rows.read, masks)
         for weight, block in zip(self.named["direct.weight"], rows.direct):
@@ -204,18 +203,18 @@ def train(
     progress: Any,
     scored: Callable[[], Mapping[str, float]] | None = None,
 ) -> list[dict[str, float]]:
-    """Adam for `config.num_epochs` steps, which take the parts in turn; the last parameters stay.
+    """Adam for `config.num_epochs` steps, which cycle through the parts; the last parameters are kept.
 
     Args:
-        networks: started; changed in place.
+        networks: initialised; changed in place.
         parts: of the training rows.
         config: rate, steps and penalty.
         masks: of dropout.
         progress: has update(step).
-        scored: what a row of the history has beside the loss; None: no history is made.
+        scored: further values of a row of the history; None makes no history.
 
     Returns:
-        a row for every tenth step: step, train_loss, and what `scored` gives.
+        a row for every tenth step: step, train_loss, and the values of `scored`.
 
     Raises:
         ValueError: the loss is not finite.
@@ -257,7 +256,7 @@ def _add_outer(x: _Csr, g: Tensor, out: Tensor) -> None:
 
 
 def _back(g: Tensor, mask: Tensor | None, hidden: Tensor) -> Tensor:
-    """The gradient by what came before ReLU and dropout; contiguous."""
+    """The gradient before ReLU and dropout; contiguous."""
     found = torch.empty(hidden.shape)
     kept = hidden if mask is None else mask
     through_relu(g.numpy(), kept.numpy(), hidden.numpy(), mask is not None, found.numpy())

@@ -16,13 +16,14 @@ def _keeps_last(training: AdamConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseConfig:
-    """One classifier of features alone.
+    """One classifier on features only.
 
     Attributes:
         hidden: widths of the hidden layers; () is a linear model.
         dropout: rate before each layer.
-        row_norm: each record's features divided by their norm: none, l1, l2, centred (less their mean).
-        training: optimiser; its last weights are kept, so that no validation label is used.
+        row_norm: norm that divides each record's features: none, l1, l2, centred (after subtracting their
+            mean).
+        training: optimiser; the last weights are kept, so that no validation label is used.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -46,8 +47,8 @@ class HeadConfig:
         hidden: width of its hidden layer.
         input_dropout, dropout: rates before the first and the second layer.
         decay: the penalty on weights is this divided by the number of training nodes.
-        rows_a_step: a step reads this many training nodes at most, in turn.
-        training: optimiser; its last weights are kept, and its weight decay is not used.
+        rows_a_step: largest number of training nodes in a step, in turn.
+        training: optimiser; the last weights are kept, and its weight decay is not used.
     """
 
     hidden: int = 32
@@ -74,11 +75,11 @@ class EdgeConfig:
     """Edge level: base scores without edges, then two rounds of votes.
 
     Attributes:
-        num_folds: a training node's score comes from models that did not see it.
-        rows_a_step: a classifier's step reads this many training nodes at most, in turn.
+        num_folds: number of folds; a training node's score comes from models that did not train on it.
+        rows_a_step: largest number of training nodes in a classifier's step, in turn.
         scaled, raw, linear: the three classifiers whose log-scores are added with learned weights.
         head: the model after each round.
-        smallest_scale: sums are divided by the noise's deviation, by this where it is smaller.
+        smallest_scale: sums are divided by the larger of the noise's deviation and this.
         lowest_score: log-scores below it are raised to it.
     """
 

@@ -1,4 +1,4 @@
-"""Asking votes again: by the own record at node level, both rounds at edge level; and what attacks need."""
+"""Queries of votes: from the own record at node level, by both rounds at edge level; and data for attacks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def answer(run: FittedRun, query: Query) -> Tensor:
     """Logits of all nodes of the query's graph.
 
-    Node level: from the released board and each node's own record. Edge level: both rounds run again on the
-    query's features, edges and noise, with the fitted models.
+    Node level: from the released board and each node's own record. Edge level: both rounds are repeated on
+    the query's features, edges and noise, with the fitted models.
     """
     from dpgnn import methods
 
@@ -65,11 +65,11 @@ def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:
 
 
 def why_not_rows(entry: Entry) -> str:
-    """Why released rows are not attacked as sums of public rows; "" when they are."""
+    """Why released rows are not attacked as sums of public rows; "" if they are."""
     return "" if entry.privacy_unit == "edge" else "rows of the board are sums of private votes"
 
 
-# at node level the board is released once; only the asked node's own record enters its answer beside it
+# at node level the board is released once; besides it, only the asked node's own record enters its answer
 QUERIES = Queries(
     noise=lambda entry: "answers" if entry.privacy_unit == "edge" else "none",
     answer=answer,

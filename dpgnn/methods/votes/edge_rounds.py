@@ -23,7 +23,7 @@ from dpgnn.methods.releases import (
     summable,
 )
 
-# (senders, what each has released less the receiver's vote) -> messages, rows of norm at most 1
+# (senders, each one's released sum minus the receiver's vote) -> messages, rows of norm at most 1
 Messages = Callable[[np.ndarray, np.ndarray], np.ndarray]
 CHUNK = 200_000
 
@@ -47,7 +47,7 @@ def two_rounds(
         labelled: bool, shape (num_nodes,); these nodes send their vote again.
         noise_stddev: per coordinate, of each round.
         draw: standard normal noise of a round; secret.
-        learn: the released first round -> the messages of the other nodes; reads no edge.
+        learn: the released first round -> a function for the messages of the other nodes; reads no edge.
 
     Returns:
         both released sums, float64, shape (num_nodes, num_classes).
@@ -71,13 +71,13 @@ def second_sums(
 ) -> np.ndarray:
     """Sums of the second round's messages without noise.
 
-    Node u without a label writes to v what it makes of its released sum less the vote of v, so that no vote
-    comes back to its sender.
+    A node u without a label sends to v a message from its released sum minus the vote of v, so that no vote
+    returns to its sender.
 
     Args:
         adjacency, votes, labelled, messages: of `two_rounds`.
         released: the first round, float64, shape (num_nodes, num_classes).
-        exact: messages are cut so that sums are exact, see `releases.summable`; for releases.
+        exact: round messages so that sums are exact, see `releases.summable`; for releases.
     """
     repeated = votes * labelled[:, None]
     if exact:
@@ -85,7 +85,7 @@ def second_sums(
     from dpgnn.training.products import add_rows
 
     sums = np.asarray(adjacency @ repeated)
-    # the adjacency is symmetric: row u names the receivers of u
+    # the adjacency is symmetric: row u has the receivers of u
     unlabelled = np.flatnonzero(~labelled)
     own = sp.csr_array(adjacency[unlabelled])
     senders, receivers = np.repeat(unlabelled, np.diff(own.indptr)), own.indices
@@ -104,7 +104,7 @@ def second_sums(
 
 
 def _kinds(votes: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-    """A number >= 0 that labelled nodes of equal votes share, or -1; int64, shape (num_nodes,)."""
+    """A number >= 0 for labelled nodes, equal for equal votes, or -1; int64, shape (num_nodes,)."""
     kind = np.where(labelled, votes.argmax(axis=1), -1)
     # one node of each kind
     sample = np.zeros(votes.shape[1], dtype=np.int64)
@@ -114,19 +114,19 @@ def _kinds(votes: np.ndarray, labelled: np.ndarray) -> np.ndarray:
 
 
 def _different(senders: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which arcs carry different messages, and for each arc the place of its message among those.
+    """Arcs with distinct messages, and for each arc the position of its message among those.
 
-    A message is a function of its sender and of its receiver's vote, so one serves all receivers of a kind.
+    A message depends only on its sender and its receiver's vote, so receivers of one kind share it.
 
     Args:
         senders: int64, shape (num_arcs,), ascending.
-        kind: of the receivers; -1 where the vote is its own.
+        kind: of the receivers; -1 for an individual vote.
     """
     arcs = np.arange(len(senders))
     if len(senders) == 0 or kind.max() < 0:
         return arcs, arcs
     width = int(kind.max()) + 1
-    # a small table of who was met already; where it would not be small, every arc has its own
+    # a small table of known pairs; if it would be too large, every arc has its own message
     size = (int(senders[-1] - senders[0]) + 1) * width
     if size > 4 * len(senders):
         return arcs, arcs

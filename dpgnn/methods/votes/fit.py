@@ -1,4 +1,4 @@
-"""Runs under node-record: release the board, train on what nodes read of it, answer with it."""
+"""Runs under node-record: release the board, train on what nodes read from it, and answer."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
     """Board, then the model on the inputs of the training nodes, then the second board if one is planned.
 
-    Guarantee: records enter through the planned mechanisms alone; a training node's input is made of
-    its own record and of released rows, and so is the second vote of any other node.
+    Guarantee: records enter only through the planned mechanisms; a training node's input depends on its own
+    record and released rows, and so does the second vote of any other node.
     """
     config: VotesConfig = entry.options
     state = _first_board(config, graph, split, context)
@@ -60,7 +60,7 @@ def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Cont
 def _first_board(
     config: VotesConfig, graph: Graph, split: Split, context: Context
 ) -> dict[str, Tensor]:
-    """Votes of the training nodes, released, and the public facts that readers need."""
+    """The released votes of the training nodes, and public facts for readers."""
     planned = context.ledger.enter(BOARD)
     voters = np.zeros(graph.num_nodes, dtype=np.bool_)
     voters[split.train_idx] = True
@@ -81,9 +81,9 @@ def _second_board(
     plan: Plan,
     context: Context,
 ) -> dict[str, Tensor]:
-    """What the model says of the other nodes, pushed by each along its own list; training nodes push nothing.
+    """The model's classes of the other nodes, pushed by each along its own list; training nodes push nothing.
 
-    A pushed vote is a function of the node's own record, the first board and the weights.
+    A pushed vote depends only on the node's own record, the first board and the weights.
     """
     planned = context.ledger.enter(SECOND)
     others = second_voters(state["voters"].numpy())
@@ -95,14 +95,14 @@ def _second_board(
 
 
 def second_voters(voters: np.ndarray) -> np.ndarray:
-    """Ids that push on the second board: all that did not push on the first, so that none pays twice."""
+    """Ids that push to the second board: all that did not push to the first."""
     return np.flatnonzero(~voters)
 
 
 def sums_of_labels(
     config: VotesConfig, graph: Graph, voters: np.ndarray, streams: Streams
 ) -> np.ndarray:
-    """What voters push for their labels, without noise; float64, shape (num_nodes, num_classes)."""
+    """Sums of the voters' pushes for their labels, without noise; float64, shape (num_nodes, num_classes)."""
     return _sums(config, graph, voters, vote_vectors(graph.y[voters], graph.num_classes), streams)
 
 
@@ -123,7 +123,7 @@ def _second_votes(
     weights: Mapping[str, Tensor],
     state: Mapping[str, Tensor],
 ) -> np.ndarray:
-    """Votes for the classes that the model gives with the first board; shape (len(nodes), num_classes)."""
+    """Votes for the classes predicted with the first board; shape (len(nodes), num_classes)."""
     votes = np.zeros((len(nodes), graph.num_classes))
     for part in slices(len(nodes), READERS_AT_ONCE):
         rows = inputs(config, graph, nodes[part], state)
@@ -133,7 +133,7 @@ def _second_votes(
 
 
 def input_scale(config: VotesConfig, noise_stddev: float, num_classes: int) -> float:
-    """beta: the norm that what is read is clipped at; `clip` times the norm of noise alone."""
+    """beta: clipping norm of the read values; `clip` times the norm of the noise."""
     return config.clip * noise_stddev * num_classes**0.5
 
 
@@ -150,7 +150,7 @@ def inputs(
 
 
 def first_votes(graph: Graph, nodes: np.ndarray, state: Mapping[str, Tensor]) -> np.ndarray:
-    """What nodes pushed on the first board: 0 for who did not vote; shape (len(nodes), num_classes).
+    """Votes of nodes on the first board, 0 for nodes that did not vote; shape (len(nodes), num_classes).
 
     Raises:
         ValueError: a node that voted has no label.
@@ -172,9 +172,9 @@ def rows_of(
     board: np.ndarray,
     scale: float,
 ) -> Any:
-    """Rows of the model: own features, what is read of a board, and a constant; float32.
+    """Rows of the model: own features, values read from a board, and a constant; float32.
 
-    Row v is a function of v's record (features, list, and its own votes) and of released values.
+    Row v depends only on v's record (features, list, and its own votes) and released values.
 
     Returns:
         shape (len(nodes), num_features + 2 num_classes + 1), dense; CSR where features are CSR.
@@ -202,7 +202,7 @@ def answers(entry: Entry, fitted: Fitted, graph: Graph, nodes: np.ndarray) -> Te
 def _asked(
     config: VotesConfig, state: Mapping[str, Tensor], graph: Graph, nodes: np.ndarray
 ) -> Any:
-    """Rows of the model from all boards; what a node pushed on each is taken out of what it reads."""
+    """Rows of the model from all boards; each node's own pushes are subtracted."""
     if "second" not in state:
         return inputs(config, graph, nodes, state)
     shares = [float(share) for share in state["shares"]]

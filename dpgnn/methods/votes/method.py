@@ -1,8 +1,8 @@
 """Votes: each training node pushes one vote along its own list onto a noisy public board.
 
 Node level (`node-record`): a push is divided by the square root of the voter's own degree, so one record
-moves the board by 1 whatever the degree. A node reads the rows of its own list, and a linear model trained
-by DP-SGD uses them. Edge level (`edge`): two rounds of noisy sums of votes along edges, each read by a model
+changes the board by 1 for any degree. A node reads the rows of its own list, and a linear model trained by
+DP-SGD uses them. Edge level (`edge`): two rounds of noisy sums of votes along edges, each read by a model
 that is trained without noise. See docs/methods/votes.md.
 """
 
@@ -70,7 +70,7 @@ def fit(
 ) -> Fitted:
     """Release the board and train; DP-MLP's fit where the plan falls back to it.
 
-    Guarantee: records, or edges, enter through planned mechanisms alone.
+    Guarantee: records, or edges, enter only through planned mechanisms.
     """
     if entry.privacy_unit == "edge":
         from dpgnn.methods.votes.edge_fit import fit_edge
@@ -89,7 +89,7 @@ def fit(
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:
     """Logits of the nodes asked for, each from its own record and what was released.
 
-    The claim covers the answers to all nodes but the one whose record changes, which is `own-record`; at edge
+    The claim covers the answers to all nodes except the one whose record changes (`own-record`); at edge
     level it covers all answers.
 
     Guarantee: under node-record joint (`own-record`): weights, board and all answers about other nodes are
@@ -130,7 +130,7 @@ def score(entry: Entry) -> Score:
 
 
 def _as_dp_mlp(context: Context) -> Context:
-    """The context of the entry `dp_mlp`: a seeded run draws what that entry's run draws, byte for byte."""
+    """The context of the entry `dp_mlp`, so that a seeded run has the same draws as that entry's run."""
     axes = {**context.streams.axes, "entry": "dp_mlp"}
     return replace(context, streams=replace(context.streams, axes=axes))
 
@@ -138,7 +138,7 @@ def _as_dp_mlp(context: Context) -> Context:
 def _board_of(
     run: FittedRun, graph: Graph, voters: np.ndarray
 ) -> Callable[[Draw], np.ndarray] | None:
-    """The first board of a graph with the run's noise; None where its plan has none."""
+    """The first board of a graph with the run's noise; None if the plan has none."""
     from dpgnn.methods.votes import fit as votes_fit
     from dpgnn.methods.votes.board import noisy_board
 

@@ -18,21 +18,20 @@ class VotesConfig:
 
     Attributes:
         mean_degree: declared mean length of a node's list, a public fact; never measured on the graph.
-        agreement: assumed fraction of neighbours of the same class, for the budget rule alone.
-        least_signal: a run whose board would carry less signal in units of its noise is DP-MLP
-            (`plan.signal_of`); None takes the limit fitted to drawn graphs (`plan.least_of`).
-        share: of the squared budget that the board gets; training gets the rest.
-        clip: the inputs made of the board are clipped at this many norms of the board's noise.
+        agreement: assumed fraction of neighbours of the same class, only for the budget rule.
+        least_signal: below this signal-to-noise ratio of the board (`plan.signal_of`) the run is DP-MLP; None
+            takes the limit fitted on synthetic graphs (`plan.least_of`).
+        share: of the squared budget for the board; training gets the rest.
+        clip: clipping norm of the inputs from the board, in norms of the board's noise.
         bias: the constant input of the linear model.
         training: noisy gradient descent of the linear model.
-        mlp: DP-MLP, where the board carries too little.
-        rounds: 2 adds a second board, on which nodes that are no training nodes push the class that the model
-            gives them.
-        reads: what a node reads of a board: the rows of its own list, its own row, or both.
-        subtract: whether a node takes out of what it reads what it pushed itself.
-        max_pushes: a node pushes to this many ids of its list at most, with weight 1/sqrt of their number;
-            None pushes to all.
-        edge: options of the edge level, which reads none of the others.
+        mlp: DP-MLP, used if the board has too little signal.
+        rounds: 2 adds a second board, to which nodes outside the training set push their predicted class.
+        reads: rows of a board that a node reads: those of its own list, its own row, or both.
+        subtract: whether a node subtracts its own push from what it reads.
+        max_pushes: largest number of ids of its list that a node pushes to, with weight 1/sqrt of their
+            number; None pushes to all.
+        edge: options of the edge level, which does not read the others.
     """
 
     mean_degree: float = 5.0

@@ -43,11 +43,11 @@ def sensitivity(relation: str, num_classes: int) -> float:
 def signal_of(
     fraction: float, degree: float, classes: int, agreement: float, board_mu: float
 ) -> float:
-    """Expected signal of what a node reads with its list, in units of the board's noise.
+    """Expected signal of the values that a node reads with its list, in units of the board's noise.
 
-    A row sums about f d votes of size 1/sqrt(d) of which the class stands out by h = (C a - 1)/(C - 1), and a
-    node adds d such rows, again by h, over sqrt(d): f d h^2. The noise is 1/board_mu. f is the fraction of
-    training nodes, d the declared mean degree, a the assumed agreement: public facts all.
+    A row sums about f d votes of norm 1/sqrt(d), whose class component is h = (C a - 1)/(C - 1), and a node
+    sums d such rows, again with h, over sqrt(d): f d h^2. The noise is 1/board_mu. f is the fraction of
+    training nodes, d the declared mean degree, a the assumed agreement; all are public.
     """
     stands_out = max(0.0, (classes * agreement - 1) / max(classes - 1, 1))
     return fraction * degree * stands_out**2 * board_mu
