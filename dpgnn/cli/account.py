@@ -204,6 +204,8 @@ def as_text(
     table = [("method", f"{question.method}, {question.mode}")]
     for mechanism in values["mechanisms"]:
         words = f"noise stddev {mechanism['noise_stddev']:.6g}"
+        if "base_epsilon" in mechanism["details"]:
+            words = _choice(mechanism)
         multiplier = mechanism["details"].get("noise_multiplier")
         if multiplier is not None:
             words += f", {multiplier:.6g} times the sensitivity"
@@ -230,6 +232,14 @@ def as_text(
         drawn = f"drawn in {out}"
         lines.append("(--out FILE.png or FILE.svg draws these curves)" if out is None else drawn)
     return "\n".join(lines)
+
+
+def _choice(mechanism: dict[str, Any]) -> str:
+    """An accounted choice in words."""
+    details, noise = mechanism["details"], mechanism["noise_stddev"]
+    score = f", noise stddev {noise:.6g} on the score" if noise else ""
+    runs = f"the best of {details['mean_runs']:.3g} runs in the mean"
+    return f"{runs}, each planned for epsilon {details['base_epsilon']:.6g}{score}"
 
 
 def draw(title: str, counted: str, rows: Sequence[ComparisonRow], path: Path) -> None:

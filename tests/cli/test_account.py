@@ -115,6 +115,26 @@ def test_every_method_of_the_table_can_be_asked(capsys):
         assert "--noise-multiplier" in capsys.readouterr().out
 
 
+def test_a_choice_says_what_one_run_may_cost(capsys):
+    words = [
+        "account",
+        "selected",
+        "--num-nodes",
+        "2708",
+        "--num-train-nodes",
+        "1625",
+        "--set",
+        "base=dp_linear",
+    ]
+    text = run(capsys, *words, "--delta", "3.69e-5", "--target-epsilon", "4")
+    assert re.search(
+        r"^choice/train +the best of 3.91 runs in the mean, each planned for epsilon 2.7",
+        text,
+        flags=re.M,
+    )
+    tells(text, "noise stddev 5 on the score", "choices were made privately and are counted")
+
+
 def test_a_unit_with_a_fixed_number_of_rounds_is_asked_without_steps(capsys):
     words = ["account", "votes", "--privacy-unit", "edge", "--num-nodes", "5000", "--delta", "1e-5"]
     values = json.loads(run(capsys, *words, "--target-epsilon", "4", "--json"))

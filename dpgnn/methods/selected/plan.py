@@ -82,7 +82,7 @@ def _planned(
             name=CHOICE if population is None else f"{CHOICE}/{population}", event=event,
             noise_stddev=config.score_noise if score and population != "train" else 0.0,
             sensitivity=0.0 if population == "train" else score, population=population,
-            details={"mean_runs": config.law.mean},
+            details={"mean_runs": config.law.mean, "base_epsilon": of_one},
         )
         for population, event in events.items()
     )  # fmt: skip

@@ -378,6 +378,7 @@ PAGES = {
     "progap": ("progap",),
     "heterpoisson": ("heterpoisson",),
     "votes": ("votes", "dp_linear"),
+    "selected": ("selected",),
 }
 
 
