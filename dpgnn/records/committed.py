@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Measured:
 def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
     """All scored cells on real graphs; empty without docs/reference, as in an installed wheel.
 
+    A process reads each archive once, and again when its file has changed.
+
     Args:
         root: folder of archives.
         study: only this one.
@@ -57,7 +60,8 @@ def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
     Raises:
         DamagedFileError: an archive is damaged.
     """
-    return [cell for path in sorted(root.glob(f"{study}/{RUNS}")) for cell in _cells(path)]
+    archives = sorted(root.glob(f"{study}/{RUNS}"))
+    return [cell for path in archives for cell in _cells(path, path.stat().st_mtime_ns)]
 
 
 def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:
@@ -66,7 +70,12 @@ def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:
     return {} if path is None else dict(read_json(path))
 
 
-def _cells(path: Path) -> Iterator[Measured]:
+@cache
+def _cells(path: Path, _changed: int) -> tuple[Measured, ...]:
+    return tuple(_read_cells(path))
+
+
+def _read_cells(path: Path) -> Iterator[Measured]:
     grouped: dict[str, list[tuple[str, str]]] = {}
     for run, texts in read_archive(path).items():
         grouped.setdefault(run.rpartition("/")[0], []).append(texts)

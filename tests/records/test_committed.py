@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
-from dpgnn.records.archive import read_archive
+from dpgnn.records.archive import read_archive, write_archive
 from dpgnn.records.committed import ROOT, committed, graph_facts
 
 
@@ -33,3 +34,15 @@ def test_where_there_are_no_archives_there_are_no_cells(tmp_path: Path) -> None:
 def test_counts_of_a_public_graph() -> None:
     facts = graph_facts("cora")
     assert (facts["num_nodes"], facts["num_edges"], facts["num_classes"]) == (2708, 10556, 7)
+
+
+def test_an_archive_that_changed_is_read_again(tmp_path: Path) -> None:
+    texts = read_archive(ROOT / "baselines" / "runs.parquet")
+    few = {name: text for name, text in list(texts.items())[:20]}
+    path = tmp_path / "baselines" / "runs.parquet"
+    write_archive(path, few)
+    cells = committed(tmp_path)
+    assert committed(tmp_path)[0] is cells[0]
+    write_archive(path, dict(list(few.items())[:1]))
+    os.utime(path, ns=(1, 1))
+    assert len(committed(tmp_path)) < len(cells)
