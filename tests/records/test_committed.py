@@ -38,7 +38,7 @@ def test_counts_of_a_public_graph() -> None:
 
 def test_an_archive_that_changed_is_read_again(tmp_path: Path) -> None:
     texts = read_archive(ROOT / "baselines" / "runs.parquet")
-    few = {name: text for name, text in list(texts.items())[:20]}
+    few = dict(list(texts.items())[:20])
     path = tmp_path / "baselines" / "runs.parquet"
     write_archive(path, few)
     cells = committed(tmp_path)
