@@ -161,7 +161,12 @@
   document.getElementById("explorer-more").addEventListener("click", () => { limit = Infinity; draw(); });
   new MutationObserver(() => draw()).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    document.getElementById("explorer-chart").replaceChildren();  // a wide chart would keep its place wide
+    draw();
+  });
   setUp();
   draw();
 })();
