@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpgnn import methods
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all, parts
 from dpgnn.accountants.plan import Mechanism
@@ -24,12 +25,18 @@ from dpgnn.audits.request import AuditRequest, case_of
 from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.core import seeds
 from dpgnn.core.storage import Store
+from dpgnn.methods.base import no_runs
 
 if TYPE_CHECKING:
     pass
 
 # runs of one world that a process makes between two saves
 CHUNK = 25
+# why the choice among runs is not audited itself
+CHOICE = (
+    "the runs among which is chosen are audited one by one; how far a record moves their score is measured "
+    "on neighbours, and the choice is counted by theorem 19"
+)
 
 
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
@@ -41,6 +48,14 @@ def audit(request: AuditRequest) -> tuple[Finding, ...]:
         ValueError: the plan cannot be made.
     """
     one_thread()
+    runs = _runs(request)
+    if runs:
+        found = [
+            dataclasses.replace(finding, mechanism=f"run {place}: {finding.mechanism}")
+            for place, run in runs.items()
+            for finding in audit(run)
+        ]
+        return (*found, Finding(mechanism="choice", attack="none", verdict=None, reason=CHOICE))
     seed = seeds.child_seed(request.root_seed, "audit", part="again")
     second = dataclasses.replace(request, root_seed=seed, label=f"{request.label} again")
     found = []
@@ -50,6 +65,29 @@ def audit(request: AuditRequest) -> tuple[Finding, ...]:
             finding = dataclasses.replace(finding, again=guarded(name, dict(_audits(second))[name]))
         found.append(finding)
     return tuple(found)
+
+
+def _runs(request: AuditRequest) -> dict[int, AuditRequest]:
+    """Runs of other methods that the entry's fit executes, by their place; of equal plans the first.
+
+    Each is audited as an entry of its own, within the epsilon that its part of the plan comes to.
+    """
+    method = methods.get(request.entry.method)
+    if method.inner is no_runs:
+        return {}
+    if request.facts is None:
+        plan = case_of(request).plan
+    else:
+        plan = method.plan(request.entry, request.facts, request.budget)
+    found: dict[Any, tuple[int, AuditRequest]] = {}
+    for place, (entry, own_plan) in enumerate(method.inner(request.entry, plan)):
+        epsilon = own_plan.claims[0].epsilon
+        budget = dataclasses.replace(request.budget, epsilon=epsilon)
+        own = dataclasses.replace(
+            request, entry=entry, budget=budget, label=f"{request.label} run {place}"
+        )
+        found.setdefault(tuple(each.event for each in own_plan.mechanisms), (place, own))
+    return dict(found.values())
 
 
 def _audits(request: AuditRequest) -> list[tuple[str, Callable[[], Finding]]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
     "Prediction", "Prepared", "Progress", "SamplerSpec", "SilentContext", "SilentProgress", "Support",
-    "facts_of", "nonprivate_plan", "pairs",
+    "facts_of", "no_runs", "nonprivate_plan", "pairs",
 ]  # fmt: skip
 
 
@@ -216,6 +216,11 @@ class Asked:
     structure: Mapping[str, Any] = field(default_factory=dict)
 
 
+def no_runs(entry: Entry, plan: Plan) -> tuple[tuple[Entry, Plan], ...]:
+    """Of a method whose fit executes no runs of another."""
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """One method of the table; see `docs/add_a_method.md`.
@@ -293,7 +298,7 @@ class Method:
     )
     list_owner: Owner | None = None
     score: Callable[[Entry], Score] | None = None
-    inner: Callable[[Entry, Plan], tuple[tuple[Entry, Plan], ...]] = lambda entry, plan: ()
+    inner: Callable[[Entry, Plan], tuple[tuple[Entry, Plan], ...]] = no_runs
     releases: Callable[[], tuple[Release[..., Any], ...]] = tuple
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False

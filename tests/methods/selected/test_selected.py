@@ -271,3 +271,18 @@ def test_every_base_method_says_how_its_answers_are_counted() -> None:
     found = plan(edge, FACTS, BUDGET)
     assert isinstance(found, SelectedPlan)
     assert all(mechanism.name != "score" for run in found.runs for mechanism in run.mechanisms)
+
+
+def test_an_audit_looks_at_the_runs_of_different_plans() -> None:
+    from dpgnn.audits.entry_audit import audit
+    from dpgnn.audits.request import AuditRequest
+
+    steps = [{"training.num_steps": 2}, {"training.num_steps": 2, "bias": 0.4}]
+    steps.append({"training.num_steps": 4})
+    entry = entry_of(candidates=steps)
+    request = AuditRequest(entry=entry, budget=BUDGET, facts=FACTS, num_runs=8, max_steps=2)
+    first, third, choice = audit(request)
+    assert (first.mechanism, third.mechanism) == ("run 0: train", "run 2: train")
+    assert all(one.verdict is not None and not one.accuses for one in (first, third))
+    assert choice.verdict is None
+    assert "audited one by one" in choice.reason
