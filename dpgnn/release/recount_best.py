@@ -10,14 +10,15 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpgnn.accountants.events import BestOf, Event, parts
 from dpgnn.release.recount import Floats, Profile, distributions, recount
 
 # epsilons at which the odds of losing are looked at; every one of them gives a bound
-MOVES = np.linspace(0.0, 30.0, 6001)
+MOVES = np.linspace(0.0, 20.0, 2001)
+# epsilons of one run
+PLACES = np.linspace(-20.0, 100.0, 48_001)
 
 
 def recount_any(event: Event[Any], delta: float) -> float:
@@ -63,15 +64,16 @@ def best_epsilon(event: BestOf[Any], delta: float) -> float:
         return found
 
     odds = math.log(float(np.min(np.exp(MOVES) + one_run(MOVES) / gamma)))
-
-    def above(epsilon: float) -> float:
-        return mean * float(one_run(np.array([epsilon]))[0]) - delta
-
-    if above(-50.0) <= 0:
-        return 0.0
-    if above(700.0) > 0:
+    deltas = mean * one_run(PLACES)
+    if deltas[-1] > delta:
         return math.inf
-    return max(0.0, float(brentq(above, -50.0, 700.0, xtol=1e-9)) + (1 + eta) * odds)
+    # the profile is convex in exp(epsilon): a chord lies above it, and crosses delta later
+    last = int(np.argmax(deltas <= delta))
+    crossing = PLACES[0]
+    if last > 0:
+        ends = [last, last - 1]
+        crossing = math.log(np.interp(delta, deltas[ends], np.exp(PLACES[ends])))
+    return max(0.0, float(crossing) + (1 + eta) * odds)
 
 
 def _profile(event: Event[Any]) -> Profile:
