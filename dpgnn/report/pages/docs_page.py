@@ -47,7 +47,7 @@ from dpgnn.report.tables import pivots
 from dpgnn.report.tables.code_states import code_states_table
 from dpgnn.report.tables.rows import StatusRow
 from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
-from dpgnn.report.tables.tuned_ranks import side_by_side
+from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
 SENTENCES = ("words",)  # columns of tables that people read in reports, not in committed files
@@ -247,7 +247,8 @@ def _tuned_lines(results: StudyResults) -> list[str]:
     ranks = results.tuned_ranks
     if ranks.rows:
         lines += ['<a id="tuned-ranks"></a>', "", f"### {ranks.title}", ""]
-        lines += [*side_by_side(ranks.rows), "", *_caption(results.info, ranks)]
+        lines += [what_accounting_costs(ranks.rows), "", *side_by_side(ranks.rows), ""]
+        lines += _caption(results.info, ranks)
     return lines
 
 

@@ -14,7 +14,7 @@ from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow, TunedRow
 from dpgnn.report.tables.table import CellRow
-from dpgnn.report.tables.tuned_ranks import side_by_side
+from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
 WORDS = ("ahead", "behind")
@@ -154,7 +154,8 @@ def _accounted_lines(results: StudyResults) -> list[str]:
     if not rows:
         return []
     link = f"reference/{results.info.name}/tables/{results.tuned_ranks.name}.csv"
-    return [f"{results.tuned_ranks.title} ([every number]({link}))", "", *side_by_side(rows), ""]
+    title = f"{results.tuned_ranks.title} ([every number]({link}))"
+    return [f"{title}. {what_accounting_costs(rows)}", "", *side_by_side(rows), ""]
 
 
 def _same_leader(ranked: Sequence[RankingRow], tuned: Sequence[TunedRow]) -> tuple[int, int]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from helpers import numbers
 
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
-from dpgnn.report.tables.tuned_ranks import side_by_side, tuned_ranks_table
+from dpgnn.report.tables.tuned_ranks import (
+    side_by_side,
+    tuned_ranks_table,
+    what_accounting_costs,
+)
 from dpgnn.report.tables.tuning import tuned_cells
 
 # entry -> scores of repeats 0, 1, 2 on validation and test nodes
@@ -62,6 +67,14 @@ def test_means_over_graphs_stand_in_one_line_an_entry(made: tuple[list[Cell], St
     assert "75.0 (place 1.0)" in lines[2]
     assert "61.0 (place 2.0)" in lines[3]
     assert side_by_side([]) == []
+
+
+def test_a_sentence_counts_pairs_once(made: tuple[list[Cell], StudyInfo]) -> None:
+    cells, info = made
+    rows = tuned_ranks_table(tuned_cells(cells, info), cells).rows
+    text = what_accounting_costs([*rows, *rows])  # an entry may stand under several guarantees
+    assert numbers(text) == [2, 0, 0, 2, 1, -5.5]
+    assert what_accounting_costs([]) == ""
 
 
 def test_without_accounted_entries_there_is_no_row(made: tuple[list[Cell], StudyInfo]) -> None:
