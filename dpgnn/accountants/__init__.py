@@ -1,7 +1,7 @@
-"""From what was done (events) to what is guaranteed (claims).
+"""Privacy accounting: from events (what was done) to claims (what is guaranteed).
 
-`events` says what is released and how often. `composition.epsilon` and `curve` account for it by two-sided
-mixture PLD, with RDP, GDP and zCDP to compare; `calibration.calibrate_noise` finds the noise for a budget.
-`plan` has budget, mechanisms and ledger; `claims`, `caveats` and `implications` say what follows;
-`published` repeats the papers' formulas.
+`events` describes what is released and how often. `composition.epsilon` and `curve` count it by the PLD of
+both directions, with RDP, GDP and zCDP for comparison; `calibration.calibrate_noise` finds the noise for a
+budget. `plan` holds budget, mechanisms and ledger. `claims`, `caveats` and `implications` state what is
+guaranteed. `published` has the formulas of the papers.
 """

@@ -1,4 +1,4 @@
-"""A compiled loop of the loss distributions; scipy.signal has it too, at a second more for each process."""
+"""A compiled loop for loss distributions; importing scipy.signal for it would cost a second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def discounted_sums(values: np.ndarray, factor: float) -> np.ndarray:
         factor: in [0, 1].
 
     Returns:
-        float64, shape (n,); the same bits as scipy.signal.lfilter([1], [1, -factor], values).
+        float64, shape (n,); bitwise equal to scipy.signal.lfilter([1], [1, -factor], values).
     """
     found = np.empty(len(values))
     last = 0.0

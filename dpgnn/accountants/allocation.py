@@ -1,9 +1,9 @@
-"""One budget over several mechanisms: three ways to share it, delta spent once on the composed curve.
+"""Sharing one budget among several mechanisms, by one of three rules.
 
-`shared-multiplier`: every mechanism gets the same noise multiplier (GAP, CARIBOU as published).
-`epsilon-ratio`: the epsilons that the mechanisms would have alone stand in a given ratio.
-`mu2-ratio`: the same for mu^2, where mu of a mechanism is that of the Gaussian with its epsilon at this
-delta. Whatever the way, the composed epsilon is computed on the composed curve and is at most the target.
+`shared-multiplier`: every mechanism has the same noise multiplier (GAP, CARIBOU as published).
+`epsilon-ratio`: the epsilons of the single mechanisms are in a given ratio. `mu2-ratio`: the same for mu^2,
+where mu of a mechanism is that of the Gaussian mechanism with the same epsilon at this delta. Under every
+rule, epsilon is computed on the composed curve, where delta is spent once, and is at most the target.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 @dataclass(frozen=True, kw_only=True)
 class Share(Generic[R]):
-    """A mechanism whose noise is to be found: its name, and its event for a noise multiplier."""
+    """A mechanism whose noise is to be found."""
 
     name: str
     build: Callable[[float], Event[R]]
@@ -34,7 +34,7 @@ class Share(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation(Spent):
-    """Noise multipliers by name, and what the whole spends."""
+    """Noise multipliers by name, and the epsilon of the composition."""
 
     noise_multipliers: Mapping[str, float]
 
@@ -49,10 +49,10 @@ def allocate(
     fixed: Sequence[Event[R]] = (),
     tolerance: float = 1e-3,
 ) -> Allocation:
-    """Noise multipliers so that everything together meets (target_epsilon, delta).
+    """Noise multipliers for which the composition meets (target_epsilon, delta).
 
-    Guarantee: everything together meets (target_epsilon, delta) for the relation; delta is spent once, on
-    the composed curve. No private data is read.
+    Guarantee: the composition meets (target_epsilon, delta) under the relation; delta is spent once, on the
+    composed curve. No private data is read.
 
     Args:
         shares: mechanisms with their weights (ignored by `shared-multiplier`); names differ.
@@ -60,11 +60,11 @@ def allocate(
         target_epsilon: > 0, for the composition of all shares and `fixed`.
         delta: in (0, 1), spent once.
         relation: the relation of the guarantee.
-        fixed: events that are part of the run and whose noise is given.
+        fixed: further events of the run, whose noise is given.
         tolerance: relative, on the noise.
 
     Returns:
-        multipliers whose composed epsilon, given too, is at most the target.
+        the multipliers, and their composed epsilon, which is at most the target.
 
     Raises:
         ValueError: no noise meets the target, or a parameter is out of range.
@@ -103,7 +103,7 @@ def _least_noise(
     start: float,
     tolerance: float,
 ) -> list[float]:
-    """The multipliers of the smallest level that meets the target; a larger level is more noise each."""
+    """Multipliers of the smallest level that meets the target; noise grows with the level."""
     tried: dict[float, list[float]] = {}
 
     def spent_at(level: float) -> float:
@@ -127,7 +127,7 @@ def _checked_names(shares: Sequence[Share[R]], rule: Rule) -> list[str]:
 
 
 class _Alone(Generic[R]):
-    """One mechanism by itself: noise for an epsilon, with answers kept for the next guess."""
+    """Noise of one mechanism for an epsilon; earlier results start the next search."""
 
     def __init__(self, *, share: Share[R], delta: float, relation: R) -> None:
         self.share = share
@@ -136,7 +136,7 @@ class _Alone(Generic[R]):
         self._start = 1.0
 
     def noise_at(self, rule: Rule, level: float) -> float:
-        """Noise of the mechanism's share of the budget; the larger the level, the smaller the share."""
+        """Noise for the mechanism's share of the budget, which falls as the level grows."""
         share = self.share.weight / level
         epsilon = share if rule == "epsilon-ratio" else gdp.epsilon(math.sqrt(share), self._delta)
         return self.noise_for(epsilon)

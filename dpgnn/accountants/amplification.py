@@ -1,9 +1,9 @@
-"""Privacy amplification by one outer subsample, the correct rule.
+"""Privacy amplification by subsampling the records once.
 
-Guarantee: a mechanism that is (epsilon, delta)-private, run on a random part of the records that holds each
-with probability q (Poisson for add-remove, a uniform subset of fixed size for replace-one), is
-(log(1 + q (exp(epsilon) - 1)), q delta)-private. Source: Li, Qardaji and Su (2012); Balle, Barthe and
-Gaboardi (2018), Theorems 8 and 9; proof in docs/accounting.md, theorem 7.
+Guarantee: a mechanism that is (epsilon, delta)-private, run on a random subset that holds each record with
+probability q (Poisson for add-remove, a uniform subset of fixed size for replace-one), is (log(1 + q
+(exp(epsilon) - 1)), q delta)-private. Source: Li, Qardaji and Su (2012); Balle, Barthe and Gaboardi (2018),
+Theorems 8 and 9; proof in docs/accounting.md, theorem 7.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dpgnn.core import checks
 
 
 def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
-    """(epsilon, delta) after a subsample at this rate.
+    """(epsilon, delta) after subsampling at this rate.
 
     Guarantee: the module's, for a mechanism that is (epsilon, delta)-DP.
 
@@ -39,9 +39,10 @@ def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 
 
 def before(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
-    """The (epsilon, delta) that `amplified` turns into these: log(1 + (exp(epsilon) - 1)/q), delta/q.
+    """The inverse of `amplified`: log(1 + (exp(epsilon) - 1)/q), delta/q.
 
-    Guarantee: a mechanism with these, run on the sampled part, meets (epsilon, delta) as `amplified` says.
+    Guarantee: a mechanism with these values, run on the sample, is (epsilon, delta)-private (see
+    `amplified`).
 
     Args:
         epsilon: >= 0, finite, after the subsample.

@@ -1,8 +1,8 @@
-"""Noise for a budget, steps for a budget: never less privacy than asked.
+"""The least noise, or the most steps, that a budget allows.
 
-Every answer is checked by the accountant before it is returned: the epsilon of the event built from it is at
-most the target, and is returned with it, under the accountant's name. Epsilons are memoised per process by
-event and delta (`composition.epsilon`), so the same question asked twice costs next to nothing.
+Every result is checked before it is returned: the epsilon of its event is at most the target. That epsilon is
+returned too, with the name of the accountant. Epsilons are cached in the process by event and delta
+(`composition.epsilon`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ __all__ = [
     "smallest_meeting",
 ]
 
-# Noise beyond this multiple of the start means that no noise meets the target.
+# beyond this multiple of the first guess, no noise is taken to meet the target
 _WIDEST = 2.0**60
-FLOOR_REMEDY = "a part of the plan spends this whatever the noise; raise epsilon or drop the part"
+FLOOR_REMEDY = (
+    "a part of the plan costs this much at any noise; raise epsilon or leave the part out"
+)
 
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Spent, Generic[Number]):
-    """A noise or a number of steps, with what it spends and the accountant that proves it.
+    """A noise level or a number of steps, with its epsilon and the accountant that proves it.
 
     Attributes:
         value: the noise, or the number of steps.
@@ -54,16 +56,16 @@ def calibrate_noise(
     start: float = 1.0,
     tolerance: float = 1e-4,
 ) -> Found[float]:
-    """The smallest noise whose event meets (target_epsilon, delta), up to a relative tolerance, rounded up.
+    """The smallest noise that meets (target_epsilon, delta), up to a tolerance, rounded up.
 
-    Guarantee: the accountant found (target_epsilon, delta) met at the noise returned; unit and relation are
-    the events'. No private data is read.
+    Guarantee: the accountant found that the noise returned meets (target_epsilon, delta); unit and relation
+    are those of the events. No private data is read.
 
     Args:
         build: noise (stddev or multiplier, > 0) -> event; epsilon must fall as noise grows.
         target_epsilon: > 0.
         delta: in (0, 1).
-        relation: the relation of the guarantee; must be the built events' own.
+        relation: of the guarantee; must be that of the events.
         accountant: which accountant decides.
         start: a first guess, > 0.
         tolerance: relative; the noise returned is at most (1 + tolerance) times the smallest.
@@ -72,7 +74,7 @@ def calibrate_noise(
         noise with epsilon(build(noise)) <= target_epsilon, and that epsilon.
 
     Raises:
-        ValueError: no noise meets the target (for example, a part whose noise does not grow), or a
+        ValueError: no noise meets the target (for example because the noise of a part is fixed), or a
             parameter is out of range.
         TypeError: relations differ.
 
@@ -99,25 +101,25 @@ def max_steps(
     also: Callable[[Event[R]], Event[R]] | None = None,
     limit: int = 1 << 24,
 ) -> Found[int]:
-    """The largest number of runs of `event` that meets (target_epsilon, delta).
+    """The largest number of runs of `event` within (target_epsilon, delta).
 
-    Guarantee: the accountant found (target_epsilon, delta) met at the number returned; unit and relation are
-    the event's. No private data is read.
+    Guarantee: the accountant found that the number returned meets (target_epsilon, delta); unit and relation
+    are those of the event. No private data is read.
 
     Args:
         event: one step.
-        target_epsilon: > 0; math.inf allows `limit`.
+        target_epsilon: > 0; math.inf gives `limit`.
         delta: in (0, 1).
         relation: the relation of the guarantee.
         accountant: which accountant decides.
-        also: wraps the composed steps, e.g. composes a fixed part with them; identity when None.
-        limit: no answer above it.
+        also: composes the steps with a fixed part; None adds nothing.
+        limit: largest possible result.
 
     Returns:
-        T >= 1 with epsilon(T steps) <= target_epsilon, and that epsilon; `limit` when even that many meet it.
+        T >= 1 with epsilon(T steps) <= target_epsilon, and that epsilon; at most `limit`.
 
     Raises:
-        ValueError: one step is too much already; says what it costs.
+        ValueError: a single step exceeds the target; states its epsilon.
 
     Source: docs/accounting.md, theorem 11.
     """
@@ -139,18 +141,18 @@ def max_steps(
 def largest_count(
     spent: Callable[[int], float], target: float, *, limit: int = 1 << 24, name: str = "target"
 ) -> int:
-    """The largest count >= 1 with spent(count) <= target, for a rising `spent`; `limit` at most.
+    """The largest count >= 1 with spent(count) <= target, for an increasing `spent`; at most `limit`.
 
-    Guarantee: spent was evaluated at the count returned, and met the target there.
+    Guarantee: `spent` was evaluated at the count returned and is at most the target there.
 
     Args:
-        spent: count -> epsilon, rising.
+        spent: count -> epsilon, increasing.
         target: in nats.
-        limit: no answer above it.
+        limit: largest possible result.
         name: of the target, for the message.
 
     Raises:
-        ValueError: a single one is too much already; says what it costs.
+        ValueError: a count of 1 exceeds the target; states its epsilon.
 
     Source: docs/accounting.md, theorem 11.
     """
@@ -179,21 +181,21 @@ def smallest_meeting(
     tolerance: float,
     name: str = "target",
 ) -> float:
-    """The smallest x > 0 with spent(x) <= target, up to a relative tolerance, for a falling `spent`.
+    """The smallest x > 0 with spent(x) <= target, up to a tolerance, for a decreasing `spent`.
 
-    A secant in log-log with a bracket that it may not leave.
+    By the secant method on logarithms, kept inside a bracket.
 
-    Guarantee: spent was evaluated at the value returned, and met the target there.
+    Guarantee: `spent` was evaluated at the value returned and is at most the target there.
 
     Args:
-        spent: what x costs, such as epsilon at a noise.
+        spent: x -> cost, such as noise -> epsilon.
         target: > 0.
         start: a first guess, > 0.
         tolerance: in (0, 1), relative, on x.
         name: of the target, for the message.
 
     Raises:
-        ValueError: spent stays above the target however large x is; says the smallest value seen.
+        ValueError: spent stays above the target for every x; states the smallest value found.
 
     Source: docs/accounting.md, theorem 11.
     """
@@ -210,7 +212,7 @@ def smallest_meeting(
         if math.isfinite(high) and low > 0 and high <= low * (1 + tolerance):
             return high
         if high < start / _WIDEST:
-            return high  # the target is met with next to no noise at all
+            return high  # the target is met with almost no noise
         if low > start * _WIDEST or _has_stopped_falling(known, low, target):
             checks.fail(name, f"be above {min(known.values()):.6g}", target, FLOOR_REMEDY)
         x = _next_noise(known, low, high, target, tolerance)
@@ -220,16 +222,16 @@ def smallest_meeting(
 def _next_noise(
     known: dict[float, float], low: float, high: float, target: float, tolerance: float
 ) -> float:
-    """The next point: outwards while there is no bracket, then a secant aimed just inside it."""
+    """The next point: outwards until there is a bracket, then a secant step inside it."""
     if low == 0.0 or math.isinf(high):
         edge = high if low == 0.0 else low
         value = known[edge]
-        # epsilon falls about as 1/noise; overshoot a little so that the bracket closes.
+        # epsilon falls about as 1/noise; go a little further so that the bracket closes
         ratio = value / target if 0 < value < math.inf else (0.25 if low == 0.0 else 4.0)
         ratio = min(max(ratio, 1 / 16), 16.0)
         smaller = [x for x in known if x < edge]
         if low > 0.0 and smaller and value > 0.9 * known[max(smaller)]:
-            ratio = 64.0  # it hardly falls any more: look far ahead
+            ratio = 64.0  # it hardly falls any more: take a large step
         return edge * (min(ratio, 0.999) * 0.99 if low == 0.0 else max(ratio, 1.001) * 1.01)
     a, b = math.log(low), math.log(high)
     top, bottom = known[low], known[high]
@@ -237,7 +239,7 @@ def _next_noise(
     if math.isfinite(top) and bottom > 0 and top > bottom:
         share = math.log(top / target) / math.log(top / bottom)
         middle = a + share * (b - a)
-    # Stay off the ends by half the tolerance, so that one more point closes the bracket.
+    # keep half the tolerance from the ends, so that one more point closes the bracket
     margin = min(0.4 * tolerance, 0.25 * (b - a))
     if middle - a < b - middle:
         return math.exp(min(max(middle + margin, a + margin), b - margin))
@@ -245,13 +247,13 @@ def _next_noise(
 
 
 def _has_stopped_falling(known: dict[float, float], low: float, target: float) -> bool:
-    """Whether epsilon above the target no longer falls although noise grew by 2^20."""
+    """Whether epsilon is above the target and does not fall although noise grew by 2^20."""
     far = [value for x, value in known.items() if x <= low / 2**20 and value < math.inf]
     return bool(far) and known[low] > target and known[low] > 0.999 * min(far)
 
 
 def _next_count(low: int, high: int, low_spent: float, high_spent: float, target: float) -> int:
-    """The next number of steps to try: doubling, then a power-law guess inside the bracket."""
+    """The next count to try: doubling, then a power-law guess inside the bracket."""
     if math.isinf(high_spent) and high - low > low:
         ratio = (target / max(low_spent, 1e-12)) ** 1.5 if low_spent > 0 else 16.0
         return int(low * min(max(ratio, 2.0), 16.0))

@@ -1,8 +1,8 @@
-"""The registry of caveats: what a published claim leaves open.
+"""Caveats: known gaps in published privacy claims.
 
-Each id is a heading of docs/soundness.md, where a paragraph says what goes wrong, how much, and what the
-sound mode does instead. `voids` means that the stated epsilon is not a guarantee of what was run; the
-others narrow what a true guarantee is about.
+Each id is a heading of docs/soundness.md, where a paragraph explains what is wrong, by how much, and what the
+sound mode does instead. With `voids`, the stated epsilon is not a guarantee of the run; the other caveats
+restrict a valid guarantee.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Caveat:
-    """One gap: a short title, whether it breaks the stated guarantee, and whether the run was meant to.
+    """One gap, and whether it invalidates the stated guarantee.
 
     Attributes:
         title: a few words.
-        voids: the stated guarantee does not hold.
-        control: the run is a control without privacy, nobody's method; it stands in no ranking.
+        voids: the stated guarantee does not hold for the run.
+        control: the run is a control without privacy and belongs in no ranking.
     """
 
     title: str

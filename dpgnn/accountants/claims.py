@@ -1,8 +1,8 @@
-"""What is guaranteed, as a value that travels with every number.
+"""Privacy claims, which are stored with every result.
 
-A claim says which neighbouring graphs it compares (unit and relation), how much they can be told apart
-(epsilon, delta), how that was counted, what had to be assumed and what is left open. Which claims may
-stand in one ranking is in `implications.py`; each caveat is a paragraph of docs/soundness.md.
+A claim states its neighbouring graphs (unit and relation), epsilon and delta, how they were computed, what is
+assumed, and its caveats. `implications.py` decides which claims may be in one ranking; docs/soundness.md
+explains each caveat.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Arithmetic = Literal["real", "rounded-sums", "rounded-sums-assumed", "float-cave
 Answers = Literal["everyone", "own-record", "none"]
 
 PRIVACY_UNITS: tuple[PrivacyUnit, ...] = get_args(PrivacyUnit)
-ANSWERS: tuple[Answers, ...] = get_args(Answers)  # the first says most
+ANSWERS: tuple[Answers, ...] = get_args(Answers)  # the first is the strongest
 
-# The relations that are defined for each unit.
+# relations that are defined for each unit
 UNIT_RELATIONS: dict[PrivacyUnit, tuple[Relation, ...]] = {
     "node-features": ("replace-one",),
     "node-record": ("add-remove", "replace-one", "null-one"),
@@ -49,7 +49,7 @@ _RELATION_WORDS = {
     "add-remove": "is present in one graph and absent in the other",
     "replace-one": "has one value in one graph and any other value in the other",
     "null-one": (
-        "is as it is in one graph and emptied (features zero, label the first class, no edges) in the "
+        "has its value in one graph and is emptied (features zero, label the first class, no edges) in the "
         "other"
     ),
 }
@@ -60,7 +60,7 @@ _SELECTION_WORDS = {
     "accounted": "choices were made privately and are counted",
 }
 _ARITHMETIC_WORDS = {
-    "real": "The proof holds for the computation as it was run.",
+    "real": "The proof covers the computation as it was run.",
     "rounded-sums": (
         "The proof covers noise, sums and rounding to the last bit, and takes each record's term as a "
         "function of that record alone to the last bit."
@@ -78,21 +78,21 @@ class Claim:
     """One guarantee.
 
     Args:
-        privacy_unit: what neighbouring graphs differ in.
+        privacy_unit: in what neighbouring graphs differ.
         relation: how they differ; must be defined for the unit (`UNIT_RELATIONS`).
         degree_bound: the declared largest degree D; required for `node-bounded`, None otherwise.
-        epsilon: > 0 or 0 or math.inf (no finite guarantee; a legal answer).
+        epsilon: >= 0; math.inf means that there is no finite guarantee.
         delta: in [0, 1).
-        accountant: how it was counted, e.g. "pld", "gdp", "rdp", "dpgnn-theorem-1".
-        status: "proved", or "as-published" when the proof is not settled.
-        caveats: ids of `caveats.CAVEATS`; a proved claim carries none that voids it.
+        accountant: what computed it, e.g. "pld", "gdp", "rdp", "dpgnn-theorem-1".
+        status: "proved", or "as-published" for the publication's own claim.
+        caveats: ids of `caveats.CAVEATS`; a proved claim has none that voids it.
         assumed_public: facts that the proof takes as public, e.g. "number of training nodes".
-        released: what leaves the run under this claim.
+        released: what is released under this claim.
         selection: how options were chosen.
-        arithmetic: whether floating point is covered.
+        arithmetic: whether the proof covers floating point.
 
     Raises:
-        ValueError: an unknown word, a relation the unit does not have, a missing degree bound, an
+        ValueError: an unknown word, a relation that is not defined for the unit, a missing degree bound, an
             unknown caveat, or a voiding caveat on a proved claim.
     """
 
@@ -137,7 +137,7 @@ class Claim:
             checks.fail("status", "not be proved", self.status, remedy)
 
     def to_dict(self) -> dict[str, Any]:
-        """The claim as JSON-ready values (tuples as lists, an infinite epsilon as "inf")."""
+        """The claim as JSON values (tuples as lists, an infinite epsilon as "inf")."""
         values = asdict(self)
         values["caveats"], values["assumed_public"] = list(self.caveats), list(self.assumed_public)
         values["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
@@ -145,10 +145,10 @@ class Claim:
 
 
 def from_dict(values: dict[str, Any]) -> Claim:
-    """The claim written by `Claim.to_dict`.
+    """The claim that `Claim.to_dict` wrote.
 
     Args:
-        values: field -> value, as JSON has them.
+        values: field -> JSON value.
 
     Raises:
         ValueError, TypeError: a field is missing, unknown or out of range.
@@ -161,14 +161,14 @@ def from_dict(values: dict[str, Any]) -> Claim:
 
 
 def mark_large_delta(claims: tuple[Claim, ...], delta: float, num_units: int) -> tuple[Claim, ...]:
-    """Add the caveat `delta-too-large` to every claim with a delta, where delta exceeds 1 / (10 units).
+    """Add the caveat `delta-too-large` to the claims if delta exceeds 1 / (10 units).
 
     Args:
-        claims: a pure claim (delta 0) and one that has the caveat come back as they are.
-        delta: the budget's; claims of parts may state another.
-        num_units: public number of protected units, or of nodes where the number of edges is private.
+        claims: those with delta 0 or with the caveat already are returned unchanged.
+        delta: of the budget; claims of parts may have another.
+        num_units: public number of protected units; for edges, whose number is private, that of nodes.
     """
-    # one in a thousand is left for deltas that were written with four digits
+    # a tolerance of one in a thousand, for deltas written with four digits
     if delta <= 1.001 / (10 * num_units):
         return claims
     return tuple(
@@ -180,9 +180,9 @@ def mark_large_delta(claims: tuple[Claim, ...], delta: float, num_units: int) ->
 
 
 def in_words(claim: Claim) -> str:
-    """The claim as sentences for a reader who knows no notation but (epsilon, delta).
+    """The claim in sentences.
 
-    epsilon is shown with 4 digits and delta with 3, both rounded up: what is shown holds.
+    epsilon is shown with 4 digits and delta with 3, both rounded up, so that the sentences are true.
 
     Args:
         claim: any.
@@ -217,7 +217,7 @@ def in_words(claim: Claim) -> str:
 
 
 def _rounded_up(value: float, digits: int) -> str:
-    """The value with so many significant digits, never below it as Python writes it."""
+    """The value rounded up to this many significant digits, as text."""
     exact = Decimal(repr(float(value)))
     if exact == 0:
         return "0"

@@ -1,7 +1,7 @@
-"""One curve over everything that was done: epsilon and delta of a composition.
+"""Epsilon and delta of a composition.
 
-`curve` composes the losses of all parts, direction by direction, and answers delta(epsilon) and
-epsilon(delta). Delta is spent once, on the composed curve, never per mechanism.
+`curve` composes the losses of all parts, each direction by itself, and gives delta(epsilon) and
+epsilon(delta). Delta is spent once, on the composed curve, not once for each mechanism.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Accountant = Literal["pld", "gdp", "rdp"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivacyCurve:
-    """delta as a function of epsilon for one composition, both directions.
+    """delta as a function of epsilon for one composition.
 
     Attributes:
         forward, backward: losses of (G, G') and (G', G); None for an exactly Gaussian composition.
@@ -39,7 +39,7 @@ class PrivacyCurve:
     mu: float | None = None
 
     def delta(self, epsilon: float) -> float:
-        """The larger delta of the two directions at this epsilon (any real number).
+        """The larger delta of the two directions at this epsilon.
 
         Guarantee: an upper bound for both directions of the event's relation; exact where the event is
         Gaussian.
@@ -99,18 +99,18 @@ class PrivacyCurve:
 
 
 def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
-    """The tight curve of an event or a composition; memoised per process.
+    """The privacy curve of an event or a composition; cached.
 
-    Guarantee: the curve is at or above the true one for each direction of the event's relation, in real
-    arithmetic and for the rounding of sums (theorem 8). No private data is read.
+    Guarantee: the curve is an upper bound for each direction of the event's relation, the rounding of sums
+    included (theorem 8). No private data is read.
 
     Args:
         event: what was done.
-        step: grid step of the losses in nats; chosen from the event when None. Every step gives an upper
-            bound; smaller is tighter.
+        step: grid step of the losses in nats; None chooses one for the event. Every step gives an upper
+            bound; a smaller one is tighter.
 
     Raises:
-        TypeError: an event that the PLD accountant does not count.
+        TypeError: the PLD accountant does not know the event.
 
     Source: docs/accounting.md, theorems 1 to 3, 5, 6 and 8.
     """
@@ -121,19 +121,19 @@ def curve(event: Event[Any], *, step: float | None = None) -> PrivacyCurve:
 
 
 def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> float:
-    """The smallest epsilon at this delta that the accountant proves; math.inf when there is none.
+    """The smallest epsilon that the accountant proves at this delta; math.inf when there is none.
 
-    Guarantee: (epsilon, delta) holds for the event under its relation; the unit is the one that the event's
-    changed roots or sensitivity were stated for. No private data is read.
+    Guarantee: (epsilon, delta) holds for the event under its relation, for the unit that its changed roots or
+    sensitivity refer to. No private data is read.
 
     Args:
         event: what was done, under its own relation.
         delta: in (0, 1).
-        relation: the relation of the guarantee asked for; must be the event's.
+        relation: of the guarantee; must be that of the event.
         accountant: `pld` (tight, any event), `gdp` (exactly Gaussian events), `rdp` (Renyi orders).
 
     Raises:
-        TypeError: the relation is not the event's (names both), or the accountant does not count it.
+        TypeError: the relation is not that of the event, or the accountant does not know the event.
         ValueError: delta is not in (0, 1).
 
     Source: docs/accounting.md, theorem 8 (pld), 5 (gdp) and 9 (rdp).
@@ -145,7 +145,7 @@ def epsilon(event: Event[R], *, delta: float, relation: R, accountant: Accountan
 
 
 def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant = "pld") -> Spent:
-    """`epsilon`, with the name of the accountant that proves it.
+    """The epsilon of `epsilon`, with the name of the accountant that proves it.
 
     Guarantee: as for `epsilon`.
 
@@ -162,19 +162,19 @@ def spent(event: Event[R], *, delta: float, relation: R, accountant: Accountant 
 def delta(
     event: Event[R], *, epsilon: float, relation: R, accountant: Literal["pld", "gdp"] = "pld"
 ) -> float:
-    """The smallest delta at this epsilon (see `epsilon`).
+    """The smallest delta that the accountant proves at this epsilon.
 
     Guarantee: as for `epsilon`.
 
     Args:
         event: what was done, under its own relation.
         epsilon: in nats, any real number.
-        relation: the relation of the guarantee asked for; must be the event's.
+        relation: of the guarantee; must be that of the event.
         accountant: `pld` (any event) or `gdp` (exactly Gaussian events).
 
     Raises:
-        TypeError: the relation is not the event's, or the accountant does not count it.
-        ValueError: the accountant is none of the two.
+        TypeError: the relation is not that of the event, or the accountant does not know the event.
+        ValueError: the accountant is neither of the two.
 
     Source: docs/accounting.md, theorem 8 (pld) and 5 (gdp).
     """
@@ -186,14 +186,14 @@ def delta(
 
 
 def clear_cache() -> None:
-    """Forget every memoised curve and epsilon (for benchmarks)."""
+    """Empty the caches of curves and epsilons (for benchmarks)."""
     rdp.clear_cache()
     _curve.cache_clear()
     _epsilon.cache_clear()
 
 
 def _gaussian_mu(event: Event[Any]) -> float:
-    """mu of a Gaussian composition, or a TypeError that names the first part that is not."""
+    """mu of a Gaussian composition; a TypeError names the first part that is not Gaussian."""
     for part, _ in parts(event):
         if gdp.event_mu(part) is None:
             raise TypeError(
@@ -214,7 +214,7 @@ def _epsilon(event: Event[Any], delta: float, accountant: Accountant) -> float:
     return curve(event).epsilon(delta)
 
 
-# A curve can hold tens of megabytes, so few are kept; the epsilons above are what gets asked again.
+# a curve can take tens of megabytes, so few are kept; mostly epsilons are needed again
 @lru_cache(maxsize=8)
 def _curve(event: Event[Any], step: float | None) -> PrivacyCurve:
     mu = gdp.total_mu(event)

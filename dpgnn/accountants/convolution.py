@@ -1,10 +1,10 @@
-"""Composition of discrete losses by FFT, with the rounding of the transform inside the bound.
+"""Composition of discrete losses by FFT, with a bound that covers its rounding.
 
-A transform leaves an error of about 1e-16 in every mass, which hides tails of that size. So the sum is taken
-twice: as it is, and tilted by exp(t * loss), which lifts the upper tail to the middle, where the same error
-is small beside the masses. Below the point at which both errors are equal the plain masses are kept, above
-it the tilted ones. What rounding can take from a delta is bounded and given back as masses that fall as fast
-as the bound does. Proof: docs/accounting.md, "Rounding of compositions".
+A transform leaves an error of about 1e-16 in every mass, which hides tails of that size. So the sum is
+computed twice: as it is, and tilted by exp(t * loss), which moves the upper tail to the middle, where the
+same error is small compared with the masses. The plain masses are kept up to the point where both errors are
+equal, and the tilted ones above it. By how much rounding can lower a delta is bounded, and masses that
+decrease like the bound are added. Proof: docs/accounting.md, "Rounding of compositions".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
-# mass that composition may cut from each tail; it is added to the mass at infinity
+# mass that composition may cut from each tail and add to the mass at infinity
 TAIL_MASS = 1e-20
 # the tilted sum has its centre where the tail has this mass: between the deltas in use and the smallest
 CENTRE = 1e-11
@@ -28,22 +28,22 @@ STAGE_ERROR, FACTOR_ERROR = 8.0, 8.0
 UNIT = 2.0**-53
 # largest tilt, in nats a grid point
 STEEPEST = 1.0
-# sums of up to so many points are added up as they are
+# sums of at most this many points are computed without a transform
 DIRECT_POINTS = 4096
-# points of a loss that its moments are bounded on; all of them where the window of a sum would be larger
+# points of a loss on which its moments are bounded; all of them if the window of a sum would be larger
 MOMENT_POINTS = 4096
 LARGE_WINDOW = 1 << 23
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossMasses:
-    """The law of a privacy loss on a grid, as masses; what can be asked of it is `loss.DiscreteLoss`.
+    """The distribution of a privacy loss on a grid; `loss.DiscreteLoss` adds delta and epsilon.
 
     Attributes:
         step: grid step in nats.
         lower: index of the first grid point; point i lies at (lower + i) * step.
         mass: float64 (num_points,), mass under P; >= 0.
-        infinity_mass: mass under P where Q has none.
+        infinity_mass: mass of P where Q has none.
     """
 
     step: float
@@ -58,7 +58,7 @@ class LossMasses:
 
 
 Loss = TypeVar("Loss", bound=LossMasses)
-# a loss and how often it is run
+# a loss and its number of runs
 Counted = Sequence[tuple[Loss, int]]
 
 
@@ -69,7 +69,7 @@ class _Sum:
     Attributes:
         low: grid index of the first mass.
         mass: float64 (num_points,), >= 0.
-        error: bound on the sum of |computed - true| over the masses, mass outside the window included.
+        error: bound on the sum of |computed - true| over the masses, including mass outside the window.
     """
 
     low: int
@@ -78,10 +78,10 @@ class _Sum:
 
 
 def convolve(parts: Counted[Loss]) -> Loss:
-    """The loss of every part, run adaptively as often as stated.
+    """The loss of the adaptive composition of the parts.
 
-    Guarantee: delta at every epsilon is at least that of the exact sum of the parts, for any number of runs:
-    the rounding of the transforms is part of the bound.
+    Guarantee: delta at every epsilon is at least that of the exact sum of the parts, for any number of runs;
+    the bound covers the rounding of the transforms.
 
     Args:
         parts: losses on one grid step, each with a count >= 1; at least one has finite mass.
@@ -121,18 +121,18 @@ def convolve(parts: Counted[Loss]) -> Loss:
 def _given_back(
     log_first: float, tilt: float, step: float, size: int, is_whole: bool
 ) -> tuple[Floats, float]:
-    """Masses that make up for the rounding of the tilted ones, from their first point on, and at infinity.
+    """Masses, and mass at infinity, that make up for the rounding of the tilted masses.
 
-    Rounding takes at most exp(log_first - tilt * l) in all at a distance l from the first point. Masses of
+    Rounding removes at most exp(log_first - tilt * l) in all at a distance l from the first point. Masses of
     that size at every point, divided by `one`, have a delta of at least exp(log_first - tilt * epsilon) from
-    each point on. Where the sum ends at its largest loss they end too, and the last mass is made up for by
-    itself; elsewhere they go on until nothing is left of them.
+    each point on. If the sum ends at its largest loss, they end there too, and the last mass is treated by
+    itself; otherwise they continue until they vanish.
 
     Args:
         log_first: log of the bound at the first point.
         tilt, step: of the sum.
-        size: points of the tilted masses that are used.
-        is_whole: the last of them is the sum's largest loss.
+        size: number of points of the tilted masses that are used.
+        is_whole: whether the last of them is the largest loss of the sum.
     """
     fall = tilt * step
     one = 1 / math.expm1(fall) - 1 / math.expm1(fall + min(step, 100.0))
@@ -154,7 +154,7 @@ def _ends(parts: Counted[Any]) -> tuple[int, int]:
 
 
 def _added_up(parts: Counted[Any]) -> Floats:
-    """Masses of the sum without any transform, each exact to its own rounding, which is added."""
+    """Masses of the sum without a transform; a bound on their rounding is added."""
     total, factors = np.ones(1), 0
     for loss, count in parts:
         carries = np.flatnonzero(loss.mass)
@@ -177,7 +177,7 @@ def _infinity(parts: Counted[Any]) -> float:
 
 
 def _sum(parts: Counted[Any]) -> _Sum:
-    """Masses of the sum, and a bound on what rounding did to them.
+    """Masses of the sum, and a bound on their rounding.
 
     A transform of masses that add up to m is exact to stage * m in every coefficient, a power of n factors
     to n times the relative error of one, and an error in the coefficients moves masses by at most the root
@@ -190,7 +190,7 @@ def _sum(parts: Counted[Any]) -> _Sum:
     stage = STAGE_ERROR * UNIT * (math.log2(size) + 2)
     product, relative, logs = 1.0, 0.0, 0.0
     for loss, count in parts:
-        # fold first: a single step may be wider than the window of the sum
+        # fold first: a single loss may be wider than the window of the sum
         transform = fft.rfft(_fold(loss.mass, size))
         floor = stage * max(1.0, float(loss.mass.sum()))
         length = np.maximum(np.abs(transform), floor)
@@ -199,7 +199,7 @@ def _sum(parts: Counted[Any]) -> _Sum:
         product = product * transform**count
     mass = fft.irfft(product, size)
     first = sum(count * loss.lower for loss, count in parts)
-    # position 0 of the circular sum stands for `first`; turn the window to its front
+    # position 0 of the circular sum is `first`; rotate the window to the front
     mass = np.maximum(np.roll(mass, -((low - first) % size))[: high - low + 1], 0.0)
     with np.errstate(under="ignore"):
         moved = np.exp(logs + relative) * relative
@@ -208,19 +208,19 @@ def _sum(parts: Counted[Any]) -> _Sum:
 
 
 def _window(parts: Counted[Any]) -> tuple[int, int]:
-    """Grid indices between which the sum lies but for TAIL_MASS on each side.
+    """Grid indices between which all of the sum lies except TAIL_MASS on each side.
 
     Chernoff: Pr[S >= a] <= exp(log M(t) - t a), and the same with -t below.
     """
     low, high = _between(parts, MOMENT_POINTS)
     if high - low > LARGE_WINDOW:
-        # many runs of a loss that is nearly always 0: what a block adds to it counts once a run
+        # many runs of a loss that is nearly always 0: the width of a block counts in every run
         return _between(parts, max(len(loss.mass) for loss, _ in parts))
     return low, high
 
 
 def _between(parts: Counted[Any], points: int) -> tuple[int, int]:
-    """`_window` with moments bounded on this many points of each loss."""
+    """As `_window`, with moments bounded on this many points of each loss."""
     step = parts[0][0].step
     full_low, full_high = _ends(parts)
     upper = [(_Moments(loss, above=True, points=points), count) for loss, count in parts]
@@ -236,7 +236,7 @@ def _between(parts: Counted[Any], points: int) -> tuple[int, int]:
 
 
 def _least(bound: Callable[[float], float], slopes: Floats) -> float:
-    """The least bound at these slopes, and below them while it falls, where rare large losses have theirs.
+    """The least bound at these slopes, and at smaller ones while it decreases (for rare large losses).
 
     Args:
         bound: valid at every slope > 0.
@@ -255,9 +255,10 @@ class _Moments:
     """Bounds on the moments of a loss, from blocks of its grid.
 
     Args:
-        loss: whose.
-        above: the blocks stand at their upper ends (a bound on log M(t) for t > 0), or at their lower ends.
-        points: of the blocks, at most.
+        loss: on a grid.
+        above: whether the mass of a block is put at its upper end (a bound on log M(t) for t > 0) or at its
+            lower end.
+        points: largest number of blocks.
     """
 
     def __init__(self, loss: LossMasses, *, above: bool, points: int = MOMENT_POINTS) -> None:
@@ -271,7 +272,7 @@ class _Moments:
 
     @property
     def variance(self) -> float:
-        """Of the loss, to the width of a block."""
+        """Variance of the loss, up to the width of a block."""
         total = float(self._mass.sum())
         mean = float(self._mass @ self._losses) / total
         return float(self._mass @ (self._losses - mean) ** 2) / total
@@ -292,10 +293,10 @@ class _Moments:
 
 
 def _tilt(parts: Counted[Any]) -> float:
-    """t > 0 whose tilted sum has its centre where the upper tail has a mass of about CENTRE.
+    """The t > 0 for which the tilted sum is centred where the upper tail has a mass of about CENTRE.
 
-    Every t gives a bound. It is at most 20 deviations of the sum: what a bounded loss has beyond that is the
-    way its largest value falls on the grid.
+    Every t gives a bound. The centre is at most 20 standard deviations out: beyond that, a bounded loss shows
+    only how its largest value is rounded to the grid.
     """
     moments = [(_Moments(loss, above=False), count) for loss, count in parts]
     spread = max(parts[0][0].step, math.sqrt(sum(count * m.variance for m, count in moments)))
@@ -317,7 +318,7 @@ def _tilted(loss: Loss, tilt: float) -> Loss:
 
 def _log_mgf(loss: LossMasses, t: float) -> float:
     """log sum mass * exp(t * loss), without overflow."""
-    # shifted by the largest entry that carries mass: entries without any may lie far above it
+    # shifted by the largest entry with mass: entries without mass may lie far above it
     carries = loss.mass > 0
     exponent = t * loss.losses[carries] + np.log(loss.mass[carries])
     shift = float(exponent.max())
@@ -325,7 +326,7 @@ def _log_mgf(loss: LossMasses, t: float) -> float:
 
 
 def _fold(mass: Floats, size: int) -> Floats:
-    """Sum of the blocks of `size` entries: what a circular convolution of that size sees."""
+    """Sum of the blocks of `size` entries, as in a circular convolution of that size."""
     padded = np.pad(mass, (0, -len(mass) % size))
     return np.asarray(padded.reshape(-1, size).sum(axis=0))
 

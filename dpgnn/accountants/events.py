@@ -1,11 +1,11 @@
-"""What was done to private data, as frozen values that an accountant can count.
+"""Events: what is done to private data, in a form that accountants count.
 
-An event carries its neighbouring relation in its type: `PoissonRoots[Literal["add-remove"]]` cannot be
-passed where replace-one is asked for (a mypy error), and the same mistake at run time is a `TypeError`
-that names both relations. Each sampling scheme is a class of its own for the same reason.
+The type of an event contains its neighbouring relation: mypy refuses `PoissonRoots[Literal["add-remove"]]`
+where replace-one is expected, and at run time a `TypeError` names both relations. For the same reason each
+sampling scheme is a class.
 
-Canonical units: `noise_stddev` is absolute, on the sum that is released; `clipping_norm` and
-`sensitivity` are L2 norms in the same unit. Noise multipliers live in configuration and tables only.
+Units: `noise_stddev` is absolute, for the sum that is released; `clipping_norm` and `sensitivity` are L2
+norms in the same unit. Noise multipliers occur only in configuration and tables.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Relation = Literal["add-remove", "replace-one", "null-one"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 R = TypeVar("R", bound=Relation)
-# the law of how many changed roots a batch holds is an array; a hundred neighbours over three hops fit
+# the distribution of the number of changed roots in a batch is an array; this fits 100 neighbours, 3 hops
 MAX_CHANGED_ROOTS = 2_000_000
-# of one mechanism: beyond it the rounding of a power no longer has a finite bound
+# of one mechanism: beyond it the rounding of a power has no finite bound
 MOST_RUNS = 10**12
-# Relations under which the number of records is the same in both worlds.
+# relations under which both graphs have the same number of records
 Same = TypeVar("Same", bound=Literal["replace-one", "null-one"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event(Generic[R]):
-    """A mechanism run once on private data.
+    """A mechanism that is run once on private data.
 
     Args:
         relation: `add-remove` (one element is present in G and absent in G'), `replace-one` (same ids,
@@ -41,7 +41,7 @@ class Event(Generic[R]):
 
     Raises:
         ValueError: the relation is unknown or a parameter is out of range.
-        TypeError: the event has no meaning under the relation.
+        TypeError: the event is not defined under the relation.
     """
 
     relation: R
@@ -54,16 +54,16 @@ class Event(Generic[R]):
 class PoissonRoots(Event[R]):
     """One noisy sum of clipped gradients over a Poisson batch of roots.
 
-    Every root is in the batch independently with probability q; the release is
-    sum clip_C(g_v) + N(0, noise_stddev^2 I), divided by a public constant.
+    Each root is in the batch independently with probability q. The release is sum clip_C(g_v) + N(0,
+    noise_stddev^2 I), divided by a public constant.
 
     Args:
-        noise_stddev: sigma, absolute, on the sum; >= 0 (0 counts as no privacy).
+        noise_stddev: sigma, absolute, on the sum; >= 0 (0: no privacy).
         clipping_norm: C, the L2 bound on one root's gradient; > 0.
         sampling_probability: q in [0, 1].
-        d_plus: roots whose example in G is absent or different in G' (d+ in the docs).
-        d_minus: roots whose example in G' is absent or different in G (d-). Under `add-remove` G is the
-            graph that has the element, so d_minus <= d_plus; otherwise the two are equal.
+        d_plus: roots whose example in G is absent from G' or different there (d+ in the docs).
+        d_minus: roots whose example in G' is absent from G or different there (d-). Under `add-remove`, G is
+            the graph with the element, so d_minus <= d_plus; otherwise both are equal.
 
     Source: docs/accounting.md, theorem 1.
     """
@@ -86,7 +86,7 @@ class PoissonRoots(Event[R]):
             "fewer roots change with a smaller max_degree or fewer hops",
         )  # fmt: skip
         if self.relation == "add-remove":
-            remedy = "G is the graph that has the element: it has the larger number"
+            remedy = "G is the graph with the element, so its number is the larger one"
             checks.require(
                 self.d_minus <= self.d_plus, "d_minus", "be <= d_plus", self.d_minus, remedy
             )
@@ -99,15 +99,15 @@ class PoissonRoots(Event[R]):
 class FixedSizeRoots(Event[Same]):
     """One noisy sum of clipped gradients over a uniform batch of fixed size, without replacement.
 
-    The number of roots is public and the same in both worlds, so `add-remove` is a TypeError.
+    The number of roots is public and the same in both graphs, so `add-remove` is a TypeError.
 
     Args:
         noise_stddev: sigma, absolute, on the sum; >= 0.
         clipping_norm: C; > 0.
         population: number of roots N; public.
         batch_size: roots drawn, m <= N.
-        changed_roots: roots whose example differs between the two worlds, d <= N; each moves the sum by
-            at most 2C.
+        changed_roots: roots whose example differs between the two graphs, d <= N; each changes the sum by at
+            most 2C.
     """
 
     noise_stddev: float
@@ -141,7 +141,7 @@ class FixedSizeRoots(Event[Same]):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRelease(Event[R]):
-    """A value released once with Gaussian noise.
+    """A value that is released once with Gaussian noise.
 
     Args:
         noise_stddev: sigma per coordinate; >= 0.
@@ -159,16 +159,16 @@ class GaussianRelease(Event[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class ContractiveIteration(Event[R]):
-    """`num_hops` noisy contractive hops of which only the last state is released.
+    """`num_hops` noisy contractive hops; only the last state is released.
 
-    X_{t+1} = Proj(phi(X_t) + N(0, noise_stddev^2 I)), phi c-Lipschitz on the projected set, the same
-    start in both worlds, sup ||phi(X) - phi'(X)|| <= sensitivity. No state before the last may leave the run.
+    X_{t+1} = Proj(phi(X_t) + N(0, noise_stddev^2 I)), phi c-Lipschitz on the projected set, the same start in
+    both graphs, sup ||phi(X) - phi'(X)|| <= sensitivity. No earlier state may be released.
 
     Args:
         noise_stddev: sigma per coordinate and hop; >= 0.
         sensitivity: s, for one hop; >= 0.
         num_hops: K >= 1.
-        contraction: c in [0, 1]; 1 means plain composition of K hops.
+        contraction: c in [0, 1]; 1 is the plain composition of K hops.
 
     Source: CARIBOU, Theorems 2 and 3; docs/accounting.md, theorem 5.
     """
@@ -188,10 +188,9 @@ class ContractiveIteration(Event[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class GumbelTopK(Event[R]):
-    """The indices of the `num_selected` largest scores after Gumbel noise on each.
+    """The indices of the `num_selected` largest scores with Gumbel noise.
 
-    The set of candidates is the same in both worlds, and every score moves by at most
-    `score_sensitivity`, up or down.
+    The candidates are the same in both graphs, and every score changes by at most `score_sensitivity`.
 
     Args:
         scale: Gumbel scale b; > 0.
@@ -212,7 +211,7 @@ class GumbelTopK(Event[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceRelease(Event[R]):
-    """A value released once with Laplace noise on every coordinate.
+    """A value that is released once with Laplace noise on every coordinate.
 
     Args:
         scale: Laplace scale b; > 0.
@@ -230,12 +229,12 @@ class LaplaceRelease(Event[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Event[R]):
-    """One private bit answered at random: 1 becomes 1 with one probability, 0 becomes 1 with another.
+    """Randomised response on one private bit.
 
-    An undirected edge that is stored as two bits is `compose(event, 2)`.
+    An undirected edge stored as two bits is `compose(event, 2)`.
 
     Args:
-        one_if_one: probability of the answer 1 when the bit is 1 (the world that has the element).
+        one_if_one: probability of the answer 1 when the bit is 1 (in the graph with the element).
         one_if_zero: probability of the answer 1 when the bit is 0.
     """
 
@@ -250,14 +249,14 @@ class RandomizedResponse(Event[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Event[R]):
-    """Adaptive composition of events, each with its count; equal events are merged.
+    """Adaptive composition of events with counts; equal events are merged.
 
     Args:
-        parts: (event, count) pairs, all under this relation; a nested composition is flattened.
+        parts: (event, count) pairs, all under this relation; nested compositions are flattened.
 
     Raises:
-        TypeError: a part has another relation; the message names both.
-        ValueError: a count is no integer, is negative, or is above `MOST_RUNS`.
+        TypeError: a part has another relation.
+        ValueError: a count is not an integer, negative, or above `MOST_RUNS`.
     """
 
     parts: tuple[tuple[Event[R], int], ...]
@@ -270,7 +269,7 @@ class Composed(Event[R]):
             require_relation(event, self.relation)
             inner = event.parts if isinstance(event, Composed) else ((event, 1),)
             for part, times in inner:
-                # The one place where counts multiply.
+                # counts are multiplied here and nowhere else
                 merged[part] = merged.get(part, 0) + count * times
         most, rule = max(merged.values(), default=0), f"be <= {MOST_RUNS}"
         checks.require(most <= MOST_RUNS, "number of runs", rule, most, "lower the number of steps")
@@ -308,11 +307,11 @@ class BestOf(Event[R]):
 
 
 def compose(event: Event[R], count: int) -> Composed[R]:
-    """`count` adaptive runs of one event; `compose(e, n)` equals n compositions of e.
+    """`count` adaptive runs of one event.
 
     Args:
-        event: what is run; a composition counts all its parts.
-        count: how often, >= 0.
+        event: what is run; may be a composition.
+        count: number of runs, >= 0.
 
     Raises:
         ValueError: count is not an integer >= 0, or is above `MOST_RUNS`.
@@ -324,18 +323,18 @@ def compose_all(*events: Event[R]) -> Composed[R]:
     """One adaptive run of each event.
 
     Args:
-        events: of one relation; compositions count all their parts.
+        events: under one relation; may be compositions.
 
     Raises:
         ValueError: no event is given.
-        TypeError: two events have different relations; the message names both.
+        TypeError: two events have different relations.
     """
     checks.require(len(events) > 0, "events", "hold at least one event", events)
     return Composed(relation=events[0].relation, parts=tuple((event, 1) for event in events))
 
 
 def parts(event: Event[R]) -> tuple[tuple[Event[R], int], ...]:
-    """The (event, count) pairs of a composition; a single event counts once.
+    """The (event, count) pairs of a composition; a single event has count 1.
 
     Args:
         event: one event or a composition.
@@ -344,14 +343,14 @@ def parts(event: Event[R]) -> tuple[tuple[Event[R], int], ...]:
 
 
 def require_relation(event: Event[Any], relation: str) -> None:
-    """Refuse an event under a relation that is not its own.
+    """Refuse an event that has another relation.
 
     Args:
         event: what was done.
         relation: of the guarantee asked for.
 
     Raises:
-        TypeError: names the event's relation and the one asked for.
+        TypeError: the relations differ; names both.
     """
     if not isinstance(event, Event):
         raise TypeError(f"event must be an Event, got {type(event).__name__}")
@@ -363,7 +362,7 @@ def require_relation(event: Event[Any], relation: str) -> None:
 
 
 def require_scheme(event: Event[Any], *schemes: type[Event[Any]], accountant: str) -> None:
-    """Refuse an event whose sampling scheme the accountant does not count.
+    """Refuse an event whose sampling scheme the accountant does not know.
 
     Args:
         event: what was done.
@@ -371,7 +370,7 @@ def require_scheme(event: Event[Any], *schemes: type[Event[Any]], accountant: st
         accountant: its name, for the message.
 
     Raises:
-        TypeError: names the event's class and the classes that the accountant counts.
+        TypeError: the event is of another class; names the class and those that the accountant counts.
     """
     if not isinstance(event, schemes):
         known = " or ".join(scheme.__name__ for scheme in schemes)

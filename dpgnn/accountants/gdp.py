@@ -1,8 +1,8 @@
 """Gaussian differential privacy: exact accounting of Gaussian releases and contractive iterations.
 
-A mechanism is mu-GDP when telling neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
-Gaussian releases compose exactly: mu^2 adds up. Source: Dong, Roth, Su (2022), "Gaussian differential
-privacy"; Balle and Wang (2018), Theorem 8, for delta(epsilon).
+A mechanism is mu-GDP if it is at least as hard to distinguish neighbours as N(0, 1) and N(mu, 1). Gaussian
+releases compose exactly: mu^2 adds up. Source: Dong, Roth, Su (2022), "Gaussian differential privacy"; Balle
+and Wang (2018), Theorem 8, for delta(epsilon).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.core import checks
 
-# a value that changes by so many times its noise is told for certain: its mu counts as infinite
+# a value that changes by this multiple of its noise is certain to be recognised: mu counts as infinite
 HOPELESS = 1e8
-# in nats: floating point cannot tell the mu of larger budgets apart, and no release is worth one
+# in nats: floating point cannot distinguish the mu of larger budgets, which no release needs
 LARGEST_BUDGET = 1e9
 
 
 def delta(epsilon: float, mu: float) -> float:
     """The exact delta of a mu-GDP mechanism: Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2).
 
-    Guarantee: exact: no smaller delta is true of every mu-GDP mechanism.
+    Guarantee: exact: no smaller delta holds for every mu-GDP mechanism.
 
     Args:
-        epsilon: any real number (negative values are legal).
-        mu: >= 0, may be infinite.
+        epsilon: any real number.
+        mu: >= 0; may be infinite.
 
     Raises:
         ValueError: mu < 0.
@@ -84,7 +84,7 @@ def epsilon(mu: float, delta_target: float) -> float:
     Guarantee: a mu-GDP mechanism is (result, delta_target)-DP.
 
     Args:
-        mu: >= 0; above HOPELESS, math.inf is the result.
+        mu: >= 0; above HOPELESS the result is math.inf.
         delta_target: in (0, 1).
 
     Raises:
@@ -101,7 +101,7 @@ def epsilon(mu: float, delta_target: float) -> float:
     if mu > HOPELESS:
         return math.inf
     log_target = math.log(delta_target)
-    # A Gaussian loss is below mu^2/2 + mu sqrt(2 log(1/delta)) but with probability delta.
+    # except with probability delta, a Gaussian loss is below mu^2/2 + mu sqrt(2 log(1/delta))
     high = mu * mu / 2 + mu * math.sqrt(2 * -log_target) + 1e-9
     found = brentq(lambda e: _log_delta(e, mu) - log_target, 0.0, high, xtol=1e-13, rtol=1e-14)
     while delta(found, mu) > delta_target:
@@ -115,7 +115,7 @@ def mu(epsilon_target: float, delta_target: float) -> float:
     Guarantee: a result-GDP mechanism is (epsilon_target, delta_target)-DP.
 
     Args:
-        epsilon_target: >= 0, finite; above LARGEST_BUDGET the (smaller) mu of LARGEST_BUDGET is the result.
+        epsilon_target: >= 0, finite; above LARGEST_BUDGET the result is the (smaller) mu of LARGEST_BUDGET.
         delta_target: in (0, 1).
 
     Raises:
@@ -143,12 +143,12 @@ def mu(epsilon_target: float, delta_target: float) -> float:
 
 
 def effective_hops(num_hops: int, contraction: float) -> float:
-    """K_eff = (1 - c^K)/(1 + c^K) * (1 + c)/(1 - c): hops that a contraction leaves to be paid for.
+    """K_eff = (1 - c^K)/(1 + c^K) * (1 + c)/(1 - c): the number of hops that count.
 
-    Guarantee: `num_hops` noisy c-contractive hops of which only the last state is released are mu-GDP with
-    mu = sensitivity / noise_stddev * sqrt(K_eff); this is attained, so it cannot be improved.
-    1 <= K_eff <= K, increasing in both; K_eff = K at c = 1. Source: Bok, Su and Altschuler (2024);
-    CARIBOU, Theorem 3; proof in docs/accounting.md, theorem 5.
+    Guarantee: `num_hops` noisy c-contractive hops with only the last state released are mu-GDP with mu =
+    sensitivity / noise_stddev * sqrt(K_eff); this value is attained, so no smaller one holds. 1 <= K_eff <=
+    K, increasing in both; K_eff = K at c = 1. Source: Bok, Su and Altschuler (2024); CARIBOU, Theorem 3;
+    proof in docs/accounting.md, theorem 5.
 
     Args:
         num_hops: K >= 1.
@@ -164,7 +164,7 @@ def effective_hops(num_hops: int, contraction: float) -> float:
     checks.probability("contraction", contraction)
     if contraction == 0.0:
         return 1.0
-    # (1 - c^K)/(1 + c^K) = tanh(-K log(c) / 2), and the same for K = 1: stable as c -> 1.
+    # (1 - c^K)/(1 + c^K) = tanh(-K log(c) / 2), also for K = 1: stable as c -> 1
     half = -math.log(contraction) / 2
     if half * num_hops < 1e-9:
         return float(num_hops)
@@ -172,10 +172,10 @@ def effective_hops(num_hops: int, contraction: float) -> float:
 
 
 def event_mu(event: Event[Any]) -> float | None:
-    """mu of one event that is exactly Gaussian, None for any other event.
+    """mu of one event that is exactly Gaussian; None for other events.
 
-    Gaussian are: a Gaussian release, a contractive iteration, batches that take every root, and batches
-    that touch no changed root.
+    These events are Gaussian: a Gaussian release, a contractive iteration, batches with every root, and
+    batches without changed roots.
 
     Guarantee: the event is mu-GDP for its relation in both directions (docs/accounting.md, theorem 5).
 
@@ -205,10 +205,9 @@ def event_mu(event: Event[Any]) -> float | None:
 
 
 def total_mu(event: Event[Any]) -> float | None:
-    """sqrt(sum of count * mu^2) over a composition, None when a part is not Gaussian.
+    """sqrt(sum of count * mu^2) over a composition; None if a part is not Gaussian.
 
-    Guarantee: the composition is mu-GDP for its relation, also when later parts depend on what earlier ones
-    gave.
+    Guarantee: the composition is mu-GDP for its relation, also if later parts depend on earlier results.
 
     Args:
         event: one event or a composition.
@@ -228,13 +227,13 @@ def total_mu(event: Event[Any]) -> float | None:
 
 
 def _ratio(sensitivity: float, noise_stddev: float) -> float:
-    """sensitivity / noise_stddev; infinite where hardly any noise is on a changing value."""
+    """sensitivity / noise_stddev; infinite where the noise is negligible."""
     if sensitivity == 0:
         return 0.0
     return sensitivity / noise_stddev if sensitivity <= HOPELESS * noise_stddev else math.inf
 
 
 def _log_delta(epsilon: float, mu: float) -> float:
-    """log delta, finite enough for a root finder."""
+    """log delta, kept finite for the root finder."""
     value = delta(epsilon, mu)
     return math.log(value) if value > 0 else -745.0

@@ -1,4 +1,4 @@
-"""How fine a loss grid has to be for an event: fine enough for three digits, small enough for memory."""
+"""The grid step of a loss: fine enough for three digits, coarse enough for memory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.accountants.mixtures import two_sided_pair
 
-# A single loss and a composed loss get at most this many points; beyond it the grid gets coarser, which
-# still gives an upper bound.
+# a single loss and a composed loss have at most this many points; a coarser grid still gives an upper bound
 MAX_POINTS_ONCE = 1 << 18
 MAX_POINTS_COMPOSED = 1 << 22
 
 
 def default_step(event: Event[Any]) -> float:
-    """A grid step in nats whose effect on epsilon is well below three digits.
+    """A grid step in nats that changes epsilon by far less than its third digit.
 
     Connect-the-dots adds at most step^2/4 to the variance of each run's loss. The step keeps the standard
-    deviation that this adds to the sum below 0.005, and the added variance below 1e-4 of the sum's own.
+    deviation that this adds to the sum below 0.005, and the added variance below 1e-4 of that of the sum.
     """
     runs, variance, total_width, coarsest = 0, 0.0, 0.0, 0.0
     for part, count in parts(event):
@@ -51,7 +50,7 @@ def default_step(event: Event[Any]) -> float:
 
 
 def _scale_and_reach(event: Event[Any]) -> tuple[float, float]:
-    """Rough standard deviation and rough width of one run's loss, in nats."""
+    """Approximate standard deviation and width of the loss of one run, in nats."""
     if isinstance(event, PoissonRoots):
         shift = event.clipping_norm / event.noise_stddev
         changed = event.d_plus + event.d_minus
@@ -72,12 +71,12 @@ def _scale_and_reach(event: Event[Any]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _poisson_reach(event: PoissonRoots[Any]) -> float:
-    """Width of the losses that `pld.mixture_loss` puts on the grid, of the wider direction."""
+    """Width of the losses that `pld.mixture_loss` puts on the grid, in the wider direction."""
     pair = two_sided_pair(event)
     return max(side.trimmed()[0].reach() for side in (pair, pair.reversed()))
 
 
 def _logit(probability: float) -> float:
-    """log odds, bounded."""
+    """Log odds, bounded."""
     clipped = min(max(probability, 1e-12), 1 - 1e-12)
     return math.log(clipped) - math.log1p(-clipped)

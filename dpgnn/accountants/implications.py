@@ -1,8 +1,8 @@
-"""Which guarantee follows from which, and which may stand in one ranking.
+"""Which guarantee implies which, and which claims may be in one ranking.
 
-A notion is (unit, relation, degree bound). Notion a implies notion b at the same epsilon and delta when
-every pair of b-neighbours is a pair of a-neighbours; the table lists the single steps with their proofs,
-and everything else follows by chaining them. The same proofs, longer, are in docs/accounting.md.
+A notion is (unit, relation, degree bound). Notion a implies notion b at the same epsilon and delta if every
+pair of b-neighbours is a pair of a-neighbours. The table lists single steps with short proofs; all other
+implications are chains of these. docs/accounting.md has the full proofs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpgnn.core import checks
 
 @dataclass(frozen=True, kw_only=True)
 class Notion:
-    """A neighbouring relation: unit, relation and, for `node-bounded`, the degree bound."""
+    """A neighbouring relation: unit, relation and, under `node-bounded`, the degree bound."""
 
     privacy_unit: PrivacyUnit
     relation: Relation
@@ -30,7 +30,7 @@ class Notion:
 
 @dataclass(frozen=True, kw_only=True)
 class Implication:
-    """One step of the table: from one (unit, relation) to another, and why it holds."""
+    """One step of the table: from one (unit, relation) to another, with its proof."""
 
     stronger: tuple[PrivacyUnit, Relation]
     weaker: tuple[PrivacyUnit, Relation]
@@ -40,7 +40,7 @@ class Implication:
 _NULL = "emptying is one of the replacements, so null-one pairs are replace-one pairs"
 _BOUNDED = "pairs of graphs with degrees <= D are among all pairs of graphs"
 _RECORD = (
-    "merge half-edges before the mechanism: a change of one own list changes only edges at that node, "
+    "merge half-edges before the mechanism: a change of one node's list changes only edges at that node, "
     "so record pairs become node pairs"
 )
 
@@ -70,25 +70,25 @@ IMPLICATIONS: tuple[Implication, ...] = (
         stronger=("node", "add-remove"),
         weaker=("node-record", "add-remove"),
         proof=(
-            "drop mentions of absent ids before the mechanism: what is left differs in one node "
+            "drop mentions of absent ids before the mechanism: the graphs then differ in one node "
             "and its edges"
         ),
     ),
     Implication(
         stronger=("node-record", "replace-one"),
         weaker=("node-features", "replace-one"),
-        proof="keep the own list and replace features and label only",
+        proof="keep the node's list and replace only features and label",
     ),
     Implication(
         stronger=("node", "replace-one"),
         weaker=("edge", "add-remove"),
-        proof="replace a node by itself with one edge more or less",
+        proof="replace a node by itself with one more or one less edge",
     ),
 )  # fmt: skip
 
 
 def notion(claim: Claim) -> Notion:
-    """The neighbouring relation a claim is about.
+    """The neighbouring relation of a claim.
 
     Args:
         claim: any.
@@ -103,12 +103,12 @@ def notion(claim: Claim) -> Notion:
 def notion_implies(stronger: Notion, weaker: Notion) -> bool:
     """Whether every pair of `weaker`-neighbours is a pair of `stronger`-neighbours.
 
-    Guarantee: then a claim under `stronger` holds under `weaker` at the same epsilon and delta; each step
-    has its proof in `IMPLICATIONS`.
+    Guarantee: if so, a claim under `stronger` holds under `weaker` at the same epsilon and delta;
+    `IMPLICATIONS` has a proof of each step.
 
     Args:
-        stronger, weaker: unit, relation and degree bound. The bound may shrink on the way (fewer graphs),
-            never grow.
+        stronger, weaker: unit, relation and degree bound. A weaker notion may have a smaller bound (fewer
+            graphs), never a larger one.
 
     Source: docs/accounting.md, theorem 10.
     """
@@ -122,17 +122,17 @@ def notion_implies(stronger: Notion, weaker: Notion) -> bool:
 def implies(
     a: Claim, b: Claim, *, answers_a: Answers = "none", answers_b: Answers = "none"
 ) -> bool:
-    """Whether claim a makes claim b true.
+    """Whether claim a implies claim b.
 
-    It does when a's notion is stronger or equal, its epsilon and delta are no larger, it is proved or b is
-    not, it takes nothing as public that b does not, all that leaves the run under b leaves it under a, and
-    whoever may see answers under b (`answers_b`) may see them under a.
+    It does if a's notion is at least as strong, its epsilon and delta are no larger, it is proved or b is
+    not, it takes nothing as public that b does not, everything released under b is released under a, and
+    everyone who may see predictions under b (`answers_b`) may see them under a.
 
-    Guarantee: True only if b holds for every run for which a holds; False decides nothing.
+    Guarantee: True only if b holds for every run for which a holds; False says nothing.
 
     Args:
         a, b: claims.
-        answers_a, answers_b: who may see answers: everyone, own-record or none.
+        answers_a, answers_b: who may see predictions: everyone, own-record or none.
 
     Source: docs/accounting.md, theorem 10.
     """
@@ -149,7 +149,7 @@ def implies(
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """Whether claims may stand in one ranking, the notion they share, and the reason in words."""
+    """Whether claims may be in one ranking, the notion they share, and the reason."""
 
     allowed: bool
     reason: str
@@ -157,16 +157,16 @@ class Ranking:
 
 
 def may_rank_together(claims: Sequence[Claim]) -> Ranking:
-    """Whether runs with these claims (one per run, equal budgets) may be ranked against each other.
+    """Whether runs with these claims may be ranked against each other.
 
-    They may when one claim's notion is implied by the notions of all (so one sentence is true of
-    every run), and when all are proved or all are as published.
+    They may if the notions of all claims imply the notion of one of them (a guarantee that all runs have),
+    and if all are proved or all are as published.
 
     Args:
         claims: one per run, of equal budgets.
 
     Returns:
-        whether, why, and the notion that all hold for.
+        whether, why, and the notion under which all hold.
 
     Raises:
         ValueError: no claim is given.
@@ -184,7 +184,7 @@ def may_rank_together(claims: Sequence[Claim]) -> Ranking:
     notions = list(dict.fromkeys(notion(claim) for claim in claims))
     for candidate in notions:
         if all(notion_implies(other, candidate) for other in notions):
-            return Ranking(allowed=True, reason=f"all hold for {candidate}", notion=candidate)
+            return Ranking(allowed=True, reason=f"all hold under {candidate}", notion=candidate)
     listed = "; ".join(str(item) for item in notions)
     return Ranking(
         allowed=False, reason=f"no guarantee of one follows from those of all others: {listed}"
@@ -192,7 +192,7 @@ def may_rank_together(claims: Sequence[Claim]) -> Ranking:
 
 
 def _reaching(target: Notion) -> set[tuple[str, str]]:
-    """All (unit, relation) from which the target follows, itself included."""
+    """All (unit, relation) that imply the target, including itself."""
     found = {(target.privacy_unit, target.relation)}
     frontier = list(found)
     while frontier:

@@ -1,9 +1,9 @@
-"""Discrete privacy losses: connect-the-dots, composition by FFT, and (epsilon, delta) out of them.
+"""Discrete privacy losses: connect-the-dots, composition by FFT, epsilon and delta.
 
-A pair (P, Q) is kept as the law of its privacy loss log dP/dQ under P on the grid step * integers, plus
-a mass at infinity. Every approximation here only raises the hockey-stick divergence: cells are spread to
-their grid points keeping both masses (connect-the-dots: Doroshenko et al. 2022, Algorithm 1), cut tails go
-to infinity, and compositions give back what rounding may take (`convolution`).
+A pair (P, Q) is stored as the distribution of its privacy loss log dP/dQ under P on the grid step * integers,
+plus a mass at infinity. Approximations only raise the hockey-stick divergence: cells are moved to their grid
+points keeping both masses (connect-the-dots: Doroshenko et al. 2022, Algorithm 1), cut tails go to infinity,
+and compositions add what rounding may remove (`convolution`).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DiscreteLoss(LossMasses):
-    """The law of a privacy loss on a grid, see `LossMasses`.
+    """The distribution of a privacy loss on a grid, see `LossMasses`.
 
     Raises:
-        ValueError: a mass is negative or not finite; no epsilon may come out of such a loss.
+        ValueError: a mass is negative or not finite.
     """
 
     def __post_init__(self) -> None:
         # comparisons with NaN are false
         usable = self.mass.min() >= 0 and self.mass.max() < math.inf
-        checks.require(bool(usable), "mass", "be finite and >= 0 everywhere", "a mass that is not")
+        checks.require(bool(usable), "mass", "be finite and >= 0 everywhere", "one that is not")
         rule = "be finite and >= 0"
         finite = 0 <= self.infinity_mass < math.inf
         checks.require(finite, "infinity_mass", rule, self.infinity_mass)
 
     def delta(self, epsilon: float) -> float:
-        """H_{exp(epsilon)}(P || Q) of the discrete pair, an upper bound for the pair it stands for."""
+        """H_{exp(epsilon)}(P || Q) of the discrete pair, an upper bound for the original pair."""
         if math.isinf(epsilon):
             return self.infinity_mass if epsilon > 0 else 1.0
         losses = self.losses
@@ -88,7 +88,7 @@ class DiscreteLoss(LossMasses):
 
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, Floats]:
-        """Points above 0, mass from each on, and sum of mass * exp(point - loss) from each on."""
+        """Points above 0, mass at and above each, and the sum of mass * exp(point - loss) there."""
         first = max(0, 1 - self.lower)
         losses, mass = self.losses[first:], self.mass[first:]
         above = np.cumsum(mass[::-1])[::-1]
@@ -98,7 +98,7 @@ class DiscreteLoss(LossMasses):
 
     @property
     def tells_everything(self) -> bool:
-        """Whether all mass but rounding is at infinity: no composition can make it worse."""
+        """Whether all mass except rounding is at infinity, so that composition cannot make it worse."""
         return self.infinity_mass >= 1 or not self.mass.any()
 
     def self_compose(self, count: int) -> DiscreteLoss:
@@ -113,22 +113,24 @@ class DiscreteLoss(LossMasses):
         return convolve([(self, count)])
 
     def compose(self, other: DiscreteLoss) -> DiscreteLoss:
-        """The loss of this mechanism followed, adaptively, by another on the same grid step.
+        """The loss of the adaptive composition with another mechanism on the same grid step.
 
         Raises:
             ValueError: the grid steps differ.
         """
         rule = f"equal {self.step!r}"
-        checks.require(self.step == other.step, "step", rule, other.step, "build both on one grid")
+        checks.require(
+            self.step == other.step, "step", rule, other.step, "build both on the same grid"
+        )
         for loss in (self, other):
             if loss.tells_everything:
                 return loss
         return convolve([(self, 1), (other, 1)]).truncated()
 
     def truncated(self, tail: float = TAIL_MASS) -> DiscreteLoss:
-        """The same loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
+        """The loss with an upper tail of mass <= tail moved to infinity and a lower one moved up."""
         upward, downward = np.cumsum(self.mass[::-1]), np.cumsum(self.mass)
-        # where nearly all mass is at infinity no finite point would be left: the lowest stays
+        # if nearly all mass is at infinity, no finite point would remain: keep the lowest
         stop = max(1, len(self.mass) - int(np.searchsorted(upward, tail, side="right")))
         start = min(int(np.searchsorted(downward, tail, side="right")), stop - 1)
         mass = self.mass[start:stop].copy()
@@ -144,20 +146,20 @@ class DiscreteLoss(LossMasses):
 def from_cells(
     p: Floats, q: Floats, *, lower: int, step: float, infinity_mass: float
 ) -> DiscreteLoss:
-    """Connect-the-dots on cells whose losses lie between neighbouring grid points.
+    """Connect-the-dots for cells whose losses lie between neighbouring grid points.
 
     Args:
         p, q: float64 (num_cells,), masses of {(lower + i) step < loss <= (lower + i + 1) step}.
         lower: index of the first cell's lower end.
         step: grid step in nats.
-        infinity_mass: mass under P that is above the last cell or has no counterpart in Q.
+        infinity_mass: mass of P above the last cell or where Q has none.
 
     Returns:
-        a loss on num_cells + 1 points with the same two masses per cell: each cell's mass is split between
-        its two ends so that both p and q = sum mass * exp(-loss) stay as they are.
+        a loss on num_cells + 1 points: the mass of each cell is split between its two ends so that p and q =
+        sum mass * exp(-loss) stay the same.
 
-    Guarantee: the hockey-stick divergence at every order is at least the pair's (spreading a likelihood
-    ratio to the ends of an interval at equal mean is a convex-order increase).
+    Guarantee: the hockey-stick divergence at every order is at least the pair's (moving a likelihood ratio to
+    the ends of an interval at equal mean increases it in convex order).
     """
     left = (lower + np.arange(len(p))) * step
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -174,13 +176,13 @@ def from_cells(
 def from_atoms(
     losses: Floats, p: Floats, *, step: float, infinity_mass: float = 0.0
 ) -> DiscreteLoss:
-    """Connect-the-dots on single losses, each split between the two grid points around it.
+    """Connect-the-dots for single losses; each is split between the two grid points around it.
 
     Args:
         losses: float64 (num_atoms,), in nats, finite.
         p: float64 (num_atoms,), masses under P.
         step: grid step in nats.
-        infinity_mass: mass under P without a counterpart in Q.
+        infinity_mass: mass of P where Q has none.
     """
     index = np.floor(losses / step).astype(np.int64)
     share = np.expm1(-(losses - index * step)) / math.expm1(-step)
@@ -194,10 +196,10 @@ def from_atoms(
 
 
 def nothing(step: float) -> DiscreteLoss:
-    """The loss of a mechanism that tells nothing."""
+    """The loss of a mechanism that reveals nothing."""
     return DiscreteLoss(step=step, lower=0, mass=np.ones(1), infinity_mass=0.0)
 
 
 def everything(step: float) -> DiscreteLoss:
-    """The loss of a mechanism that tells everything: all mass at infinity."""
+    """The loss of a mechanism that reveals everything: all mass at infinity."""
     return DiscreteLoss(step=step, lower=0, mass=np.zeros(1), infinity_mass=1.0)

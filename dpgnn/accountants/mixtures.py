@@ -21,8 +21,8 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots
 
 Floats = NDArray[np.floating[Any]]
 
-# Components lighter than this are dropped from Q and moved to infinity in P (both only raise the
-# divergence), and tails of P beyond it count as infinite loss.
+# components lighter than this are dropped from Q and moved to infinity in P (both only raise the
+# divergence); tails of P beyond it count as infinite loss
 NEGLIGIBLE = 1e-25
 
 
@@ -34,7 +34,7 @@ class Mixture:
     means: Floats
 
     def log_density(self, x: Floats) -> Floats:
-        """log of the density at x, shape of x (the constant -log(2 pi)/2 is left out)."""
+        """Log density at x without the constant -log(2 pi)/2; same shape as x."""
         offsets = x[:, None] - self.means
         return logsumexp(self.log_weights - 0.5 * offsets * offsets, axis=1)
 
@@ -56,18 +56,18 @@ class Mixture:
         return ndtr(self.means - x[:, None]) @ np.exp(self.log_weights)
 
     def cells(self, x: Floats) -> Floats:
-        """Masses of (x[i], x[i + 1]]: differences of whichever tail is smaller, for relative accuracy."""
+        """Masses of (x[i], x[i + 1]], from differences of the smaller tail for accuracy."""
         middle = int(np.searchsorted(x, float(np.exp(self.log_weights) @ self.means)))
         below = np.diff(self.lower_tail(x[: middle + 1]))
         above = -np.diff(self.upper_tail(x[middle:]))
         return np.maximum(np.concatenate((below, above)), 0.0)
 
     def mirrored(self) -> Mixture:
-        """The law of -X, means increasing."""
+        """The distribution of -X, means increasing."""
         return Mixture(log_weights=self.log_weights[::-1], means=-self.means[::-1])
 
     def trimmed(self) -> tuple[Mixture, float]:
-        """The mixture without its negligible components, and the mass dropped."""
+        """The mixture without negligible components, and the dropped mass."""
         kept = self.log_weights > math.log(NEGLIGIBLE)
         dropped = float(np.exp(self.log_weights[~kept]).sum())
         return Mixture(log_weights=self.log_weights[kept], means=self.means[kept]), dropped
@@ -101,7 +101,7 @@ class MixturePair:
         return np.concatenate([one for one, _ in found]), np.concatenate([two for _, two in found])
 
     def trimmed(self) -> tuple[MixturePair, float]:
-        """The pair without negligible components, and the mass that P loses by it."""
+        """The pair without negligible components, and the mass dropped from P."""
         p, dropped = self.p.trimmed()
         return MixturePair(p=p, q=self.q.trimmed()[0]), dropped
 
@@ -111,15 +111,14 @@ class MixturePair:
         return float(high - low)
 
     def reversed(self) -> MixturePair:
-        """(Q, P) on the mirrored line, where its loss is increasing again."""
+        """(Q, P) on the mirrored line, where its loss increases again."""
         return MixturePair(p=self.q.mirrored(), q=self.p.mirrored())
 
 
 def two_sided_pair(event: PoissonRoots) -> MixturePair:
     """The dominating pair of a Poisson batch of roots, in units of noise_stddev (> 0).
 
-    Guarantee: dominates one step for the event's relation, whatever was released before
-    (docs/accounting.md, theorem 1, with proof).
+    Guarantee: dominates one step for the event's relation, whatever was released before.
 
     Args:
         event: one step with Poisson roots.
@@ -152,7 +151,7 @@ def gaussian_pair(mu: float) -> MixturePair:
 def removal_pair(event: FixedSizeRoots) -> MixturePair:
     """(1 - q) N(0, 1) + q N(2C/sigma, 1) against N(0, 1), q = batch_size / population (one changed root).
 
-    Guarantee: its divergences of order g >= 1 bound both directions; `pld.glued_loss` mirrors them below 1.
+    Guarantee: its divergences of order g >= 1 bound both directions; `pld.glued_loss` mirrors them for g < 1.
 
     Args:
         event: one step, one changed root.
@@ -168,14 +167,13 @@ def removal_pair(event: FixedSizeRoots) -> MixturePair:
 
 
 def hypergeometric(population: int, marked: int, drawn: int) -> Floats:
-    """log Pr[i marked are drawn], i = 0..marked, for `drawn` of `population` without replacement.
+    """log Pr[i marked are drawn], i = 0..marked, for draws without replacement.
 
-    Log-gamma loses about 1e-10 relative at 2e5 elements, so the weights are normalised.
+    Log-gamma has a relative error of about 1e-10 at 2e5 elements, so the weights are normalised.
 
     Args:
         population: N >= drawn, public.
-        marked: changed ones among them.
-        drawn: m.
+        marked: changed ones among them. drawn: m.
 
     Returns:
         float64 (marked + 1,), logarithms; -inf where impossible.
@@ -193,7 +191,7 @@ def hypergeometric(population: int, marked: int, drawn: int) -> Floats:
 
 
 def _binomial(count: int, rate: float) -> Floats:
-    """log Pr[Bin(count, rate) = i], i = 0..count; the small weights are exact, -inf where impossible."""
+    """log Pr[Bin(count, rate) = i], i = 0..count; exact for small weights, -inf where impossible."""
     i = np.arange(count + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.where(i > 0, i * np.log(rate), 0.0)
@@ -202,7 +200,7 @@ def _binomial(count: int, rate: float) -> Floats:
 
 
 def _log_choose(n: int, k: NDArray[np.int64]) -> Floats:
-    """log of the binomial coefficient."""
+    """Log of the binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 

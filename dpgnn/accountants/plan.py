@@ -1,7 +1,7 @@
-"""Plan first: what a run will do to private data, fixed from public facts before the data is touched.
+"""Plan and ledger: what a run will do to private data, decided from public facts before it reads any.
 
-The plan names every mechanism with its noise and its number of steps; the ledger lets each be executed
-once. A mechanism that is not in the plan, or is executed twice, is an error.
+The plan lists every mechanism with its noise and number of steps. The ledger lets each of them run once; a
+mechanism that is not planned, or is run twice, is an error.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Population = Literal["train", "others"]
 
 
 class LedgerError(RuntimeError):
-    """A mechanism was about to run that the plan does not allow; nothing was released."""
+    """The plan does not allow a mechanism; it was not run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a run may spend.
+    """The privacy budget of a run.
 
     Attributes:
-        epsilon: target, > 0; math.inf for a non-private run, and where the noise is given.
+        epsilon: target, > 0; math.inf without privacy and where the noise is given.
         delta: in (0, 1); at most 1 / (10 * number of protected units) in a sound run.
-        noise_multiplier: None finds the noise for epsilon; a number is the noise of every stage, relative to
-            its sensitivity, and the plan's claim says what it costs.
+        noise_multiplier: None finds the noise for epsilon; a number is the noise of every stage relative to
+            its sensitivity, and the plan's claim has the resulting epsilon.
     """
 
     epsilon: float
@@ -56,23 +56,23 @@ class Budget:
         return math.isfinite(self.epsilon) or self.noise_multiplier is not None
 
     def require_target(self, method: str) -> None:
-        """Refuse given noise, for a plan whose stages share epsilon by a rule of their own.
+        """Refuse given noise in a plan that divides epsilon among its stages.
 
         Raises:
             ValueError: the noise is given; names the method.
         """
         require(
             self.noise_multiplier is None, f"{method}: noise_multiplier", "not be given",
-            self.noise_multiplier, "give target_epsilon; its stages share it",
+            self.noise_multiplier, "give target_epsilon, which is divided among the stages",
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """An epsilon at a budget's delta, with the name of what counted it.
+    """An epsilon at the delta of a budget, and the accountant that computed it.
 
     Attributes:
-        epsilon: >= 0; math.inf where nothing finite is proved.
+        epsilon: >= 0; math.inf if no finite value is proved.
         accountant: pld, gdp, rdp, the name of a published formula, or none.
     """
 
@@ -80,25 +80,25 @@ class Spent:
     accountant: str
 
 
-# what is proved of a run of which nothing finite is
+# for a run without a finite guarantee
 NOTHING_PROVED = Spent(epsilon=math.inf, accountant="none")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """One release, or one run of equal steps, that touches private data.
+    """One release from private data, or several equal ones.
 
     Attributes:
         name: its name in the ledger: "train", "encoder", "aggregate", ...
-        event: what an accountant counts, all steps included (`events.compose`).
-        noise_stddev: absolute standard deviation of the noise, on the sum.
+        event: what an accountant counts, including all steps (`events.compose`).
+        noise_stddev: absolute standard deviation of the noise on the sum.
         sensitivity: L2 change of the sum between neighbouring graphs, in the same units.
-        num_steps: how many noisy releases the mechanism makes.
-        clipping_norm: L2 bound C on one root's gradient; None where nothing is clipped.
-        divisor: the public constant the noisy sum is divided by.
-        details: public parameters worth recording (sampling_probability, batch_size, ...).
-        population: whose records can enter it, by the public membership of the split: "train", "others" (all
-            that are no training nodes), or None for all. The audit of neighbours holds it to that.
+        num_steps: number of noisy releases.
+        clipping_norm: L2 bound C on one root's gradient; None without clipping.
+        divisor: public constant by which the noisy sum is divided.
+        details: further public parameters for the record (sampling_probability, batch_size, ...).
+        population: nodes whose records can enter it, by the public split: "train", "others" (all except
+            training nodes), or None for all. The audit of neighbours checks this.
     """
 
     name: str
@@ -118,20 +118,20 @@ class Mechanism:
             f"mechanism {self.name}: num_steps",
             self.num_steps,
             1,
-            "a run that takes no step releases an untrained model; raise epsilon or the noise",
+            "without a step the model stays untrained; raise epsilon or the noise",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run will do; made from public facts only.
+    """What a run will do, decided from public facts only.
 
     Attributes:
-        mechanisms: every mechanism, by name once; () for a non-private run.
-        claims: the guarantees, the first being the one it was calibrated for; () without privacy.
-        num_steps: optimiser steps of the last stage (T), public.
-        facts: the public facts the plan was made from, as they are recorded.
-        details: further public parameters of the run that are worth recording.
+        mechanisms: every mechanism, with different names; () without privacy.
+        claims: the guarantees; the noise was calibrated for the first; () without privacy.
+        num_steps: optimiser steps T of the last stage; public.
+        facts: public facts from which the plan was made, for the record.
+        details: further public parameters for the record.
     """
 
     mechanisms: tuple[Mechanism, ...] = ()
@@ -151,10 +151,10 @@ class Plan:
         )
 
     def composed(self) -> tuple[Event, ...]:
-        """All that one record can enter, one event for each population; the claim is about the worst.
+        """One event for each population: all mechanisms that one record can enter.
 
-        Guarantee: which population a record belongs to is public and the same in both of two neighbours, so
-        that no record enters mechanisms of two populations (parallel composition).
+        Guarantee: the population of a record is public and the same in both neighbours, so no record enters
+        mechanisms of two populations (parallel composition).
         """
         from dpgnn.accountants.events import compose_all
 
@@ -172,7 +172,7 @@ class Plan:
             name: as planned.
 
         Raises:
-            LedgerError: the plan has none of that name.
+            LedgerError: the plan has no such mechanism.
         """
         for mechanism in self.mechanisms:
             if mechanism.name == name:
@@ -182,23 +182,23 @@ class Plan:
 
 
 class Ledger:
-    """Lets each planned mechanism be executed once; `close` demands that all were."""
+    """Lets each planned mechanism run once; `close` checks that all did."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._entered: list[str] = []
 
     def enter(self, name: str) -> Mechanism:
-        """Enter a mechanism before it touches private data and get its parameters.
+        """Enter a mechanism before it reads private data, and return its parameters.
 
-        Guarantee: each planned mechanism is executed at most once, and no other is: what the plan claims is
-        all that is spent.
+        Guarantee: each planned mechanism runs at most once and no other runs, so the plan's claim covers the
+        whole run.
 
         Args:
             name: of a planned mechanism.
 
         Raises:
-            LedgerError: not in the plan, or entered before.
+            LedgerError: it is not in the plan, or was entered before.
         """
         mechanism = self._plan.mechanism(name)
         if name in self._entered:
@@ -223,10 +223,10 @@ class Ledger:
         return tuple(self._entered)
 
     def close(self) -> None:
-        """Check that every planned mechanism was executed.
+        """Check that every planned mechanism was run.
 
         Raises:
-            LedgerError: one was not; its budget was charged for nothing.
+            LedgerError: one was not run, although the budget paid for it.
         """
         missing = [m.name for m in self._plan.mechanisms if m.name not in self._entered]
         if missing:

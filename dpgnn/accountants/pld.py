@@ -1,8 +1,8 @@
-"""Events to privacy losses: the dominating pair of each event, discretised.
+"""Privacy losses of events: the dominating pair of each event, discretised.
 
-Both directions are built: `forward` is G against G' (P || Q), `backward` is G' against G. Each is composed
-on its own and the larger epsilon is taken at the end; a direction is never mixed inside one run.
-Theorems and proofs: docs/accounting.md.
+Both directions are built: `forward` is G against G' (P || Q), `backward` is G' against G. Each is composed by
+itself and the larger epsilon is taken at the end; directions are never mixed. Theorems and proofs:
+docs/accounting.md.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from dpgnn.accountants.mixtures import (
 
 Floats = NDArray[np.floating[Any]]
 
-# exp() of losses up to here, and products of two such numbers' differences, stay finite in float64
+# exp() of losses up to this value, and products of two differences of these, are finite in float64
 MAX_PROFILE_LOSS = 700.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossPair:
-    """The losses of both directions on one grid."""
+    """The losses of both directions on the same grid."""
 
     forward: DiscreteLoss
     backward: DiscreteLoss
 
 
 def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
-    """The loss of `count` adaptive runs of one event (not a composition), both directions.
+    """The losses of both directions of `count` adaptive runs of one event (not a composition).
 
-    Guarantee: each loss dominates its direction of the event's relation, also when runs depend on earlier
+    Guarantee: each loss dominates its direction of the event's relation, also if runs depend on earlier
     outputs.
 
     Args:
@@ -59,7 +59,7 @@ def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
         step: grid step in nats.
 
     Raises:
-        TypeError: the event has no privacy loss known here; names it.
+        TypeError: the PLD accountant does not know the event.
 
     Source: docs/accounting.md, theorems 1 to 3, 5, 6 and 8.
     """
@@ -90,7 +90,7 @@ def event_loss(event: Event[Any], count: int, step: float) -> LossPair:
 def gaussian_loss(mu: float, step: float) -> DiscreteLoss:
     """The loss of N(mu, 1) against N(0, 1).
 
-    Guarantee: dominates N(mu, 1) against N(0, 1); what the grid adds goes upwards.
+    Guarantee: dominates N(mu, 1) against N(0, 1); the grid only raises it.
 
     Args:
         mu: >= 0, may be infinite.
@@ -108,10 +108,11 @@ def gaussian_loss(mu: float, step: float) -> DiscreteLoss:
 def mixture_loss(pair: MixturePair, step: float) -> DiscreteLoss:
     """Connect-the-dots of (P || Q) for mixtures with an increasing loss.
 
-    Guarantee: dominates (P || Q): cells are split, tails and dropped components go to infinity, all upwards.
+    Guarantee: dominates (P || Q): cells that are split, and tails and dropped components that go to infinity,
+    only make it larger.
 
     Args:
-        pair: mixtures whose loss increases.
+        pair: mixtures with an increasing loss.
         step: grid step in nats.
 
     Source: docs/accounting.md, theorem 8 (a) and (c).
@@ -126,13 +127,13 @@ def mixture_loss(pair: MixturePair, step: float) -> DiscreteLoss:
     infinity = dropped + float(p.upper_tail(np.array([edges[-1]]))[0])
     cells = p.cells(edges), q.cells(edges)
     loss = from_cells(*cells, lower=first, step=step, infinity_mass=min(1.0, infinity))
-    # What lies below the first edge is rounded up to it.
+    # losses below the first edge are rounded up to it
     loss.mass[0] += float(p.lower_tail(edges[:1])[0])
     return loss
 
 
 def glued_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
-    """One changed root, batch without replacement: `removal_pair` for gamma >= 1, mirrored below.
+    """One changed root, batch without replacement: `removal_pair` for gamma >= 1, mirrored for less.
 
     Guarantee: dominates both directions (docs/accounting.md, theorem 3).
 
@@ -149,7 +150,7 @@ def glued_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
     p, q = pair.p.cells(edges), pair.q.cells(edges)
     infinity = float(pair.p.upper_tail(edges[-1:])[0])
     upper = from_cells(p, q, lower=0, step=step, infinity_mass=infinity)
-    # A loss +e with masses (p, q) has the mirror image -e with masses (q, p).
+    # the mirror image of a loss +e with masses (p, q) is -e with masses (q, p)
     lower = (upper.mass * np.exp(-upper.losses))[::-1]
     mass = np.concatenate((lower[:-1], [lower[-1] + upper.mass[0]], upper.mass[1:]))
     mass[last] += max(0.0, 1.0 - mass.sum() - infinity)
@@ -157,9 +158,9 @@ def glued_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
 
 
 def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
-    """Any number of changed roots: i of them are in the batch, i is known, then N(2Ci) against N(0).
+    """Any number of changed roots: i of them are in the batch, i is revealed, then N(2Ci) against N(0).
 
-    Guarantee: dominates both directions (the batch itself may be known; docs/accounting.md, theorem 2).
+    Guarantee: dominates both directions, even if the batch is known (docs/accounting.md, theorem 2).
 
     Args:
         event: one step.
@@ -171,9 +172,9 @@ def revealed_loss(event: FixedSizeRoots, step: float) -> DiscreteLoss:
 
 
 def revealed(losses: Sequence[DiscreteLoss], weights: Floats) -> DiscreteLoss:
-    """The loss of a pair that tells which of several pairs was drawn, by the same law in both worlds.
+    """The loss of a pair that reveals which of several pairs was drawn.
 
-    Guarantee: dominates where each loss does and the weights do not depend on private data.
+    Guarantee: dominates if each loss does and the weights do not depend on private data.
 
     Args:
         losses: of the pairs, on one grid step.
@@ -190,12 +191,12 @@ def revealed(losses: Sequence[DiscreteLoss], weights: Floats) -> DiscreteLoss:
 
 
 def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:
-    """The loss of Laplace noise at L1 distance `sensitivity`: atoms at +-e and a density between them.
+    """The loss of Laplace noise: atoms at both ends and a density between them.
 
-    Guarantee: dominates in both directions, as the pair is its own mirror image.
+    Guarantee: dominates both directions, since the pair is its own mirror image.
 
     Args:
-        event: its sensitivity is an L1 distance, in units of the scale.
+        event: its sensitivity is an L1 distance.
         step: grid step in nats.
 
     Source: docs/accounting.md, theorem 8 (a).
@@ -203,26 +204,26 @@ def laplace_loss(event: LaplaceRelease, step: float) -> DiscreteLoss:
     top = event.sensitivity / event.scale
     if top == 0:
         return nothing(step)
-    # Cell ends: grid points inside (-top, top), and both ends; no cell crosses a grid point.
+    # cell ends: grid points inside (-top, top), and both ends; no cell contains a grid point inside
     inside = np.arange(math.floor(-top / step) + 1, math.ceil(top / step)) * step
     ends = np.concatenate(([-top], inside[(inside > -top) & (inside < top)], [top]))
     low, high = ends[:-1], ends[1:]
     # Pr_P[loss <= e] = exp((e - top)/2)/2 on [-top, top).
     p = 0.5 * np.exp((low - top) / 2) * np.expm1((high - low) / 2)
-    # log(p/q) of a cell; p and q themselves may be too small for floating point
+    # log(p/q) of a cell; p and q may underflow
     losses = np.concatenate(([-top], (low + high) / 2, [top]))
     masses = np.concatenate(([0.5 * math.exp(-top)], p, [0.5]))
-    # A merged cell must be spread over its whole grid cell, which is what from_atoms does.
+    # from_atoms spreads a merged cell over its whole grid cell
     return from_atoms(losses, masses, step=step)
 
 
 def response_loss(one_if_p: float, one_if_q: float, step: float) -> DiscreteLoss:
     """The loss of one randomised bit: Bernoulli(one_if_p) against Bernoulli(one_if_q).
 
-    Guarantee: dominates this direction, and is exact but for the grid.
+    Guarantee: dominates this direction, and is exact except for the grid.
 
     Args:
-        one_if_p, one_if_q: probabilities of a 1 in the two worlds, in [0, 1].
+        one_if_p, one_if_q: probabilities of a 1 in the two graphs, in [0, 1].
         step: grid step in nats.
     """
     losses, masses, infinity = [], [], 0.0
@@ -238,17 +239,17 @@ def response_loss(one_if_p: float, one_if_q: float, step: float) -> DiscreteLoss
 
 
 def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
-    """A loss whose profile is at least the zCDP profile of `count` adaptive selections of K.
+    """A loss with at least the zCDP profile of `count` adaptive selections of K.
 
-    The profile bounds a convex function, so its lower convex hull in exp(epsilon) bounds it too, and a
-    convex profile is that of a pair (Zhu, Dong, Wang 2022, Proposition 9 as recalled). The grid ends at
-    MAX_PROFILE_LOSS; what the profile has left there goes to infinity.
+    The profile bounds a convex function, so its lower convex hull in exp(epsilon) does too, and every convex
+    profile belongs to a pair (Zhu, Dong, Wang 2022, Proposition 9 as recalled). The grid ends at
+    MAX_PROFILE_LOSS; the rest of the profile goes to infinity.
 
-    Guarantee: dominates in both directions, for candidates that are the same in both worlds.
+    Guarantee: dominates both directions, for candidates that are the same in both graphs.
 
     Args:
         event: one top-K selection.
-        count: adaptive runs, one after the other; >= 1.
+        count: adaptive runs; >= 1.
         step: grid step in nats.
 
     Source: docs/accounting.md, theorem 6.
@@ -260,7 +261,7 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
     if not (math.isfinite(rho) and math.isfinite(pure) and math.isfinite(step)):
         return everything(step)
     top = min(pure, rho + 2 * math.sqrt(rho * -math.log(1e-20)), MAX_PROFILE_LOSS)
-    stride = max(1, math.ceil(top / step / 8192))  # a coarser grid still bounds
+    stride = max(1, math.ceil(top / step / 8192))  # a coarser grid still gives a bound
     grid = np.arange(math.ceil(top / step / stride) + 1) * (stride * step)
     grid = grid[grid <= MAX_PROFILE_LOSS]
     profile = np.where(grid < pure, zcdp.profile(grid, rho), 0.0)
@@ -270,8 +271,8 @@ def top_k_loss(event: GumbelTopK, count: int, step: float) -> DiscreteLoss:
 def from_profile(grid: Floats, profile: Floats, step: float) -> DiscreteLoss:
     """The loss with the largest convex profile below `profile` in both directions.
 
-    Guarantee: its delta is at most `profile` at the grid points and at least any convex profile below it, in
-    both directions.
+    Guarantee: in both directions its delta is at most `profile` at the grid points and at least every convex
+    profile below it.
 
     Args:
         grid: float64 (n,), epsilons 0 = grid[0] < grid[1] < ... <= MAX_PROFILE_LOSS, multiples of step.
@@ -302,9 +303,9 @@ def _symmetric(loss: DiscreteLoss) -> LossPair:
 
 
 def _where_loss_is(pair: MixturePair, losses: Floats, low: float, high: float) -> Floats:
-    """x with pair.loss(x) = losses, inside [low, high]; outside values are clipped to the ends.
+    """The x in [low, high] with pair.loss(x) = losses, clipped to the ends.
 
-    A dense table gives a bracket for each, then Newton steps that may not leave it.
+    A dense table gives a bracket for each; Newton steps stay inside it.
     """
     table = np.linspace(low, high, 8193)
     values = np.maximum.accumulate(pair.loss(table))

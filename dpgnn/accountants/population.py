@@ -1,7 +1,7 @@
-"""How many nodes there are, as far as that is public: a declared population, and what claims say of it.
+"""The public numbers of nodes: declared populations, and what claims say about them.
 
-Under add-remove the number of nodes differs between two graphs, so a plan that counts nodes is another plan
-in the other graph. Proof and remedy: docs/accounting.md, theorem 14.
+Under add-remove, neighbouring graphs differ in the number of nodes, so a plan that counts nodes differs too.
+Proof and remedy: docs/accounting.md, theorem 14.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ CHANGES = "population-changes"
 COUNTED = ("number of nodes", "number of training nodes")
 DECLARED = "declared numbers of nodes and of training nodes"
 SHAPES = ("number of features", "number of classes")
-# a float64 holds every number of nodes up to here
+# float64 represents every integer up to this value
 MOST_NODES = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPopulation:
-    """Numbers of nodes that the graph's owner states; nothing compares them with the graph.
+    """Numbers of nodes that the owner of the graph declares; nothing compares them with the graph.
 
-    Guarantee: a plan made from them alone is the same for every graph, so also for two that differ in a node.
+    Guarantee: a plan made from them alone is the same for every graph, in particular for two neighbours.
 
     Attributes:
-        nodes: N0, of the graph, rounded as the owner likes; delta is 1/(10 N0) where it is auto.
-        training: of the training nodes; sampling rates, steps and divisors are made from it.
+        nodes: N0, of the graph, which the owner may round; delta `auto` is 1/(10 N0).
+        training: of the training nodes; gives sampling rates, steps and divisors.
     """
 
     nodes: int
@@ -42,7 +42,7 @@ class PublicPopulation:
 
 
 def changes_nodes(privacy_unit: str | None, relation: str | None) -> bool:
-    """Whether neighbouring graphs have another number of nodes.
+    """Whether neighbouring graphs differ in the number of nodes.
 
     Args:
         privacy_unit, relation: of a claim; None without privacy.
@@ -51,7 +51,7 @@ def changes_nodes(privacy_unit: str | None, relation: str | None) -> bool:
 
 
 def reads_population(mode: str, privacy_unit: str | None, relation: str | None) -> bool:
-    """Whether a plan is made from a declared population; published plans count as their papers do.
+    """Whether a plan is made from a declared population; published plans are not.
 
     Args:
         mode: of the entry: sound, published or nonprivate.
@@ -65,14 +65,15 @@ def reads_population(mode: str, privacy_unit: str | None, relation: str | None) 
 def with_sizes(
     claims: tuple[Claim, ...], *, declared: bool, shows_nodes: bool = False
 ) -> tuple[Claim, ...]:
-    """Claims that name every size they take as public, and `population-changes` where nodes were counted.
+    """The claims with every size they take as public, and `population-changes` where nodes were counted.
 
     Guarantee: each claim with a finite epsilon names the sizes that its proof takes as public.
 
     Args:
-        claims: one without a finite epsilon takes nothing as public and comes back as it is.
-        declared: where the relation changes the number of nodes, the plan was made from a declared one.
-        shows_nodes: what is released has a row for every node, so that its shape tells how many there are.
+        claims: those without a finite epsilon take nothing as public and are returned unchanged.
+        declared: whether the plan was made from a declared population, if the relation changes the number of
+            nodes.
+        shows_nodes: whether the release has a row for every node, so that its shape reveals their number.
 
     Source: docs/accounting.md, theorem 14.
     """
@@ -98,19 +99,19 @@ def _with_sizes(claim: Claim, *, declared: bool, shows_nodes: bool) -> Claim:
 
 
 def check_delta(delta: float, num_nodes: int) -> None:
-    """Refuse a delta at which publishing a unit outright would count as private.
+    """Refuse a delta at which publishing a whole unit would count as private.
 
-    One over ten times the number of units is a usual delta. From one over that number on, a mechanism that
-    publishes one unit, drawn at random, is (0, delta)-private.
+    A usual delta is one over ten times the number of units. If delta is at least one over that number, a
+    mechanism that publishes one unit, drawn at random, is (0, delta)-private.
 
     Args:
         delta: in (0, 1).
-        num_nodes: public; also for edges, whose number is private.
+        num_nodes: public; also used for edges, whose number is private.
 
     Raises:
         ValueError: delta * num_nodes >= 1.
     """
     require(
         delta * num_nodes < 1, "delta", f"be < {1 / num_nodes:.4g}, one over the {num_nodes} nodes",
-        delta, "take `auto` or 1/(10 nodes): a larger one allows to publish a whole record",
+        delta, "use `auto` or 1/(10 nodes); at this delta, publishing a whole record counts as private",
     )  # fmt: skip

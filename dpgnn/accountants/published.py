@@ -1,7 +1,7 @@
-"""Each paper's own accounting, as its text or released code states it: DP-GNN, DP-SGD, CARIBOU, GAP, DPDGC.
+"""The accounting of publications, by text or released code: DP-GNN, DP-SGD, CARIBOU, GAP, DPDGC.
 
-These functions reproduce published numbers. Whether the number is a guarantee of what was run is another
-question: see `caveats.py`. DRW and DPAR have files of their own.
+These functions reproduce published numbers, which need not be guarantees of the run: see `caveats.py`. DRW,
+DPAR and HeterPoisson have files of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, PoissonRoots, requir
 from dpgnn.accountants.rdp import Conversion, Floats
 from dpgnn.core import checks
 
-# how claims call DP-GNN's own count
+# the name of DP-GNN's own accounting in claims
 THEOREM_1 = "dpgnn-theorem-1"
 # 1.1, 1.2, ..., 199.9: DP-GNN's code for its DP-MLP baseline.
 DP_MLP_ORDERS: Floats = np.round(np.arange(11, 2000) / 10, 1)
@@ -59,14 +59,14 @@ def dpgnn_epsilon(
     orders: Floats = rdp.REFERENCE_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon that DP-GNN states after `num_steps`; as published, which is more or less than what is true.
+    """The epsilon that DP-GNN states after `num_steps`; the true one may be larger or smaller.
 
     Args:
         event: one step: batch of fixed size, `changed_roots` of them changed.
         num_steps: T >= 0.
         delta: in (0, 1).
-        orders: of the Renyi divergences, those of the authors' code.
-        conversion: "improved" in the code, "mironov" in the text.
+        orders: Renyi orders; by default those of the authors' code.
+        conversion: "improved" in the authors' code, "mironov" in their text.
 
     Raises:
         ValueError: num_steps is negative or delta not in (0, 1).
@@ -87,14 +87,14 @@ def dpgnn_num_steps(
     orders: Floats = rdp.REFERENCE_ORDERS,
     conversion: Conversion = "improved",
 ) -> int:
-    """The largest T whose stated epsilon is at most the target (0 when one step is too much).
+    """The largest T whose stated epsilon is at most the target; 0 if one step exceeds it.
 
     Args:
         event: one step: batch of fixed size, `changed_roots` of them changed.
         target_epsilon: in nats, > 0.
         delta: in (0, 1).
-        orders: of the Renyi divergences, those of the authors' code.
-        conversion: "improved" in the code, "mironov" in the text.
+        orders: Renyi orders; by default those of the authors' code.
+        conversion: "improved" in the authors' code, "mironov" in their text.
 
     Returns:
         T >= 0.
@@ -109,15 +109,15 @@ def dpgnn_num_steps(
 
 
 def layerwise_event(event: FixedSizeRoots[Any], num_groups: int) -> FixedSizeRoots[Any]:
-    """The same step when each of L parameter groups got noise for its own clipping norm only.
+    """The same step if each of L parameter groups has noise for its own clipping norm only.
 
     L groups with one multiplier lambda are one joint release with lambda / sqrt(L).
 
-    Guarantee: the event of the joint release, for the unit and relation of the event given: shifts of L
-    parts, each at most its own clipping norm, add up in squares (docs/accounting.md, theorem 5).
+    Guarantee: the event of the joint release, for the unit and relation of the given event: the squared
+    shifts of L parts, each at most its own clipping norm, add up (docs/accounting.md, theorem 5).
 
     Args:
-        event: one step, its noise_stddev relative to one group alone.
+        event: one step, with the noise_stddev of a single group.
         num_groups: L >= 1.
 
     Raises:
@@ -128,11 +128,11 @@ def layerwise_event(event: FixedSizeRoots[Any], num_groups: int) -> FixedSizeRoo
 
 
 def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
-    """Plain DP-SGD: Renyi divergence of the Poisson-sampled Gaussian, as public code sums it.
+    """Renyi divergence of the Poisson-sampled Gaussian, as public accountants compute it.
 
-    At integer orders this is exact. At other orders the public accountants sum the absolute values of a
-    series whose terms alternate late, which overstates the divergence (by 5 percent at q = 0.28, sigma =
-    4.7, order 2.9); `rdp.event_rdp` integrates exactly. Published numbers rest on the sums.
+    This is exact at integer orders. At other orders they sum the absolute values of a series whose late terms
+    alternate, which overstates the divergence (by 5 percent at q = 0.28, sigma = 4.7, order 2.9);
+    `rdp.event_rdp` integrates instead. Published numbers were computed from the sums.
 
     Args:
         event: one step with Poisson roots.
@@ -149,13 +149,19 @@ def dp_sgd_rdp(event: PoissonRoots[Any], orders: Floats) -> Floats:
     """
     require_scheme(event, PoissonRoots, accountant="plain DP-SGD")
     changed = (event.d_plus, event.d_minus)
-    checks.require(changed == (1, 0), "d_plus, d_minus", "be 1 and 0", changed, "one root is added")
+    checks.require(
+        changed == (1, 0),
+        "d_plus, d_minus",
+        "be 1 and 0",
+        changed,
+        "DP-SGD compares graphs in which one root is added",
+    )
     return _summed_rdp(event, np.asarray(orders, dtype=np.float64).tobytes())
 
 
 @lru_cache(maxsize=64)
 def _summed_rdp(event: PoissonRoots[Any], order_bytes: bytes) -> Floats:
-    """The sums of `dp_sgd_rdp`, memoised by the event and the bytes of the orders."""
+    """The sums of `dp_sgd_rdp`, cached by the event and the bytes of the orders."""
     orders = np.frombuffer(order_bytes)
     rate, sigma = event.sampling_probability, event.noise_stddev / event.clipping_norm
     if rate in (0.0, 1.0) or sigma == 0:
@@ -178,9 +184,9 @@ def dp_sgd_epsilon(
     orders: Floats = DP_MLP_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon of plain DP-SGD by RDP; the default orders are those of DP-GNN's code for DP-MLP.
+    """Epsilon of plain DP-SGD by RDP; by default with the orders of DP-GNN's code for DP-MLP.
 
-    Guarantee: none: it is the number that the paper states; see `caveats`.
+    Guarantee: none: this is the number that the paper states; see `caveats`.
 
     Args:
         event: one step with Poisson roots.
@@ -228,15 +234,15 @@ def summed_rdp_epsilon(
     orders: Floats = rdp.OUR_ORDERS,
     conversion: Conversion = "improved",
 ) -> float:
-    """epsilon of summed Renyi divergences, per event the larger direction: how GAP, DPDGC and CARIBOU count.
+    """Epsilon of summed Renyi divergences (larger direction of each event), as in GAP, DPDGC and CARIBOU.
 
-    The events' relations may differ, as they do in the publications' own sums.
+    The events may have different relations, as in the publications.
 
-    Guarantee: (epsilon, delta) for everything that was run, where all events stand for one unit and
-    relation; of others it is the publication's number only.
+    Guarantee: (epsilon, delta) for the whole run, if all events are for one unit and relation; otherwise it
+    is only the publication's number.
 
     Args:
-        events: what was run, any relations.
+        events: what was run, under any relations.
         delta: in (0, 1).
         orders: float64 (num_orders,), each > 1.
         conversion: how divergences become epsilon.

@@ -1,8 +1,8 @@
-"""DPAR's published accounting: a composition corollary, epsilon times the rate, sampled Gaussian.
+"""The published accounting of DPAR.
 
-Chain of the paper: (epsilon, delta) / q' -> half for DP-APPR, half for DP-SGD -> M vectors by a corollary of
-Kairouz, Oh and Viswanath -> Gumbel, Laplace or Gaussian noise per vector. None of it is a guarantee as it
-stands; `amplification.py` has the correct rule and `composition.py` the composed curve.
+The paper's chain: (epsilon, delta) / q' -> half for DP-APPR, half for DP-SGD -> M vectors by a corollary of
+Kairouz, Oh and Viswanath -> Gumbel, Laplace or Gaussian noise per vector. None of this is a guarantee;
+`amplification.py` has the correct rule and `composition.py` the composed curve.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dpgnn.accountants.events import PoissonRoots
 from dpgnn.accountants.rdp import Conversion, Floats
 from dpgnn.core import checks
 
-# 1.1 .. 10.9 step .1 and the integers 12 .. 63: the orders of DPAR's code.
+# 1.1 .. 10.9 in steps of 0.1 and the integers 12 .. 63: the orders of DPAR's code
 DPAR_ORDERS: Floats = np.concatenate((np.round(np.arange(11, 110) / 10, 1), np.arange(12.0, 64.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorBudget:
-    """What one of M personalised vectors may spend, by the published chain."""
+    """The budget of one of M personalised vectors by the published chain."""
 
     epsilon: float
     delta: float
@@ -34,12 +34,12 @@ class VectorBudget:
 def before_amplification(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """(epsilon, delta) / q': the paper's inverse amplification (true only for epsilon far below 1).
 
-    Guarantee: none: see `amplification.before` for the rule that holds.
+    Guarantee: none: `amplification.before` is the correct rule.
 
     Args:
         epsilon: in nats, > 0.
         delta: in (0, 1).
-        rate: q', the share of nodes that is sampled, in (0, 1].
+        rate: q', the fraction of nodes that is sampled, in (0, 1].
 
     Raises:
         ValueError: a value is out of range.
@@ -71,11 +71,11 @@ def vector_budget(epsilon: float, delta: float, num_vectors: int) -> VectorBudge
 
 
 def composition_theorem(vector_epsilon: float, slack: float, num_vectors: int) -> float:
-    """epsilon of M runs of pure vector_epsilon at this slack in delta: the smallest of three forms.
+    """Epsilon of M runs with pure epsilon `vector_epsilon` at this delta: the smallest of three bounds.
 
     Args:
         vector_epsilon: in nats, of one vector, > 0.
-        slack: delta that the composition may spend, in (0, 1).
+        slack: delta of the composition, in (0, 1).
         num_vectors: M >= 1.
 
     Returns:
@@ -94,14 +94,14 @@ def composition_theorem(vector_epsilon: float, slack: float, num_vectors: int) -
 
 
 def gumbel_epsilon(vector_epsilon: float, vector_delta: float, num_selected: int) -> float:
-    """The parameter eps of the noise Gumbel(C2/eps) on every entry.
+    """The parameter eps of the Gumbel(C2/eps) noise on every entry.
 
     The selection is charged 2 min(K eps, K eps tanh(eps) + eps sqrt(2K ln(1/delta_v))).
 
-    Guarantee: none: the published charge; docs/accounting.md, theorem 6, has the one that holds.
+    Guarantee: none: this is the published cost; docs/accounting.md, theorem 6, has the correct one.
 
     Args:
-        vector_epsilon: what the selection of K entries may spend.
+        vector_epsilon: budget of the selection of K entries.
         vector_delta: delta of one vector.
         num_selected: K.
 
@@ -128,10 +128,10 @@ def gaussian_noise_stddev(vector_epsilon: float, vector_delta: float, vector_nor
     Args:
         vector_epsilon: in nats, > 0.
         vector_delta: in (0, 1).
-        vector_norm: C1, the L2 sensitivity, in units of the weights.
+        vector_norm: C1, the L2 sensitivity.
 
     Returns:
-        absolute, on a vector.
+        absolute standard deviation.
 
     Raises:
         ValueError: vector_norm is not > 0.
@@ -145,9 +145,9 @@ def gaussian_noise_stddev(vector_epsilon: float, vector_delta: float, vector_nor
 def sgd_epsilon(
     event: PoissonRoots[Any], num_steps: int, delta: float, *, conversion: Conversion = "mironov"
 ) -> float:
-    """epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C).
+    """The epsilon that DPAR's code states for its second stage (sampled Gaussian, sensitivity C).
 
-    Guarantee: none: it is the number that the paper states; see `caveats`.
+    Guarantee: none: this is the number that the paper states; see `caveats`.
 
     Args:
         event: one step with Poisson roots.
@@ -176,7 +176,7 @@ def sgd_noise_multiplier(
 ) -> float:
     """The smallest sigma / C whose `sgd_epsilon` is at most the target.
 
-    Guarantee: none: it is the number that the paper states; see `caveats`.
+    Guarantee: none: this is the number that the paper states; see `caveats`.
 
     Args:
         target_epsilon: in nats, > 0.
@@ -186,7 +186,7 @@ def sgd_noise_multiplier(
         conversion: how divergences become epsilon.
 
     Returns:
-        sigma / C, to 1e-7 of itself.
+        sigma / C, to a relative 1e-7.
 
     Raises:
         ValueError: no noise meets the target.

@@ -1,6 +1,6 @@
-"""DRW's published accounting: amplification without replacement by Wang, Balle and Kasiviswanathan (2019).
+"""The published accounting of DRW: amplification by Wang, Balle and Kasiviswanathan (2019).
 
-One row of features is replaced, the structure is public, the batch is m of M walks without replacement:
+One row of features is replaced, the structure is public, and the batch is m of M walks without replacement:
 `FixedSizeRoots` with one changed root, noise multiplier lambda = noise_stddev / (2C).
 """
 
@@ -18,7 +18,7 @@ from dpgnn.core import checks
 
 Variant = Literal["basic", "forward-difference"]
 
-# Integers 2..64, the orders of the published step counts.
+# integers 2..64, the orders of the published step counts
 DRW_ORDERS: Floats = np.arange(2.0, 65.0)
 
 
@@ -27,19 +27,19 @@ def wang_rdp(
 ) -> Floats:
     """Renyi divergence of one step by Wang et al. (2019), Theorem 9 (basic) or 27 (forward-difference).
 
-    At integer orders a; in between, (a - 1) times the divergence is interpolated linearly (their
-    Corollary 10). With e(j) = j / (2 lambda^2) and q = m/M the basic sum is
+    For integer orders a; between them, (a - 1) times the divergence is interpolated linearly (their Corollary
+    10). With e(j) = j / (2 lambda^2) and q = m/M the basic sum is
 
       1 + q^2 C(a,2) min(4 (exp(e(2)) - 1), 2 exp(e(2))) + sum_{j=3..a} 2 q^j C(a,j) exp((j-1) e(j)).
 
-    Guarantee: an upper bound on the step's Renyi divergence at integer orders for one replaced row and
-    public structure; it is that of the text's sums, not of DRW's sampler.
+    Guarantee: an upper bound on the step's Renyi divergence at integer orders for one replaced row and public
+    structure, under sampling as in the text, not as in DRW's code.
 
     Args:
         event: one changed root.
         orders: float64 (num_orders,), >= 2.
         variant: which sum.
-        capped: take no more than the divergence without sampling.
+        capped: use at most the divergence without sampling.
 
     Raises:
         TypeError: the batch is not of fixed size; names both schemes.
@@ -75,12 +75,12 @@ def _moments(last: int, lam: float, rate: float, variant: Variant) -> dict[int, 
 
 
 def smallest_population(num_nodes: int, walk_length: int, restarts: int = 1) -> int:
-    """M_min = ceil(N / (1 + R L)): walks of a disjoint partition, at least.
+    """M_min = ceil(N / (1 + R L)): the least number of disjoint walks.
 
     Args:
         num_nodes: N, public.
         walk_length: L >= 0.
-        restarts: R >= 1, walks from a root.
+        restarts: R >= 1, walks from each root.
 
     Returns:
         M_min >= 1.
@@ -95,7 +95,7 @@ def smallest_population(num_nodes: int, walk_length: int, restarts: int = 1) -> 
 
 
 def _log_moments(last: int, lam: float, variant: Variant) -> Floats:
-    """log of what multiplies q^j C(a, j) in the sum, j = 0..last (0 and 1 unused)."""
+    """Logs of the factors of q^j C(a, j) in the sum, j = 0..last (0 and 1 unused)."""
     j = np.arange(last + 1, dtype=float)
     plain = math.log(2) + (j - 1) * j / (2 * lam * lam)
     out = plain.copy()
@@ -112,7 +112,7 @@ def _log_moments(last: int, lam: float, variant: Variant) -> Floats:
 def _log_chi(k: int, lam: float) -> float:
     """log E_{x ~ N(0,1)} (exp(x/lam - 1/(2 lam^2)) - 1)^k for even k: the k-th forward difference.
 
-    The integral has no cancellation; the alternating sum of the text does.
+    The integral has no cancellation, unlike the alternating sum in the text.
     """
     nodes, weights = np.polynomial.legendre.leggauss(16)
     low, high = -14.0, max(14.0, k / lam + 14.0)
@@ -129,7 +129,7 @@ def _log_chi(k: int, lam: float) -> float:
 
 
 def _interpolated(moments: dict[int, float], order: float) -> float:
-    """(a - 1) times the divergence at a, linear between integers."""
+    """(a - 1) times the divergence at order a, linear between integers."""
     low, high = math.floor(order), math.ceil(order)
     share = order - low
     return (1 - share) * moments[low] + share * moments[high]

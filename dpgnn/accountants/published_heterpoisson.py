@@ -1,6 +1,6 @@
-"""HeterPoisson's own accounting: multivariate Laplace noise counted in one dimension, by Renyi divergence.
+"""The published accounting of HeterPoisson: multivariate Laplace noise counted as univariate, by RDP.
 
-It is no guarantee of what is run (docs/soundness.md: sml-as-univariate, batch-padding, sampler-ripple,
+It does not prove a guarantee of the run (docs/soundness.md: sml-as-univariate, batch-padding, sampler-ripple,
 dedupe-order, steps-undercounted).
 """
 
@@ -23,11 +23,12 @@ ORDERS = np.linspace(1.0001, 10.0, 100)
 def step_rdp(
     stddev: float, *, rate: float, max_degree: int, population: int, orders: np.ndarray = ORDERS
 ) -> np.ndarray:
-    """One step's divergence at each order, one direction, shift in units of the clip norm.
+    """Renyi divergence of one step at each order, in one direction.
 
-    With probability q the node is a root: shift 1/2. Else it is in k subgraphs, k binomial (N, q M/N).
+    Shifts are in units of the clipping norm. With probability q the node is a root: shift 1/2. Otherwise it
+    is in k subgraphs, k binomial (N, q M/N).
 
-    Guarantee: none: see the caveats that the module names.
+    Guarantee: none: see the caveats of the module.
 
     Args:
         stddev: of the one-dimensional Laplace variable, relative to C.
@@ -60,7 +61,7 @@ def stated_epsilon(
 ) -> float:
     """The epsilon that the published accounting states.
 
-    Guarantee: none: see the caveats that the module names.
+    Guarantee: none: see the caveats of the module.
 
     Args:
         stddev: of the one-dimensional Laplace variable, relative to C.
@@ -84,9 +85,9 @@ def stated_epsilon(
 def stated_stddev(
     epsilon: float, num_steps: int, delta: float, *, rate: float, max_degree: int, population: int
 ) -> float:
-    """The smallest deviation whose stated epsilon is at most `epsilon`, to 1e-4 of itself.
+    """The smallest deviation whose stated epsilon is at most `epsilon`, to a relative 1e-4.
 
-    Guarantee: none: see the caveats that the module names.
+    Guarantee: none: see the caveats of the module.
 
     Args:
         epsilon: in nats, > 0.

@@ -1,6 +1,6 @@
-"""Zero-concentrated differential privacy: Gumbel top-K and Gaussian releases, and its conversion.
+"""Zero-concentrated differential privacy of Gumbel top-K and Gaussian releases.
 
-A mechanism is rho-zCDP when its Renyi divergence of every order a is at most rho a; rho adds up.
+A mechanism is rho-zCDP if its Renyi divergence of every order a is at most rho a; rho adds up.
 Source: Bun and Steinke (2016); for selections Cesar and Rogers (2021), "Bounding, concentrating, and
 truncating", Lemma 3.4: an exponential mechanism of bounded range e is e^2/8-zCDP.
 """
@@ -21,13 +21,13 @@ Floats = NDArray[np.floating[Any]]
 
 
 def bounded_range(event: GumbelTopK) -> float:
-    """Range of one selection's loss over outcomes: 2 * score_sensitivity / scale.
+    """Range of the loss of one selection over outcomes: 2 * score_sensitivity / scale.
 
-    One selection with Gumbel(b) noise is an exponential mechanism with weights exp(score / b); a score that
-    moves by at most s moves each log probability by at most s/b, and the normaliser by at most s/b.
+    One selection with Gumbel(b) noise is an exponential mechanism with weights exp(score / b); if a score
+    changes by at most s, the weight and the normaliser of each log probability change by at most s/b.
 
     Args:
-        event: its score sensitivity is in units of the score, its scale is Gumbel's b.
+        event: one top-K selection; its scale is b.
 
     Returns:
         in nats, >= 0.
@@ -49,7 +49,7 @@ def event_rho(event: Event[Any]) -> float:
         rho >= 0, in nats per order.
 
     Raises:
-        TypeError: the event has no rho known here.
+        TypeError: zCDP does not know the event.
 
     Source: docs/accounting.md, theorem 6; Bun and Steinke (2016) for Gaussian noise.
     """
@@ -62,7 +62,7 @@ def event_rho(event: Event[Any]) -> float:
 
 
 def pure_epsilon(event: GumbelTopK) -> float:
-    """K times the range of one selection: a bound on the loss that holds always.
+    """K times the range of one selection, which bounds the loss with certainty.
 
     Guarantee: the selections are (epsilon, 0)-private for the event's relation.
 
@@ -80,8 +80,8 @@ def pure_epsilon(event: GumbelTopK) -> float:
 def delta(epsilon: float, rho: float) -> float:
     """min over orders a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
 
-    Guarantee: every order gives an upper bound on the delta of a rho-zCDP mechanism, so the search cannot
-    err downwards.
+    Guarantee: every order gives an upper bound on the delta of a rho-zCDP mechanism, so an inexact search is
+    safe.
 
     Args:
         epsilon: in nats, any real number.
@@ -106,23 +106,23 @@ def delta(epsilon: float, rho: float) -> float:
         order = 1 + extra
         return extra * (order * rho - epsilon) + order * math.log(extra / order) - log_a
 
-    # The unimproved optimum is a = (epsilon + rho)/(2 rho); search a wide bracket around it.
+    # the optimum of the plain conversion is a = (epsilon + rho)/(2 rho); search a wide bracket around it
     guess = math.log(max((epsilon - rho) / (2 * rho), 1e-3))
     found = minimize_scalar(log_delta, bounds=(guess - 8, guess + 8), method="bounded")
     return min(1.0, math.exp(min(0.0, float(found.fun))))
 
 
 def profile(epsilons: Floats, rho: float) -> Floats:
-    """An upper bound on `delta` at many epsilons >= 0: the minimum over a grid of orders around the best.
+    """An upper bound on `delta` at many epsilons >= 0: the minimum over a grid of orders.
 
-    Guarantee: at or above `delta` everywhere, so an upper bound for a rho-zCDP mechanism.
+    Guarantee: at least `delta` everywhere, so an upper bound for a rho-zCDP mechanism.
 
     Args:
         epsilons: float64 (num_epsilons,).
         rho: > 0.
 
     Returns:
-        float64 (num_epsilons,); any order gives a bound, so a coarse grid only errs upwards.
+        float64 (num_epsilons,); every order gives a bound, so a coarse grid only raises the result.
 
     Source: Canonne, Kamath and Steinke (2020), Corollary 13.
     """

@@ -1,8 +1,7 @@
-"""Adam's two passes over flat arrays, with the roundings of torch's own operations on a CPU with AVX.
+"""Adam's two passes over flat arrays, rounded as by torch on a CPU with AVX.
 
-Between them stands torch's square root, which is not always the nearest number. A step on 1.3 M weights, as
-of a network that reads rows of the adjacency matrix, takes 1.7 times less processor time than torch's
-(`benchmarks/full_batch.json`).
+The square root between them is that of torch, which is not always correctly rounded. A step on 1.3 M weights
+takes 1.7 times less processor time than torch's (`benchmarks/full_batch.json`).
 """
 
 # mypy: disable-error-code="no-untyped-def, call-arg"
@@ -27,7 +26,7 @@ def _fma(typing_context, a, b, c):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def moments(gradient, first, second, quotient, one_less_beta1, beta2, one_less_beta2, correction):
-    """first and second moments after a gradient, in place; quotient = second / correction."""
+    """Update first and second moments in place; quotient = second / correction."""
     number = first.dtype.type
     weight, keep, add = number(one_less_beta1), number(beta2), number(one_less_beta2)
     divisor = number(correction)

@@ -1,8 +1,8 @@
-"""Inner products of the rows that no parameter moves, kept from step to step.
+"""Inner products of rows that do not depend on parameters, kept between steps.
 
-The first layer reads features, or their sums over lists of the trees. Both are the same at every step, and so
-are the products a_t . a_u of one root's rows, on which its norm depends: they are made at the root's first
-step. What is kept is as sensitive as the features, lives in memory only and ends with the run.
+The first layer reads features or sums of features over the trees' entries, which are the same at every step.
+So are the products a_t . a_u of one root's rows, on which its norm depends; they are computed at the root's
+first step. They are as sensitive as the features, and are kept in memory only, until the run ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpgnn.training import _kernels as kernels
 
-# products kept for one layer; where there would be more, none are
+# products kept for one layer; if there are more, none is kept
 MOST_BYTES = 256 * 2**20
 
 
@@ -22,7 +22,7 @@ class InputGrams:
 
     Args:
         rows: int64, shape (num_roots,): rows of each root there.
-        limit: roots with more rows keep the squares alone; None: every root keeps all its products.
+        limit: only the squares are kept of roots with more rows; None keeps all products of every root.
     """
 
     def __init__(self, rows: np.ndarray, limit: int | None) -> None:
@@ -42,7 +42,7 @@ class InputGrams:
     def norms(
         self, roots: np.ndarray, inputs: tuple[Any, ...], g: np.ndarray, ptr: np.ndarray
     ) -> np.ndarray:
-        """As `_kernels.dense_norms` or `sparse_norms` for these roots, to the bit.
+        """Bitwise equal to `_kernels.dense_norms` or `sparse_norms` for these roots.
 
         Args:
             inputs: (a,), or (node, indptr, indices, data) where rows of a CSR matrix are read.
@@ -61,6 +61,6 @@ class InputGrams:
 
 
 def _num_products(rows: np.ndarray, limit: int) -> np.ndarray:
-    """How many products each root keeps."""
+    """Number of products kept for each root."""
     pairs: np.ndarray = np.where(rows > limit, rows, rows * (rows + 1) // 2)
     return pairs

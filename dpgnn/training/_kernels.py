@@ -1,7 +1,8 @@
-"""Compiled loops of the CPU engine. Reassociation is allowed, assuming away NaN and infinity is not.
+"""Compiled loops of the CPU engine.
 
-Dot products of float32 rows are accumulated in float64: a product of two float32 numbers is exact there,
-so the only error left is that of adding, at most (number of terms) 2^-53 relative to sum |a||g|.
+The compiler may reassociate sums, but may not assume that NaN and infinity do not occur. Dot products of
+float32 rows are accumulated in float64, where a product of two float32 numbers is exact; so the only error is
+that of adding, at most (number of terms) 2^-53 relative to sum |a||g|.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -28,10 +29,10 @@ def _dot(a, b):
 
 @njit(cache=True, nogil=True)
 def dense_norms(a, g, ptr, limit, squared_w, spread_w, squared_b, spread_b):
-    """Upper bounds of each root's squared norms of sum_t a_t g_t^T and sum_t g_t, and their spreads.
+    """Upper bounds on the squared norms of each root's sum_t a_t g_t^T and sum_t g_t, and their spreads.
 
-    ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are never formed. Roots with
-    more than `limit` rows get the diagonal only: the caller forms their gradients one at a time.
+    ||sum_t a_t g_t^T||^2 = sum_tt' (a_t . a_t') (g_t . g_t'): per-root gradients are not formed. For roots
+    with more than `limit` rows only the diagonal is computed; the caller forms their gradients one at a time.
     """
     roots, start, known, terms, products = _empty_grams(ptr, limit)
     dense_grams(a, roots, ptr, limit, start, known, terms, products)
@@ -43,7 +44,7 @@ def dense_norms(a, g, ptr, limit, squared_w, spread_w, squared_b, spread_b):
 @njit(cache=True, nogil=True)
 def sparse_norms(node, indptr, indices, data, g, ptr, squared_w, spread_w, squared_b, spread_b):
     """As `dense_norms`, with inputs a_t that are rows `node[t]` of a CSR matrix with sorted indices."""
-    limit = len(node)  # every root has all its products
+    limit = len(node)  # all products of every root are kept
     roots, start, known, terms, products = _empty_grams(ptr, limit)
     sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, terms, products)
     gram_norms(
@@ -53,7 +54,7 @@ def sparse_norms(node, indptr, indices, data, g, ptr, squared_w, spread_w, squar
 
 @njit(cache=True, nogil=True)
 def _empty_grams(ptr, limit):
-    """What `dense_grams` and `sparse_grams` fill for the roots of one chunk."""
+    """Arrays that `dense_grams` and `sparse_grams` fill for the roots of one chunk."""
     num_roots = len(ptr) - 1
     start = np.zeros(num_roots + 1, np.int64)
     for i in range(num_roots):
@@ -65,9 +66,9 @@ def _empty_grams(ptr, limit):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def dense_grams(a, roots, ptr, limit, start, known, terms, products):
-    """products[start[root] + t (t + 1) / 2 + u] = a_t . a_u of roots not known yet; terms: their length.
+    """products[start[root] + t (t + 1) / 2 + u] = a_t . a_u of new roots; terms: their length.
 
-    Of roots with more than `limit` rows only products[start[root] + t] = a_t . a_t.
+    For roots with more than `limit` rows only products[start[root] + t] = a_t . a_t.
     """
     for i in range(len(roots)):
         root = roots[i]
@@ -83,7 +84,7 @@ def dense_grams(a, roots, ptr, limit, start, known, terms, products):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, terms, products):
-    """As `dense_grams`, of rows `node[t]` of a CSR matrix; terms: the most entries of one row."""
+    """As `dense_grams`, for rows `node[t]` of a CSR matrix; terms: the most entries of a row."""
     for i in range(len(roots)):
         root = roots[i]
         if known[root]:
@@ -103,7 +104,7 @@ def sparse_grams(node, indptr, indices, data, roots, ptr, limit, start, known, t
 def gram_norms(
     roots, limit, start, terms, products, g, ptr, squared_w, spread_w, squared_b, spread_b
 ):
-    """What `dense_norms` says, from the products of the inputs."""
+    """The result of `dense_norms`, from the products of the inputs."""
     for i in range(len(roots)):
         weight, bias, reach_w, reach_b, broken = 0.0, 0.0, 0.0, 0.0, False
         rows, at = ptr[i + 1] - ptr[i], start[roots[i]]
@@ -124,7 +125,7 @@ def gram_norms(
                 bias += both
             at += t + 1
         gamma = _EPS * (terms[roots[i]] + g.shape[1] + rows * rows + 8)
-        # written so that NaN passes through
+        # written so that NaN is kept
         weight, bias = 0.0 if weight < 0.0 else weight, 0.0 if bias < 0.0 else bias
         squared_w[i] = np.inf if broken else weight + gamma * reach_w * reach_w
         squared_b[i] = bias + gamma * reach_b * reach_b
@@ -161,7 +162,7 @@ def scale_rows(g, ptr, factor_w, factor_b, bias_sum):
 
 @njit(cache=True, nogil=True)
 def zero_rows(values, ptr, bad):
-    """Overwrite the rows of bad roots: 0 times infinity would not be 0."""
+    """Set the rows of bad roots to 0, since 0 times infinity is not 0."""
     for i in range(len(ptr) - 1):
         if bad[i]:
             values[ptr[i] : ptr[i + 1]] = 0
@@ -185,7 +186,7 @@ def aggregate(h, out, roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_r
 def aggregate_back(
     g, out, clear, roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, entry_weight
 ):
-    """out[source] += weight * g[target]: the transpose of `aggregate`; `clear` zeroes out first."""
+    """out[source] += weight * g[target]: the transpose of `aggregate`; `clear` sets out to 0 first."""
     for i in range(len(roots)):
         first = row_ptr[roots[i]]
         if clear:
@@ -200,7 +201,7 @@ def aggregate_back(
 
 @njit(cache=True, nogil=True)
 def keep(h, out, source_ptr, target_ptr):
-    """Copy the kept prefix of each root's rows."""
+    """Copy the first rows of each root, which are kept."""
     for i in range(len(source_ptr) - 1):
         count = target_ptr[i + 1] - target_ptr[i]
         out[target_ptr[i] : target_ptr[i + 1]] = h[source_ptr[i] : source_ptr[i] + count]
@@ -208,7 +209,7 @@ def keep(h, out, source_ptr, target_ptr):
 
 @njit(cache=True, nogil=True)
 def keep_back(g, out, clear, source_ptr, target_ptr):
-    """Add gradients of kept rows to their places; `clear` zeroes out first."""
+    """Add gradients of kept rows to their places; `clear` sets out to 0 first."""
     for i in range(len(source_ptr) - 1):
         if clear:
             out[source_ptr[i] : source_ptr[i + 1]] = 0
@@ -216,12 +217,12 @@ def keep_back(g, out, clear, source_ptr, target_ptr):
         out[source_ptr[i] : source_ptr[i] + count] += g[target_ptr[i] : target_ptr[i + 1]]
 
 
-# the Python error model checks every division for zero, and then nothing vectorises
+# the Python error model checks every division for zero, which prevents vectorisation
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def tanh32(h):
-    """tanh of a float32 array in place, wrong by at most 3e-7: a rational function that vectorises.
+    """tanh of a float32 array in place, to 3e-7, by a rational function that vectorises.
 
-    The coefficients are those of the minimax fit that Eigen uses. NaN stays NaN.
+    The coefficients are those of Eigen's minimax fit. NaN stays NaN.
     """
     one = np.float32(1.0)
     limit = np.float32(7.90531110763549805)
@@ -244,14 +245,14 @@ def tanh32(h):
             q = q * s + np.float32(2.26843463243900e-03)
             q = q * s + np.float32(4.89352518554385e-03)
             value = x * p / q
-            # the fraction may pass 1 by rounding, and 1 - h^2 must not be negative
+            # rounding may make the fraction larger than 1, but 1 - h^2 must not be negative
             value = one if value > one else value
             row[j] = -one if value < -one else value
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def activate_back(code, scale, alpha, h, g):
-    """g *= derivative of the activation, written in terms of its output h; 0 relu, 1 tanh, 2 selu."""
+    """g *= derivative of the activation, from its output h; 0 relu, 1 tanh, 2 selu."""
     one = h.dtype.type(1)
     for t in range(h.shape[0]):
         for j in range(h.shape[1]):

@@ -1,4 +1,4 @@
-"""Cut a batch of roots into chunks and lay out the rows of a chunk, level by level."""
+"""Cut a batch of roots into chunks and lay out the rows of a chunk by levels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dpgnn.models.trees import Trees
 
 
 def chunks_of(trees: Trees, roots: np.ndarray, max_rows: int) -> Iterator[np.ndarray]:
-    """Consecutive pieces of `roots` with at most `max_rows` rows each (a larger root stands alone).
+    """Consecutive pieces of `roots` with at most `max_rows` rows each; a larger root is a piece.
 
-    Chunking a clipped sum is exact: it only decides how much memory a step takes.
+    A clipped sum may be computed in chunks; they decide how much memory a step takes.
     """
     total = np.cumsum(trees.row_ptr[roots + 1] - trees.row_ptr[roots])
     start = 0
@@ -67,7 +67,7 @@ def tree_entries(roots, source_ptr, target_ptr, row_ptr, entry_ptr, entry_row, e
 
 @njit(cache=True, nogil=True)
 def _kept(source_ptr, target_ptr):  # type: ignore[no-untyped-def]
-    """Rows of the level before that are kept: a prefix of each root's rows."""
+    """Rows of the previous level that are kept: the first rows of each root."""
     rows = np.empty(target_ptr[-1], np.int64)
     for i in range(len(target_ptr) - 1):
         for t in range(target_ptr[i + 1] - target_ptr[i]):
@@ -77,7 +77,7 @@ def _kept(source_ptr, target_ptr):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChunkLayout:
-    """Layout (see `models.forward`) of the trees of some roots, on one device."""
+    """Layout (see `models.forward`) of the trees of some roots on a device."""
 
     ptr: np.ndarray
     node: Tensor
@@ -104,7 +104,7 @@ class ChunkLayout:
 def chunk_layout(
     trees: Trees, roots: np.ndarray, device: str | torch.device = "cpu"
 ) -> ChunkLayout:
-    """Lay out the trees of some roots, level by level.
+    """Lay out the trees of some roots by levels.
 
     Args:
         trees: trees of all roots.

@@ -1,4 +1,4 @@
-"""What is clipped and by how much: one norm for the whole gradient, per group or per tensor."""
+"""Clipping: one norm for the whole gradient, per group or per tensor."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Clipping:
     its own bound; the bounds are public constants. Proof of the factors: see `clip_factors`.
 
     Attributes:
-        per: "global" (one norm over all tensors), "group" (encoder, aggregation, decoder) or "tensor"
-            (each weight and each bias).
+        per: "global" (one norm over all tensors), "group" (encoder, aggregation, decoder) or "tensor" (every
+            weight and bias).
         norms: {"all": C}, or one bound per group or per tensor of the network, > 0.
     """
 
@@ -44,11 +44,11 @@ class Clipping:
 
     @property
     def total_norm(self) -> float:
-        """Bound on the norm of the whole clipped gradient: sqrt of the sum of squares."""
+        """Bound on the norm of the whole clipped gradient: the root of the sum of squares."""
         return math.sqrt(sum(norm * norm for norm in self.norms.values()))
 
     def parts(self, network: Network) -> tuple[np.ndarray, np.ndarray]:
-        """Which part each tensor belongs to, and each part's bound.
+        """The part of each tensor, and the bound of each part.
 
         Args:
             network: names tensors and groups.
@@ -77,8 +77,7 @@ class Clipping:
 def global_clipping(clipping_norm: float) -> Clipping:
     """One bound C on the norm of the whole gradient.
 
-    Guarantee: one root's clipped gradient has norm <= clipping_norm up to float32 rounding, which
-    `clip_factors` pays for.
+    Guarantee: one root's clipped gradient has norm <= clipping_norm; `clip_factors` covers float32 rounding.
 
     Args:
         clipping_norm: C > 0, in units of the loss gradient; public.
@@ -92,7 +91,7 @@ def global_clipping(clipping_norm: float) -> Clipping:
 
 
 def uniform_clipping(network: Network, per: Per, clipping_norm: float) -> Clipping:
-    """Equal bounds for every part, whose `total_norm` is `clipping_norm`.
+    """Equal bounds for all parts; their `total_norm` is `clipping_norm`.
 
     Guarantee: a root's clipped gradient has norm <= clipping_norm, as under `global_clipping`.
 
@@ -120,25 +119,25 @@ def clip_factors(
     unit: float,
     spread_share: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Factors in [0, 1] that bring every part of every root's gradient within its bound.
+    """Factors in [0, 1] that reduce every part of every root's gradient to its bound.
 
-    Guarantee: with gradients sum_t a_t g_t^T of the floating-point rows a_t and g_t as they stand, the
-    exact sum of a_t fl(factor g_t)^T has norm <= bound, for every part. Proof: let S = sum_t |a_t||g_t|.
-    `squared` is at least the exact squared norm (its kernels add gamma S^2, gamma the number of added
-    terms times the accumulator's unit). Rounding the factor and fl(factor g_t) moves the sum by at most
-    2 unit S factor, which the term 4 unit S below covers; a factor too small for a normal number of the
-    rows' dtype has no such relative error and becomes 0. Where fl(factor g_t) underflows, an entry is
-    wrong by at most 2^-150 (float32); rows with |a_t| > LARGEST_ROW = 1e20 count as non-finite, so this
-    moves the sum by less than 2^-150 1e20 sqrt(num_entries) num_rows, far below the 2^-30 of the bound
-    that is kept back, for every bound >= 1e-9 and up to 1e12 entries and rows.
-    A `spread_share` s > 4 unit takes the place of 4 unit, so that also factor S <= bound / s: what one root
-    adds to the rounding of a sum over the batch is bounded (`rounding.rounding_share`).
+    Guarantee: for gradients sum_t a_t g_t^T of floating-point rows a_t and g_t, the exact sum of a_t
+    fl(factor g_t)^T has norm <= bound, for every part. Proof: let S = sum_t |a_t||g_t|. `squared` is at least
+    the exact squared norm (its kernels add gamma S^2, gamma the number of added terms times the accumulator's
+    unit). Rounding of the factor and of fl(factor g_t) changes the sum by at most 2 unit S factor, which the
+    term 4 unit S below covers; this relative error does not hold for factors below the normal numbers of the
+    rows' dtype, which become 0. Where fl(factor g_t) underflows, an entry is wrong by at most 2^-150
+    (float32); rows with |a_t| > LARGEST_ROW = 1e20 count as non-finite, so this changes the sum by less than
+    2^-150 1e20 sqrt(num_entries) num_rows, far below the reserved 2^-30 of the bound, for every bound >= 1e-9
+    and up to 1e12 entries and rows. A `spread_share` s > 4 unit replaces 4 unit, so that also factor S <=
+    bound / s. This bounds the rounding that one root causes in a sum over the batch
+    (`rounding.rounding_share`).
 
-    A root with a non-finite norm in any tensor gets factor 0 everywhere and is reported, so that its rows
-    can be zeroed (0 times infinity is not 0).
+    A root with a non-finite norm in a tensor gets factor 0 everywhere and is reported, so that its rows can
+    be set to 0 (0 times infinity is not 0).
 
     Args:
-        squared: float64, shape (num_tensors, num_roots): upper bounds of the squared norms; sensitive.
+        squared: float64, shape (num_tensors, num_roots): upper bounds on the squared norms; sensitive.
         spread: float64, same shape: S.
         part_of, bounds: from `Clipping.parts`.
         unit: the rounding unit of the rows (2^-24 for float32, 2^-53 for float64).
@@ -148,7 +147,7 @@ def clip_factors(
         factors: float64, shape (num_tensors, num_roots).
         bad: bool, shape (num_roots,); sensitive.
 
-    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1, with rounding counted.
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1, with rounding included.
     """
     smallest = float(np.finfo(np.float32 if unit > 2.0**-53 else np.float64).tiny)
     factors, bad = np.empty_like(squared), np.empty(squared.shape[1], dtype=bool)
@@ -159,9 +158,9 @@ def clip_factors(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _clip_factors(squared, spread, part_of, bounds, unit, share, smallest, factors, bad):  # type: ignore[no-untyped-def]
-    """One root after the other; no fast math: NaN and infinity must be told from numbers."""
+    """One root after the other; without fast math, which does not recognise NaN and infinity."""
     if len(part_of) == 1:
-        # the same for one tensor, without inner loops, so that several roots are worked on at once
+        # the same for one tensor without inner loops, so that several roots are processed at once
         bound = bounds[0] * (1.0 - unit / 64.0)
         for i in range(squared.shape[1]):
             upper = np.sqrt(squared[0, i]) + share * spread[0, i]
@@ -181,7 +180,7 @@ def _clip_factors(squared, spread, part_of, bounds, unit, share, smallest, facto
         for part in range(len(bounds)):
             norm = np.sqrt(total[part]) * (1.0 + 2.0**-50)
             bad[i] |= not np.isfinite(norm)
-            # NaN makes the root bad, so what the comparison says of it does not matter
+            # NaN makes the root bad, so the result of the comparison does not matter
             total[part] = min(1.0, bounds[part] * (1.0 - unit / 64.0) / norm)
         for tensor in range(len(part_of)):
             factor = total[part_of[tensor]]

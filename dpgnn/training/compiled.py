@@ -1,7 +1,7 @@
-"""The CPU path: forward, backward, norms and clipped sums of a chunk in buffers that are used again.
+"""The CPU path: forward, backward, norms and clipped sums of a chunk in reused buffers.
 
-The tape of `models.network` is run by hand with matrix products into preallocated outputs and compiled
-loops for everything else. Attention has no compiled form; `gradients` then takes the torch path.
+It evaluates the tape of `models.network` with matrix products into preallocated outputs and compiled loops
+for everything else. Attention has no compiled form; `gradients` then takes the torch path.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from dpgnn.training.clipping import clip_factors
 from dpgnn.training.ghost import form_large, formed_from, norm_array
 from dpgnn.training.softmax import softmax
 
-# a class's probability as the shown loss knows it
+# smallest probability of a class in the displayed loss
 _LEAST = 1e-38
-# positions of a chunk's roots among the trees that are read, and the lists of these trees
+# positions of a chunk's roots among the trees, and the lists of these trees
 _Read = tuple[np.ndarray, tuple[np.ndarray, ...]]
 _ACTIVATION_CODE = {"relu": 0, "tanh": 1, "selu": 2}
 
@@ -49,17 +49,17 @@ def supports(network: Network) -> bool:
 
 
 class CompiledEngine:
-    """Adds clipped sums of chunks; one object per run, not shared between threads.
+    """Adds clipped sums of chunks; one object for each run, not shared between threads.
 
     Args:
         network: without attention.
-        x: dense tensor, rows in a file, or scipy CSR with sorted indices where a Linear reads it first.
+        x: dense tensor, rows in a file, or scipy CSR with sorted indices if a linear layer reads it first.
         trees: the roots' trees.
         dtype: float32 or float64, of parameters, features and sums.
 
     Attributes:
-        by_rows: a root's rows do not depend on other roots to the last bit: matrix products are made row by
-            row; for releases. (All other steps treat rows or roots one at a time.)
+        by_rows: compute matrix products row by row, so that a root's rows do not depend on other roots to the
+            last bit; for releases. (All other steps treat one row or root at a time.)
     """
 
     def __init__(self, network: Network, x: Any, trees: Trees, dtype: torch.dtype) -> None:
@@ -73,7 +73,7 @@ class CompiledEngine:
         code = _ACTIVATION_CODE[network.config.activation]
         self._activation = (code, number(SELU_SCALE), number(SELU_ALPHA))
         first = min(i for i, op in enumerate(network.operations, 1) if isinstance(op, Linear))
-        self._trained_from = first  # values before it need no gradient
+        self._trained_from = first  # earlier values need no gradient
         self._grams = self._input_grams()
         self.by_rows = False
         self._bias_sums = {op.name: np.zeros(op.num_out) for op in network.linears}
@@ -88,7 +88,7 @@ class CompiledEngine:
         with_loss: bool = False,
         spread_share: float = 0.0,
     ) -> Tensor | None:
-        """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is taken when asked for."""
+        """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is computed on request."""
         ptr = level_ptr(self.trees, roots)
         node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
         trees, places = self.trees.of(roots)
@@ -109,7 +109,7 @@ class CompiledEngine:
     def _buffer(
         self, kind: str, index: int, rows: int, width: int, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """The first `rows` rows of a buffer that grows when it must and is never given back."""
+        """The first `rows` rows of a buffer that grows when needed and is never freed."""
         held = self._buffers.get((kind, index))
         if held is None or held.shape[0] < rows:
             held = torch.empty(rows + rows // 4, width, dtype=dtype or self.dtype)
@@ -119,7 +119,7 @@ class CompiledEngine:
     def _forward(
         self, parameters: Mapping[str, Tensor], read: _Read, ptr: np.ndarray, node: np.ndarray
     ) -> list[Any]:
-        """Every value of the tape; an activation overwrites the output it reads."""
+        """Every value of the tape; an activation overwrites its input."""
         values: list[Any] = [None]
         if not self.sparse:
             out = self._buffer("value", 0, len(node), self.x.shape[1])
@@ -187,12 +187,12 @@ class CompiledEngine:
         ptr: np.ndarray,
         values: list[Any],
     ) -> dict[int, Tensor]:
-        """Gradient of the summed loss by each value; those of linear outputs stay whole."""
+        """Gradients of the summed loss by all values; those of linear outputs are not overwritten."""
         operations = self.network.operations
         grads = {len(operations): gradient}
         for index in range(len(operations), 0, -1):
             if index not in grads:
-                continue  # nothing trainable stands before this value
+                continue  # nothing trainable comes before this value
             op, g = operations[index - 1], grads[index]
             match op:
                 case Linear():
@@ -212,14 +212,14 @@ class CompiledEngine:
                             lists = (*levels, *read[1])
                             kernels.aggregate_back(g.numpy(), out.numpy(), fresh, read[0], *lists)
                 case Add():
-                    # the left side keeps this buffer and may change it, so the right side copies first
+                    # the left side keeps this buffer and may change it, so copy for the right side first
                     out, fresh = self._gradient(grads, op.right, values)
                     out.copy_(g) if fresh else out.add_(g)
                     grads[op.left] = g
         return grads
 
     def _linear_back(self, weight: Tensor, g: Tensor, out: Tensor, fresh: bool) -> None:
-        """Add g W^T to `out`, or write it where nothing stands there yet."""
+        """Add g W^T to `out`, or write it if nothing is there yet."""
         if self.by_rows:
             out.zero_() if fresh else None
             products.row_products(g.numpy(), weight.T.contiguous().numpy(), out.numpy())
@@ -227,7 +227,7 @@ class CompiledEngine:
             torch.mm(g, weight.T, out=out) if fresh else out.addmm_(g, weight.T)
 
     def _needs_gradient(self, index: int) -> bool:
-        """Whether some linear layer stands before value `index`."""
+        """Whether there is a linear layer before value `index`."""
         return index >= self._trained_from
 
     def _gradient(
@@ -241,7 +241,7 @@ class CompiledEngine:
     def _loss_gradient(
         self, logits: Tensor, roots: np.ndarray, *, with_loss: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Gradient of the summed loss by the logits, which it may overwrite; the loss when asked for."""
+        """Gradient of the summed loss by the logits, which it may overwrite; the loss on request."""
         y = self.y[torch.from_numpy(roots)]
         if self.network.config.task == "multilabel":
             loss = per_root_loss(self.network, logits, y).sum() if with_loss else None
@@ -281,7 +281,7 @@ class CompiledEngine:
         return np.stack(squared), np.stack(spread)
 
     def _input_grams(self) -> dict[str, InputGrams]:
-        """Linear layer -> kept products, of those whose inputs no parameter moves."""
+        """Linear layer -> kept products, for layers whose inputs do not depend on parameters."""
         kept = {}
         for index, op in enumerate(self.network.operations, start=1):
             if not isinstance(op, Linear) or self._needs_gradient(op.source):

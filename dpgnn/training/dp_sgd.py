@@ -1,4 +1,4 @@
-"""DP-SGD over trees of roots: executes a planned mechanism, step by step, and nothing else."""
+"""DP-SGD over the trees of roots: runs a planned mechanism."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Evaluate = Callable[[Mapping[str, Tensor]], Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGD:
-    """What defines the mechanism: nothing here depends on private data.
+    """The parameters of the mechanism; none depends on private data.
 
     Attributes:
         num_steps: T.
-        batches: law of the batches.
+        batches: how batches are sampled.
         clipping: bounds on one root's gradient.
-        noise: deviations on the sum.
-        divisor: public constant the noisy sum is divided by, never the realised batch size.
+        noise: standard deviations on the sum.
+        divisor: public constant by which the noisy sum is divided, never the realised batch size.
     """
 
     num_steps: int
@@ -64,24 +64,24 @@ def from_mechanism(
     clipping: Clipping | None = None,
     noise: Noise | None = None,
 ) -> DPSGD:
-    """The executable form of a planned mechanism, checked against what its event counts.
+    """The executable form of a planned mechanism, checked against its event.
 
-    Guarantee: what comes back draws, clips and adds noise as the event of the plan counts: unit and relation
-    are the plan's, the number of roots is public where batches have a fixed size.
+    Guarantee: the mechanism draws, clips and adds noise as the event of the plan states; unit and relation
+    are those of the plan; the number of roots is public if batches have a fixed size.
 
     Args:
-        mechanism: its event says which batches are drawn.
+        mechanism: its event states how batches are drawn.
         num_roots: roots present.
-        clipping: None clips the whole gradient at the planned norm; otherwise parts whose `total_norm`
-            is the planned one.
-        noise: None is joint noise of the planned deviation; otherwise parts of the same multiplier.
+        clipping: None clips the whole gradient at the planned norm; otherwise parts with the planned
+            `total_norm`.
+        noise: None is joint noise of the planned deviation; otherwise parts with the same multiplier.
 
     Returns:
-        the mechanism that `train` runs; all of it is public.
+        the mechanism for `train`; public.
 
     Raises:
-        ValueError: clipping norm, noise over clipping norm, number of steps or roots is not the one the
-            plan was calibrated for, or the event is not of DP-SGD.
+        ValueError: clipping norm, noise over clipping norm, or number of steps or roots is not as planned, or
+            the event is not one of DP-SGD.
 
     Source: docs/accounting.md, theorems 1, 2 and 5, for the events that it takes.
     """
@@ -94,7 +94,7 @@ def from_mechanism(
     planned = mechanism.noise_stddev / norm
     _same(f"{where}: noise over clipping norm", noise.multiplier(clipping), planned)
     event = _repeated_step(where, mechanism)
-    # first, because only an event of DP-SGD has what is compared next
+    # first, because only an event of DP-SGD has the values that are compared next
     batches = _batches(where, event, num_roots)
     _same(f"{where}: noise_stddev", mechanism.noise_stddev, event.noise_stddev)
     if not isinstance(event, GaussianRelease):
@@ -106,15 +106,15 @@ def from_mechanism(
 
 
 def _repeated_step(where: str, mechanism: Mechanism) -> Any:
-    """The event of one step, of which the mechanism's is a repetition."""
+    """The event of one step, which the event of the mechanism repeats."""
     counted = parts(mechanism.event)
-    require(len(counted) == 1, f"{where}: event", "be one kind of step, repeated", counted)
+    require(len(counted) == 1, f"{where}: event", "be equal steps", counted)
     _same(f"{where}: number of steps", mechanism.num_steps, counted[0][1])
     return counted[0][0]
 
 
 def _batches(where: str, event: Event[Any], num_roots: int) -> Batches:
-    """The law of batches that the event counts."""
+    """The sampling of batches that the event states."""
     if isinstance(event, PoissonRoots):
         return poisson_batches(num_roots, event.sampling_probability)
     if isinstance(event, FixedSizeRoots):
@@ -152,37 +152,37 @@ def train(
     """Run the mechanism: T noisy steps from public initial weights.
 
     Guarantee: the released weights are post-processing of T releases, each
-    (sum over the batch of clipped per-root gradients + noise) / divisor, with fresh batch coins and fresh
-    noise; an empty batch takes a noisy step like any other. So they are as private as the mechanism's
-    event says. Unit and relation are those of the plan; numbers of roots and steps, clipping norm, noise
-    and divisor are public. In a release the sum is made in float64, its noise is larger by the share that
-    rounding moves it, and the noisy sum is rounded to a public grid; losses, norms and batch sizes
-    are neither shown nor stored, and a step that is lost in a crash is drawn again with new noise without
-    its first result having left the process.
+    (sum over the batch of clipped per-root gradients + noise) / divisor, with independent batches and noise;
+    an empty batch takes a noisy step too. So they are as private as the event of the mechanism states. Unit
+    and relation are those of the plan; numbers of roots and steps, clipping norm, noise and divisor are
+    public. In a release the sum is computed in float64, its noise is larger by the share that rounding can
+    change it, and the noisy sum is rounded to a public grid; losses, norms and batch sizes are neither shown
+    nor stored. A step that is lost in a crash is repeated with new noise; its first result never left the
+    process.
 
     Args:
         spec: the mechanism.
         network: the network.
-        gradients: its clipped sums over the trees of the roots; must clip as `spec` says.
+        gradients: its clipped sums over the trees of the roots, clipped as in `spec`.
         initial: flat parameters, drawn from the stream `weights` (public).
         optimizer: post-processing of the noisy means.
         streams: `batches` and `noise` are drawn per stage and step.
         store: checkpoints of the run.
-        progress: shows step and epsilon spent, and in study mode the batch's loss.
-        stage: name of the checkpoint and of the streams' axis; different for each stage of a method.
+        progress: shows step and epsilon spent, and in studies the batch's loss.
+        stage: name of the checkpoint and of the axis of the streams; different for each stage of a method.
         epsilon_spent: steps -> epsilon, for the history.
-        evaluate: named parameters -> metrics for the history; called in study mode only, and nothing
-            reads its answer: the last step is released whatever it says.
+        evaluate: named parameters -> metrics for the history; called in studies only. Training does not use
+            the result: the last step is always released.
         num_rows: rows of the history.
         checkpoint_seconds: at least this long between two checkpoints.
-        before_step: told each step's number first, also after a restart; for roots whose trees are
-            drawn afresh as training goes on.
+        before_step: called with the number of each step before it, also after a restart; for roots whose
+            trees are drawn again during training.
 
     Returns:
-        named parameters on the CPU (the average of iterates where asked for), and the history.
+        named parameters on the CPU (averaged over iterates if configured), and the history.
 
     Raises:
-        ValueError: `gradients` clips otherwise than `spec`.
+        ValueError: `gradients` clips differently from `spec`.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
     """
@@ -221,10 +221,10 @@ def train(
 
 
 class _NoisySums:
-    """Clipped sums of fresh batches with fresh noise, as the mechanism states them.
+    """Noisy clipped sums of batches.
 
-    Guarantee: unit and relation of the plan; one call is one release of the mechanism's event. In a release
-    the sum is float64, and the noise pays for what rounding moves it.
+    Guarantee: unit and relation of the plan; each call is one release of the mechanism's event. In a release
+    the sum is float64, and the noise covers its rounding.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class _NoisySums:
             )  # fmt: skip
 
     def __call__(self, parameters: Tensor, step: int) -> Tensor:
-        """The noisy sum of a step, flat; it may be stated."""
+        """The noisy sum of a step, flat; may be released."""
         roots = self.spec.batches.draw(rng=self.draw("batches", step=step))
         total = self.gradients(parameters, roots)
         if self.ahead is not None:

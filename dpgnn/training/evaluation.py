@@ -23,23 +23,23 @@ def metrics(
         y: int64 (num_nodes,) with no -1, or uint8 (num_nodes, num_labels).
         task: "multiclass" or "multilabel".
         num_classes: number of classes or labels.
-        dataset: its name; OGB's are scored by OGB's own evaluator, where that is installed.
+        dataset: its name; OGB's are scored by OGB's own evaluator if it is installed.
 
     Returns:
         accuracy: fraction of right classes (multiclass) or right labels (multilabel), in [0, 1].
         micro_f1, macro_f1: in [0, 1]; micro_f1 equals accuracy for multiclass.
-        per_class_accuracy: recall of each class, None for a class without nodes.
+        per_class_accuracy: recall of each class; None for a class without nodes.
         per_class_count: nodes of each class.
-        num_nodes: how many nodes were scored.
+        num_nodes: number of scored nodes.
 
     Raises:
-        ValueError: a logit is not finite, or there is no node.
+        ValueError: a logit is not finite, or there are no nodes.
     """
     require(len(y) > 0, "evaluation", "have at least one node", 0)
-    require(bool(np.isfinite(logits).all()), "logits", "be finite", "a value that is not")
+    require(bool(np.isfinite(logits).all()), "logits", "be finite", "one that is not")
     truth, guess = _decisions(logits, y, task, num_classes)
     hits, counts = (truth & guess).sum(0), truth.sum(0)
-    both = counts + guess.sum(0)  # nodes of a class in truth and in guess together
+    both = counts + guess.sum(0)  # nodes of a class in both true and predicted classes
     f1 = np.divide(2.0 * hits, both, out=np.zeros(len(hits)), where=both > 0)
     micro = 2.0 * hits.sum() / max(int(both.sum()), 1)
     accuracy = float((truth == guess).mean()) if task == "multilabel" else float(micro)
@@ -58,7 +58,7 @@ def metrics(
 def _decisions(
     logits: np.ndarray, y: np.ndarray, task: str, num_classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Truth and guess of each node and class; bool, shape (num_nodes, num_classes)."""
+    """True and predicted classes of each node; bool, shape (num_nodes, num_classes)."""
     if task == "multilabel":
         return y.astype(bool), logits > 0
     classes = np.arange(num_classes)
@@ -66,10 +66,10 @@ def _decisions(
 
 
 def _of_ogb(dataset: str, guess: np.ndarray, y: np.ndarray, ours: float) -> float:
-    """Accuracy by OGB's evaluator; ours, which is the same number, where the package ogb is not installed."""
+    """Accuracy by OGB's evaluator, or ours (the same number) if the package ogb is not installed."""
     modules: dict[str, Any] = sys.modules
     hidden = "outdated" not in modules
-    if hidden:  # ogb would ask the internet for a newer version of itself
+    if hidden:  # ogb would look for a newer version on the internet
         modules["outdated"] = None
     try:
         from ogb.nodeproppred import Evaluator
@@ -84,7 +84,7 @@ def _of_ogb(dataset: str, guess: np.ndarray, y: np.ndarray, ours: float) -> floa
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A mean over repeats; std, low and high are None for one repeat.
+    """A mean over repeats; std, low and high are None if there is only one repeat.
 
     Attributes:
         mean: of the values.
@@ -100,7 +100,7 @@ class Interval:
     n: int
 
     def within_0_and_1(self) -> Interval:
-        """The interval cut to [0, 1], where scores lie."""
+        """The interval restricted to [0, 1]."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=max(0.0, self.low), high=min(1.0, self.high))

@@ -1,7 +1,7 @@
-"""The torch path: any network of `models`, CPU or GPU, by autograd on layer outputs.
+"""The torch path: any network of `models`, on CPU or GPU, by autograd on layer outputs.
 
 Autograd gives the gradient g of the summed loss by each linear layer's output; with the layer's input a,
-root i's gradient is the sum of a_t^T g_t over i's rows. Its norm comes from small Gram matrices and the
+root i's gradient is the sum of a_t^T g_t over i's rows. Its norm is computed from small Gram matrices and the
 clipped sum from one product per layer, so no per-root gradient is formed.
 """
 
@@ -21,7 +21,7 @@ from dpgnn.training.clipping import LARGEST_ROW, clip_factors
 
 Record = tuple[Linear, Tensor, Tensor]
 Norms = Callable[[Tensor, Tensor, np.ndarray], tuple[Tensor, Tensor, Tensor, Tensor]]
-# the input of a linear layer -> the same with some entries zeroed and the others scaled up
+# the input of a linear layer -> the input with some entries set to 0 and the others scaled up
 Dropout = Callable[[Tensor], Tensor]
 
 
@@ -35,13 +35,13 @@ def layer_rows(
 ) -> list[Record]:
     """Inputs a and output gradients g of every linear layer, for the summed loss of a chunk.
 
-    Guarantee: none; what comes back is sensitive and never leaves the process.
+    Guarantee: none; the result is sensitive and never leaves the process.
 
     Args:
         x: dense, shape (rows of level 0, num_features).
         y: labels of the chunk's roots.
-        dropout: applied to the input of every linear layer; must treat every row by itself, so that a
-            root's gradient stays a function of its own tree.
+        dropout: applied to the input of every linear layer; must treat every row independently, so that a
+            root's gradient is a function of its own tree.
 
     Returns:
         (layer, a, g) in the order of `network.linears`; sensitive.
@@ -91,12 +91,12 @@ def add_clipped_sum(
 
     Args:
         parts: from `Clipping.parts`; None adds plain gradients (no privacy).
-        sums: named tensors, changed in place; float64 ones are summed in float64 whatever the rows are.
+        sums: named tensors, changed in place; float64 ones are summed in float64 for rows of any dtype.
         dropout: as in `layer_rows`.
-        norms: how norms are found; `root_norms` by default, on any device.
+        norms: how norms are computed; by default `root_norms`, on any device.
         spread_share: as in `clip_factors`.
 
-    Roots of which something is not finite add nothing.
+    Roots with a value that is not finite add nothing.
 
     Guarantee: each root adds one term of norm at most the clipping's `total_norm`.
 
@@ -147,7 +147,7 @@ def _add_scaled(
 
 
 def _of_rows(values: np.ndarray, counts: Tensor, num_rows: int) -> Tensor:
-    """A root's value for each of its rows."""
+    """The value of a root for each of its rows."""
     moved = torch.from_numpy(values).to(counts.device)
     return torch.repeat_interleave(moved, counts, output_size=num_rows)
 
@@ -167,13 +167,13 @@ def _all_norms(
 
 
 def compiled_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As `root_norms`, by compiled loops; both tensors on the CPU."""
+    """As `root_norms`, by compiled loops; both tensors are on the CPU."""
     squared_w, spread_w, squared_b, spread_b = torch.from_numpy(norm_array(a, g, ptr))
     return squared_w, spread_w, squared_b, spread_b
 
 
 def norm_array(a: Tensor, g: Tensor, ptr: np.ndarray) -> np.ndarray:
-    """What `compiled_norms` returns, float64, shape (4, num_roots)."""
+    """The result of `compiled_norms` as an array, float64, shape (4, num_roots)."""
     found = np.empty((4, len(ptr) - 1))
     limit = formed_from(a.shape[1], g.shape[1])
     kernels.dense_norms(a.numpy(), g.numpy(), ptr, limit, *found)
@@ -186,16 +186,16 @@ def form_large(found: np.ndarray, a: Tensor, g: Tensor, ptr: np.ndarray, limit: 
     large = np.flatnonzero(np.diff(ptr) > limit)
     if len(large):
         weight, _, bias, _ = formed_norms(a, g, ptr, large)
-        # a non-finite diagonal has marked the root already; adding keeps that mark
+        # a non-finite diagonal marks the root; adding keeps the mark
         found[0, large] = weight.numpy() + np.where(np.isfinite(found[0, large]), 0.0, np.inf)
         found[2, large] = bias.numpy()
 
 
 def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Upper bounds of squared norms of sum_t a_t^T g_t and sum_t g_t per root, and their spreads.
+    """Upper bounds on the squared norms of sum_t a_t^T g_t and sum_t g_t per root, and their spreads.
 
     Args:
-        a: (num_rows, num_in); g: (num_rows, num_out); rows of one root stand together.
+        a: (num_rows, num_in); g: (num_rows, num_out); rows of a root are consecutive.
         ptr: int64 (num_roots + 1,): where each root's rows start.
 
     Returns:
@@ -219,7 +219,7 @@ def root_norms(a: Tensor, g: Tensor, ptr: np.ndarray) -> tuple[Tensor, Tensor, T
 
 
 def formed_from(num_in: int, num_out: int) -> int:
-    """Rows from which forming one gradient costs less than its Gram matrices: T p d < T^2 (p + d) / 2."""
+    """Number of rows from which forming a gradient is cheaper than Gram matrices: T p d < T^2 (p + d) / 2."""
     return 2 * num_in * num_out // (num_in + num_out)
 
 
@@ -233,7 +233,7 @@ def one_row_norms(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def _buckets(counts: np.ndarray) -> list[tuple[np.ndarray, int]]:
-    """Roots grouped by number of rows, rounded up to a power of two where they differ."""
+    """Roots grouped by number of rows, rounded up to a power of two if they differ."""
     if (counts == counts[0]).all():
         return [(np.arange(len(counts)), int(counts[0]))]
     sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
@@ -251,7 +251,7 @@ def _gram_norms(
     else:
         step = np.arange(size)
         inside = step < counts[:, None]
-        # padding repeats the root's own first row: a row of another root would let its NaN leak in
+        # padding repeats the root's own first row: the row of another root could bring in NaN
         rows = torch.from_numpy(ptr[members, None] + np.where(inside, step, 0)).to(a.device)
         mask = torch.from_numpy(inside).to(a.device)
         wide_a, wide_g = a[rows].double(), g[rows].mul_(mask[:, :, None]).double()

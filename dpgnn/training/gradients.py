@@ -27,9 +27,9 @@ from dpgnn.training.modules.masks import Masks
 from dpgnn.training.rounding import ROWS_OF_A_PRODUCT, SPREAD_SHARE
 
 Path = Literal["auto", "compiled", "autograd", "torch"]
-# rows of trees at once when norms are measured; fixed, so that they do not depend on the path
+# rows of trees at once when norms are computed; fixed, so that they do not depend on the path
 NORM_ROWS = 4096
-# and with dropout, whose masks are drawn chunk by chunk, so that they depend on neither device nor memory
+# and with dropout, whose masks are drawn by chunks, so that they depend on neither device nor memory
 DROPOUT_ROWS = 2560
 # enough to keep a GPU busy
 GPU_ROWS = 2**17
@@ -37,16 +37,16 @@ GPU_ROWS = 2**17
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """What only makes a run faster: changes rounding at most, never the mechanism.
+    """Settings of speed: they change rounding at most, never the mechanism.
 
     Attributes:
         device: "cpu", "cuda", "cuda:1".
-        dtype: "float32" or "float64"; half precision is refused, its norms would not be bounds.
-        chunk_rows: rows of trees handled at once; None chooses from the device and its free memory. Dropout
-            draws its masks chunk by chunk, so with it chunks always have `DROPOUT_ROWS` rows.
+        dtype: "float32" or "float64"; half precision is refused, since its norms would not be bounds.
+        chunk_rows: rows of trees processed at once; None chooses by the device and its free memory. With
+            dropout, whose masks are drawn by chunks, chunks always have `DROPOUT_ROWS` rows.
         path: compiled (CPU loops), autograd (any network on the CPU, compiled norms), torch (torch alone,
-            any device), auto (the first of these that can). A user's module has ways of its own, of which
-            `modules.choice` takes the first that can.
+            any device), auto (the first of these that is possible). For a user's module, `modules.choice`
+            chooses among other ways.
     """
 
     device: str = "cpu"
@@ -69,9 +69,9 @@ class Execution:
 class RootGradients:
     """Sums of clipped per-root gradients of a network over the roots of some trees.
 
-    Guarantee: for fixed parameters the sum over a batch is a sum of one term per root, each term a
-    function of that root's tree, features and label alone, of norm at most `clipping.total_norm` (0 where
-    something is not finite). Chunks, path and device change rounding only.
+    Guarantee: for fixed parameters the sum over a batch is a sum of one term per root, each term a function
+    of that root's tree, features and label alone, of norm at most `clipping.total_norm` (0 if a value is not
+    finite). Chunks, path and device change rounding only.
 
     Args:
         network: the network.
@@ -80,13 +80,13 @@ class RootGradients:
         clipping: bounds; None sums plain gradients (no privacy).
         execution: speed settings.
         dropout: applied to the input of every linear layer, see `ghost.layer_rows`; not on the compiled path.
-        masks: of the dropout in a user's module, from a named stream.
+        masks: of dropout in a user's module, from a named stream.
 
     Attributes:
-        track_loss: keep the loss of the last batch, for the progress of studies; off by default.
+        track_loss: keep the loss of the last batch, for the progress line of studies; off by default.
 
     Raises:
-        ValueError: depths or labels do not fit, or the path cannot run the network.
+        ValueError: depths or labels do not match, or the path cannot run the network.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class RootGradients:
                 network, trees, self._rows, self._y, self.device, dtype, masks
             )
             if self.module.choice.draws:
-                self.dropout = lambda rows: rows  # says that gradients depend on masks
+                self.dropout = lambda rows: rows  # set if gradients depend on masks
         if self.path == "compiled":
             self._engine = _compiled_engine(network, x, trees, dtype)
 
@@ -135,7 +135,7 @@ class RootGradients:
 
         Args:
             parameters: flat, shape (num_parameters,), on the execution's device and dtype.
-            roots: int64 positions among the trees' roots; may be empty; each stands for one term.
+            roots: int64 positions among the trees' roots; may be empty.
 
         Returns:
             flat, shape (num_parameters,), of the execution's dtype, float64 in a release; overwritten by the
@@ -158,7 +158,7 @@ class RootGradients:
         return self._sum
 
     def _add_chunk(self, named: Mapping[str, Tensor], chunk: np.ndarray) -> Tensor | None:
-        """Add the terms of a chunk's roots; their summed loss where it is found."""
+        """Add the terms of a chunk's roots; return their summed loss if it is computed."""
         if self.path == "compiled":
             with torch.no_grad():
                 return self._engine.add_clipped_sum(
@@ -178,7 +178,7 @@ class RootGradients:
         )  # fmt: skip
 
     def _features(self, x: Any) -> Any:
-        """What `_rows` reads: on the device where x is dense, and there once."""
+        """The features that `_rows` reads; dense ones are copied to the device once."""
         if not isinstance(x, np.ndarray):
             return x
         if self._resident is not None and self._resident.features.dense is not None:
@@ -186,11 +186,11 @@ class RootGradients:
         return to_torch(x, self.device, self.network)
 
     def sum_for_release(self) -> None:
-        """Sum in float64 from now on, so that `rounding.rounding_share` bounds what rounding moves.
+        """Sum in float64 from now on, so that `rounding.rounding_share` bounds the rounding.
 
-        On a CPU a root's term is also the same to the last bit whatever other roots are there: the compiled
-        path works row by row, the others (attention, a user's module) take one root at a time.
-        Terms stay of norm at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
+        On a CPU the term of a root is also bitwise independent of the other roots: the compiled path works
+        row by row, the others (attention, a user's module) process one root at a time. The norm of a term is
+        still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
 
         Raises:
             ValueError: a root's tree has more rows than one product may have.
@@ -205,7 +205,7 @@ class RootGradients:
         if self.path == "compiled":
             self._engine.by_rows = True
         elif self.device.type == "cpu":
-            # a library's product may round by how many rows it has, so no two roots share one
+            # rounding in a library's product may depend on its number of rows, so no two roots share one
             self.chunk_rows = 1
         self._sum_in(torch.float64)
 
@@ -219,22 +219,22 @@ class RootGradients:
         self.parts = None if clipping is None else clipping.parts(self.network)
 
     def stated(self) -> dict[str, Any]:
-        """What a record says of how the gradients of a user's module are computed; {} for other networks."""
+        """For the record: how gradients of a user's module are computed; {} for other networks."""
         if not isinstance(self.network, ModuleNetwork):
             return {}
         choice = self.module.choice
         return {"module": {"name": self.network.name, "way": choice.way, "why": choice.why}}
 
     def part_norms(self, parameters: Tensor, roots: np.ndarray, per: Per) -> np.ndarray:
-        """Norms of the per-root gradients before clipping, part by part.
+        """Norms of the parts of per-root gradients before clipping.
 
         Args:
             parameters: flat, shape (num_parameters,), on the execution's device and dtype.
             roots: int64 positions among the trees' roots.
-            per: what counts as one part; the order of parts is that of `Clipping.parts`.
+            per: how tensors form parts; parts are in the order of `Clipping.parts`.
 
         Returns:
-            float64, shape (num_parts, num_roots); upper bounds under rounding; sensitive.
+            float64, shape (num_parts, num_roots); upper bounds also with rounding; sensitive.
         """
         part_of, bounds = uniform_clipping(self.network, per, 1.0).parts(self.network)
         named, found = self.network.views(parameters.detach()), []
@@ -315,16 +315,16 @@ def _choose_path(network: Network, execution: Execution, *, with_dropout: bool) 
 
 
 def _default_chunk_rows(path: str, network: Network, device: torch.device) -> int:
-    """About what stays in cache on a CPU; on a GPU what fills it, in a fifth of the memory that is free.
+    """Rows that fit into a CPU's cache, or that keep a GPU busy, within a fifth of its free memory.
 
-    A power of two there, and seldom less than `GPU_ROWS`: chunks decide rounding, and what other runs hold
-    should not.
+    On a GPU it is a power of two and rarely below `GPU_ROWS`: chunks affect rounding, which should not depend
+    on the memory of other runs.
     """
     if device.type != "cuda":
         return 4096 if path in ("compiled", "module") else DROPOUT_ROWS
     free, _ = torch.cuda.mem_get_info(device)
     widths = sum(op.num_in + op.num_out for op in network.linears)
-    # what a module computes of a row is not known beforehand: as many numbers as its tensors have sides
+    # what a module computes for a row is unknown; estimated by the sum of the sides of its tensors
     widths = widths or sum(sum(shape) for shape in network.shapes.values())
     # float32 values and gradients, their float64 copies for norms, and autograd's own
     fitting = max(1024, int(free * 0.2 / (24 * widths)))
@@ -334,7 +334,7 @@ def _default_chunk_rows(path: str, network: Network, device: torch.device) -> in
 def _compiled_engine(
     network: Network, x: Any, trees: Trees, dtype: torch.dtype
 ) -> compiled.CompiledEngine:
-    """An engine on sparse features where the first layer reads them as they are, on dense ones elsewhere."""
+    """An engine on sparse features if the first layer reads them directly, otherwise on dense ones."""
     if isinstance(x, StoredRows):
         return compiled.CompiledEngine(network, x, trees, dtype)
     sparse = not isinstance(x, np.ndarray) and isinstance(network.operations[0], Linear)

@@ -1,7 +1,7 @@
 """The loop of every minibatch run: exactly T steps, checkpoints, history, progress, clean stops.
 
-A step depends on the parameters, the optimiser's state and the step's own random streams, and on nothing
-else, so a run that is killed at any moment and started again gives the same bytes (in study mode).
+A step depends only on the parameters, the optimiser's state and the random streams of the step, so a run that
+is killed at any moment and restarted gives the same bytes (in studies).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from dpgnn.core.storage import Store
 
 Row = dict[str, Any]
-# seconds between two looks at a loss on a GPU
+# seconds between two reads of a loss on a GPU
 GPU_SECONDS = 0.5
 
 
 class ProgressLine(Protocol):
-    """What shows progress; `methods.base.Progress` is one."""
+    """Shows progress, such as `methods.base.Progress`."""
 
     def update(self, step: int, **shown: Any) -> None:
         """Show a step and public values."""
 
 
 def seldom(read: Callable[[], str], seconds: float) -> Callable[[], str]:
-    """What `read` says, asked again only after so many seconds: to read a loss waits for a GPU."""
+    """The result of `read`, called at most once in this many seconds: reading a loss waits for a GPU."""
     held: tuple[float, str] | None = None
 
     def reader() -> str:
@@ -47,10 +47,10 @@ def seldom(read: Callable[[], str], seconds: float) -> Callable[[], str]:
 
 
 def shown_loss(gradients: Any, *, study: bool) -> Callable[[], dict[str, str]]:
-    """The loss of the batch for the progress line; nothing in a release, where it is sensitive.
+    """The loss of the batch for the progress line; nothing in a release, since it is sensitive.
 
     Args:
-        gradients: sums that keep their loss; a stand-in for them may have none to show.
+        gradients: sums that keep their loss; another object may have none.
         study: False shows nothing.
     """
     if not study or not hasattr(type(gradients), "mean_loss"):
@@ -62,7 +62,7 @@ def shown_loss(gradients: Any, *, study: bool) -> Callable[[], dict[str, str]]:
 
 
 class Stopped(SystemExit):
-    """SIGTERM came; the state was saved and the run can be started again. Exit code 143."""
+    """SIGTERM was received; the state is saved and the run can be resumed. Exit code 143."""
 
     def __init__(self) -> None:
         super().__init__(143)
@@ -81,19 +81,19 @@ def run_steps(
     num_rows: int = 10,
     checkpoint_seconds: float = 5.0,
 ) -> list[Row]:
-    """Take steps 1..num_steps, from the last checkpoint if there is one.
+    """Take steps 1..num_steps, starting after the last checkpoint if there is one.
 
-    Guarantee: exactly num_steps steps are taken, each once; a step lost in a crash left nothing behind but
-    its checkpoint, which holds no generator state and no sum before noise.
+    Guarantee: exactly num_steps steps are taken, each once. A crash leaves only the last checkpoint, which
+    holds no generator state and no sum before noise.
 
     Args:
-        take_step: step number -> updates `optimizer`; draws from streams named by the step only.
-        optimizer: its parameters and state are what a checkpoint holds.
+        take_step: takes a step's number and updates `optimizer`; draws only from streams of that step.
+        optimizer: its parameters and state are saved in checkpoints.
         num_steps: T, fixed before the first step; never fewer, never more.
         name: of the checkpoint in the store.
-        store: where checkpoints go; holds no generator state and no sum before noise.
-        progress: told every step.
-        row: step -> a row of the history, called at `num_rows` evenly spread steps and the last.
+        store: where checkpoints are saved.
+        progress: updated at every step.
+        row: step -> a row of the history; called at `num_rows` evenly spaced steps and the last.
         shown: step -> values for the progress line.
         checkpoint_seconds: at least this long between two checkpoints.
 
@@ -101,8 +101,8 @@ def run_steps(
         the history, rows of all steps including those before a restart.
 
     Raises:
-        Stopped: SIGTERM came; a checkpoint was saved first.
-        KeyboardInterrupt: Ctrl-C; likewise, or at once at the second.
+        Stopped: SIGTERM was received; a checkpoint was saved first.
+        KeyboardInterrupt: Ctrl-C, after a checkpoint was saved; the second Ctrl-C stops at once.
     """
     at_least("num_steps", num_steps, 1)
     history: list[Row] = []
@@ -129,7 +129,7 @@ def run_steps(
 
 
 def _plain(row: Row) -> Row:
-    """The row as it comes back from a checkpoint, so that a restart changes no byte of the history."""
+    """The row as a checkpoint would return it, so that a restart changes no byte of the history."""
     return {
         key: None if isinstance(value, float) and math.isnan(value) else value
         for key, value in sorted(row.items())
@@ -138,9 +138,9 @@ def _plain(row: Row) -> Row:
 
 @contextmanager
 def _signals_as_flag() -> Iterator[list[int]]:
-    """Note SIGTERM and SIGINT while the block runs (in the main thread; elsewhere the list stays empty).
+    """A list of SIGTERM and SIGINT received in the block; always empty outside the main thread.
 
-    A second SIGINT interrupts at once, and one that was ignored before still is.
+    A second SIGINT interrupts at once. SIGINT stays ignored if it was ignored before.
     """
     came: list[int] = []
 
@@ -148,7 +148,7 @@ def _signals_as_flag() -> Iterator[list[int]]:
         if number == signal.SIGINT and number in came:
             raise KeyboardInterrupt
         came.append(number)
-        # a handler may come in the middle of a buffered write, so this one is not buffered
+        # a handler may run during a buffered write, so this write is not buffered
         with suppress(OSError):
             os.write(2, b"\nstopping after this step\n")
 

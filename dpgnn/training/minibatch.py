@@ -1,4 +1,4 @@
-"""Minibatch training over trees without privacy: the non-private twin of `dp_sgd`."""
+"""Minibatch training over trees without privacy: the counterpart of `dp_sgd`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PlainRun:
 
     Attributes:
         num_steps: optimiser steps.
-        batches: law of the batches; the mean gradient of the realised batch is used.
-        selection: "last", or "best_validation" among the rows of the history.
-        num_rows: rows of the history, where the validation metric is taken.
+        batches: how batches are sampled; the mean gradient of the realised batch is used.
+        selection: "last", or "best_validation" over the rows of the history.
+        num_rows: rows of the history, at which the validation metric is computed.
     """
 
     num_steps: int
@@ -68,15 +68,15 @@ def train(
         gradients: made with `clipping=None`.
         initial: flat parameters.
         evaluate: named parameters -> metrics for the history.
-        metric: the key that "best_validation" maximises; where `evaluate` gives none (no validation
-            nodes) the last weights are kept.
-        before_step: told each step's number first, as in `dp_sgd.train`.
+        metric: the key that "best_validation" maximises; if `evaluate` does not give it (no validation
+            nodes), the last weights are kept.
+        before_step: as in `dp_sgd.train`.
 
     Returns:
         named parameters, selected or last, and the history. No guarantee.
 
     Raises:
-        ValueError: `gradients` clips, selection has nothing to select on, or training diverged.
+        ValueError: `gradients` clips, `evaluate` is missing for the selection, or training diverged.
     """
     require(gradients.clipping is None, "gradients", "not clip without privacy", gradients.clipping)
     if run.selection == "best_validation":
@@ -115,7 +115,7 @@ def train(
 
 
 def _select(state: Optimizer, weights: Tensor, score: float | None) -> None:
-    """Keep the weights of the best score; without validation nodes there is none: keep the last."""
+    """Keep the weights with the best score; without validation nodes, the last."""
     if score is None:
         state.extra["best"].copy_(weights)
     elif score > state.extra["best_score"]:

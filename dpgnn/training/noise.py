@@ -1,4 +1,4 @@
-"""Gaussian noise on a clipped sum: one deviation for all coordinates, or one per clipped part."""
+"""Gaussian noise on a clipped sum, with one deviation or one for each clipped part."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dpgnn.training.clipping import Clipping
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Independent centred Gaussian noise with a deviation per clipped part.
+    """Independent centred Gaussian noise with a standard deviation for each clipped part.
 
-    Guarantee: divide every part of the sum by its deviation; what is released is then that sum plus
-    standard noise, and one root moves it by at most sqrt(sum_l (C_l / sigma_l)^2). So the release is as
-    private as one with a single clipping norm C and deviation C * `multiplier(clipping)`, whatever the
-    split over parts (an invertible linear map of the output costs nothing).
+    Guarantee: divide every part of the sum by its deviation: the release becomes this sum plus standard
+    noise, and one root changes the sum by at most sqrt(sum_l (C_l / sigma_l)^2). So the release is as private
+    as one with a single clipping norm C and deviation C * `multiplier(clipping)`, for every split into parts
+    (an invertible linear map of the output is free).
 
     Attributes:
         stddev: part -> absolute standard deviation on the sum, by the names of `Clipping.norms`.
@@ -37,11 +37,11 @@ class Noise:
             non_negative(f"noise_stddev of {name}", value)
 
     def multiplier(self, clipping: Clipping) -> float:
-        """The deviation over the clipping norm of the equivalent release with one part.
+        """Deviation over clipping norm of the equivalent release with one part.
 
         Guarantee: the release with these deviations is the Gaussian mechanism at sensitivity 1 and this
-        deviation, for parts clipped as `clipping` says: shifts in units of their deviations add up in
-        squares (docs/accounting.md, theorem 5).
+        deviation, for parts clipped as in `clipping`: the squared shifts in units of their deviations add up
+        (docs/accounting.md, theorem 5).
 
         Args:
             clipping: bounds of the same parts.
@@ -62,7 +62,7 @@ class Noise:
         """float64, shape (num_parameters,): the deviation of each coordinate of the flat sum.
 
         Args:
-            network: says which parts tensors belong to.
+            network: gives the part of each tensor.
             clipping: of the same parts.
 
         Raises:
@@ -82,7 +82,7 @@ class Noise:
 def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
     """The same deviation on every coordinate; its multiplier is noise_stddev / clipping.total_norm.
 
-    Guarantee: beside a sum that moves by at most the clipping norm for each changed root, the Gaussian
+    Guarantee: on a sum that changes by at most the clipping norm for each changed root, this is the Gaussian
     mechanism with multiplier noise_stddev / total_norm; unit, relation and changed roots are those of the
     plan.
 
@@ -99,10 +99,10 @@ def joint_noise(clipping: Clipping, noise_stddev: float) -> Noise:
 
 
 def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
-    """Deviation in proportion to each part's norm, with the multiplier of `joint_noise`.
+    """Deviations proportional to the norms of the parts, with the multiplier of `joint_noise`.
 
-    sigma_l = noise_stddev / C * sqrt(L) * C_l with C = `total_norm` and L parts. Usually less noise in
-    total than joint noise when the C_l differ.
+    sigma_l = noise_stddev / C * sqrt(L) * C_l with C = `total_norm` and L parts. This is usually less noise
+    in total than joint noise if the C_l differ.
 
     Guarantee: the multiplier of `joint_noise`, so the same event: squared shifts in units of their
     deviations add up over parts (docs/accounting.md, theorem 5).
@@ -121,11 +121,11 @@ def scaled_noise(clipping: Clipping, noise_stddev: float) -> Noise:
 
 
 def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator) -> Tensor:
-    """total + N(0, stddev^2), drawn once per coordinate in float64.
+    """total + N(0, stddev^2), drawn in float64 for each coordinate.
 
-    Guarantee: the Gaussian mechanism on `total`, as private as its L2 sensitivity over `stddev` says, with
-    the generator secret, over real numbers. What floating point shows of the sum is not covered: a release
-    takes `add_rounded_noise`.
+    Guarantee: the Gaussian mechanism on `total` with its L2 sensitivity over `stddev`, for a secret generator
+    and real numbers. What floating point reveals of the sum is not covered: a release uses
+    `add_rounded_noise`.
 
     Args:
         total: flat clipped sum, float32 or float64, on any device.
@@ -133,7 +133,7 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
         rng: the stream `noise`.
 
     Returns:
-        a new tensor like `total`; what is released.
+        a new tensor like `total`; this is released.
 
     Source: Dwork and Roth (2014), Theorem A.1.
     """
@@ -149,8 +149,7 @@ def add_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator
 def add_rounded_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.Generator) -> Tensor:
     """total + N(0, stddev^2) as a real number, rounded to a public grid.
 
-    Guarantee: post-processing of the Gaussian mechanism on `total` as it stands; see
-    `core.rounded_noise.add_rounded`.
+    Guarantee: post-processing of the Gaussian mechanism on `total`; see `core.rounded_noise.add_rounded`.
 
     Args:
         total: flat clipped sum, float64, on any device.
@@ -158,7 +157,7 @@ def add_rounded_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.G
         rng: the stream `noise`; secret.
 
     Returns:
-        a new float64 tensor on the device of `total`; what is released.
+        a new float64 tensor on the device of `total`; this is released.
 
     Raises:
         ValueError: a deviation is not > 0, or the sum is not finite.
@@ -170,7 +169,7 @@ def add_rounded_noise(total: Tensor, stddev: Tensor | float, *, rng: np.random.G
 
 @njit(cache=True)
 def _add_normal(rng, total, stddev, noisy):  # type: ignore[no-untyped-def]
-    """noisy = total + stddev * `rng.standard_normal(len(total))` to the bit, as numba compiles it."""
+    """noisy = total + stddev * `rng.standard_normal(len(total))` bitwise, compiled by numba."""
     step = 0 if len(stddev) == 1 else 1
     for i in range(len(total)):
         noisy[i] = rng.standard_normal() * stddev[i * step]

@@ -1,6 +1,6 @@
 """Full-batch Adam without privacy: the loop of the non-private baselines.
 
-It imports nothing of the private engine, so that a change there reruns no baseline.
+It imports nothing from the private engine, so that changes there do not rerun baselines.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def train_full_batch(
     generator: torch.Generator,
     progress: Any,
 ) -> tuple[State, History]:
-    """Train a model whose rows read each other, and select on validation nodes.
+    """Train a model in which rows read other rows, and select on validation nodes.
 
     Args:
         model: its parameters are trained in place.
@@ -93,12 +93,12 @@ def train_on_rows(
     generator: torch.Generator,
     progress: Any,
 ) -> tuple[State, History]:
-    """Train a model that reads each node's own row alone, and select on validation nodes.
+    """Train a model that reads only each node's own row, and select on validation nodes.
 
     Args:
         forward: rows and dropout masks (None at inference) -> the rows' logits; reads no edges.
-        train: rows and labels of training nodes, whole or in parts; epochs take the parts in turn, and the
-            history states the accuracy on the first.
+        train: rows and labels of training nodes, in one or several parts; epochs use the parts in turn, and
+            the history has the accuracy on the first.
         val: rows and labels of validation nodes.
         model, config, task, generator, progress: as for `train_full_batch`.
 
@@ -132,7 +132,7 @@ def _train(
     masks: Masks,
     progress: Any,
 ) -> tuple[State, History]:
-    """The loop; `evaluate` gives logits of validation nodes, and what gives those of training nodes."""
+    """The loop; `evaluate` gives logits of validation nodes and a function for those of training nodes."""
     _without_compiler()
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     best, best_state, since = (-1.0, 0.0), {}, 0
@@ -147,7 +147,7 @@ def _train(
             on_val, on_train = evaluate()
         val = task_accuracy(on_val, y_val, task)
         selects = config.selection != "last" and len(y_val) > 0
-        # without nodes to select on, the last weights
+        # without validation nodes, the last weights
         score = (val, -float(task_loss(on_val, y_val, task))) if selects else (float(epoch), 0.0)
         since += 1
         if score > best:
@@ -169,10 +169,11 @@ def _check_finite(loss: Tensor, epoch: int) -> None:
 
 
 def _without_compiler() -> None:
-    """Keep torch's optimisers from importing torch's compiler, which takes longer than a small run.
+    """Prevent torch's optimisers from importing torch's compiler, which takes longer than a small run.
 
-    Their methods ask the compiler, at the first call, for a version of themselves that it leaves alone.
-    Nothing here is compiled, so they are that version already. Where torch has no such mark, nothing happens.
+    At the first call, their methods ask the compiler for a version of themselves that is not compiled.
+    Nothing here is compiled, so the methods are that version already. If torch has no such attribute, nothing
+    is changed.
     """
     for name in ("add_param_group", "zero_grad"):
         plain = getattr(getattr(torch.optim.Optimizer, name, None), "__wrapped__", None)
@@ -181,7 +182,7 @@ def _without_compiler() -> None:
 
 
 def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """A step on the loss; `optimizer.step()` without the wrappers that speak to profiler and compiler."""
+    """A step on the loss: `optimizer.step()` without its wrappers for profiler and compiler."""
     optimizer.zero_grad()
     loss.backward()
     with torch.no_grad():

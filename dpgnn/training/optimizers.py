@@ -1,4 +1,4 @@
-"""SGD, Adam and averaging of iterates on one flat vector; their state is plain named arrays."""
+"""SGD, Adam and averaging of iterates on a flat vector; the state is named arrays."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dpgnn.training.options import OptimizerConfig
 class Optimizer:
     """Updates a flat parameter vector in place.
 
-    Guarantee: reads only the parameters, its own state and the gradient it is given; with a private
-    gradient everything here is post-processing.
+    Guarantee: reads only the parameters, its own state and the given gradient; with a private gradient this
+    is post-processing.
 
     Args:
-        config: which rule.
+        config: the update rule.
         parameters: float32 or float64, shape (num_parameters,); changed in place by `step`.
-        num_steps: planned steps, which say where averaging starts.
+        num_steps: planned steps, which decide where averaging starts.
 
     Attributes:
-        extra: further tensors that a checkpoint shall hold (a selected model).
+        extra: further tensors for the checkpoint (a selected model).
     """
 
     def __init__(self, config: OptimizerConfig, parameters: Tensor, num_steps: int) -> None:
@@ -45,7 +45,7 @@ class Optimizer:
         self._root = torch.empty_like(parameters) if compiled else None
 
     def step(self, gradient: Tensor) -> None:
-        """One update with the (noisy) mean gradient; not changed."""
+        """One update with the (noisy) mean gradient, which is not changed."""
         config = self.config
         self.count += 1
         if config.weight_decay:
@@ -77,7 +77,7 @@ class Optimizer:
 
     @property
     def _averaged(self) -> int:
-        """How many iterates are in the average so far."""
+        """Number of iterates in the average so far."""
         return self.count - (self.num_steps - round(self.config.average_last * self.num_steps))
 
     def _average(self) -> None:
@@ -85,7 +85,7 @@ class Optimizer:
             self._state["average"].lerp_(self.parameters, 1 / self._averaged)
 
     def result(self) -> Tensor:
-        """A copy of what is released: the average once it has begun, else the iterate."""
+        """A copy of the parameters to release: the average if it has begun, otherwise the iterate."""
         begun = self.config.average_last > 0 and self._averaged > 0
         return (self._state["average"] if begun else self.parameters).clone()
 
@@ -95,7 +95,7 @@ class Optimizer:
         return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], count: int) -> None:
-        """Go on from a checkpoint made by `arrays` after `count` steps."""
+        """Restore a checkpoint that `arrays` gave after `count` steps."""
         self.count = count
         self.parameters.copy_(torch.from_numpy(arrays["parameters"]))
         for name, tensor in (self._state | self.extra).items():

@@ -1,4 +1,4 @@
-"""Options of training loops, free of torch so that studies are read quickly."""
+"""Options of training loops, without torch so that studies are read quickly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AdamConfig:
     Attributes:
         lr: step size.
         weight_decay: L2 penalty added to the gradient of the weights.
-        num_epochs: full-batch steps at most.
+        num_epochs: largest number of full-batch steps.
         patience: epochs without a better validation accuracy before stopping; 0 never stops early.
         selection: "best_validation" keeps the weights with the best validation accuracy (then loss),
             "last" the final ones.
@@ -38,7 +38,7 @@ class AdamConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """How a noisy mean gradient becomes a step; all of it is post-processing of a private release.
+    """The step from a noisy mean gradient, which is post-processing of a private release.
 
     Attributes:
         name: "sgd" or "adam".
@@ -46,8 +46,8 @@ class OptimizerConfig:
         momentum: of SGD, in [0, 1).
         beta1, beta2, epsilon: of Adam; epsilon is added to the root of the second moment.
         weight_decay: L2 penalty added to the gradient (reads the weights only).
-        average_last: fraction of the last steps whose iterates are averaged, in [0, 1]; 0 releases the
-            last iterate, otherwise the average is what is released and evaluated.
+        average_last: fraction of last steps whose iterates are averaged, in [0, 1]; 0 releases the last
+            iterate, otherwise the average is released and evaluated.
     """
 
     name: Literal["sgd", "adam"] = "adam"

@@ -1,6 +1,6 @@
-"""Compiled products of rows and weights, and activations, whose bits hang on the row alone.
+"""Compiled products of rows and weights, and activations; the bits of a row depend on that row alone.
 
-Reassociation is allowed where `FAST` stands, assuming away NaN and infinity is not.
+With `FAST`, the compiler may reassociate sums, but may not assume that NaN and infinity do not occur.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,12 +11,12 @@ import numpy as np
 from numba import njit
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
-NARROW = 8  # rows of at most so many outputs are summed in registers
+NARROW = 8  # rows of at most this many outputs are summed in registers
 
 
 @njit(cache=True, nogil=True)
 def _widened(values):
-    """Rows of at most NARROW numbers with zeros to that width, so that a processor takes a row at once."""
+    """Rows padded with zeros to NARROW numbers, so that a processor handles a row at once."""
     wide = np.zeros((len(values), NARROW), values.dtype)
     wide[:, : values.shape[1]] = values
     return wide
@@ -24,7 +24,7 @@ def _widened(values):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _narrow_linear(node, indptr, indices, data, weight, bias, out):
-    """`sparse_linear`, the same bits."""
+    """As `sparse_linear`, bitwise."""
     wide, start = _widened(weight), _widened(bias.reshape(1, -1))[0]
     sums = np.empty(NARROW, out.dtype)
     for t in range(len(node)):
@@ -68,7 +68,7 @@ def sparse_outer(node, indptr, indices, data, g, ptr, bad, weight_sum):
 
 @njit(cache=True, nogil=True)
 def _narrow_products(a, wide, out):
-    """`row_products`, the same bits, of a W of NARROW columns, of which `out` has the first."""
+    """As `row_products`, bitwise, for a W of NARROW columns; `out` has the first of them."""
     one, two = np.zeros(NARROW, out.dtype), np.zeros(NARROW, out.dtype)
     width = out.shape[1]
     for i in range(0, len(a), 2):
@@ -84,13 +84,14 @@ def _narrow_products(a, wide, out):
             out[i, j], out[other, j] = one[j], two[j]
 
 
-# no fast math: then compiled code multiplies and adds as written, whatever it does at a time
+# no fast math, so that compiled code multiplies and adds as written
 @njit(cache=True, nogil=True)
 def row_products(a, weight, out):
-    """out += a W; the bits of a row depend on its own entries and W only.
+    """out += a W; the bits of a row depend only on its own entries and W.
 
-    An entry is ((out + a_1 w_1) + a_2 w_2) + ..., each operation rounded once, in this order. Two rows at a
-    time share what is read of W. A library's product may add in another order when there are other rows.
+    An entry is ((out + a_1 w_1) + a_2 w_2) + ..., each operation rounded once, in this order. Two rows are
+    processed at a time to share reads of W. A library's product may change its order of additions with the
+    number of rows.
     """
     num_rows, num_in = a.shape
     if out.shape[1] <= NARROW:
@@ -120,7 +121,7 @@ def row_products(a, weight, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def apply_by_rows(code, scale, alpha, h):
-    """1 tanh, 2 selu, 3 sigmoid, in place: a library's loop may end in other code than it began with."""
+    """1 tanh, 2 selu, 3 sigmoid, in place; a library's loop may treat its last entries differently."""
     one = h.dtype.type(1)
     for t in range(h.shape[0]):
         row = h[t]
@@ -143,7 +144,7 @@ def add_rows(values, source, target, out):
 
 @njit(cache=True, nogil=True)
 def through_relu(g, mask, hidden, is_masked, out):
-    """out = g times the mask, and 0 where the ReLU and the mask left nothing; three axes."""
+    """out = g times the mask, and 0 where ReLU and mask give 0; three axes."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             for j in range(out.shape[2]):

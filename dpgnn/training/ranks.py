@@ -1,8 +1,7 @@
 """The processes of one run, started by `torchrun` on any number of machines.
 
-Every process reads the run's files by itself, up to the point where clipped sums are asked for. There rank 0
-goes on and trains; the others answer for their shares of each batch until they are told to stop, and write
-nothing.
+Every process reads the files of the run by itself, until clipped sums are needed. Then rank 0 trains; the
+others compute their shares of each batch until they are told to stop, and write nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import torch.distributed as dist
 
 from dpgnn.core.checks import fail, require
 
-STARTED = "TORCHELASTIC_RUN_ID"  # what torchrun sets in each process
-ALIVE, BEAT = "dpgnn/alive/", 1.0  # where a process counts up, and how often in seconds
+STARTED = "TORCHELASTIC_RUN_ID"  # variables that torchrun sets in each process
+ALIVE, BEAT = "dpgnn/alive/", 1.0  # key under which a process counts up, and seconds between counts
 
 
 class Served(Exception):
@@ -30,12 +29,12 @@ class Served(Exception):
 
 
 def rank() -> int | None:
-    """This process's number among those that torchrun started; None where it started none."""
+    """The number of this process under torchrun; None without torchrun."""
     return int(os.environ["RANK"]) if STARTED in os.environ else None
 
 
 def check_count(num_processes: int) -> None:
-    """Refuse another number of processes than the study says: the sum's order, so its bytes, depend on it.
+    """Refuse a number of processes other than the study's: the order of sums, so their bytes, depends on it.
 
     Args:
         num_processes: of the study.
@@ -44,22 +43,22 @@ def check_count(num_processes: int) -> None:
         ValueError: torchrun started another number.
     """
     world = int(os.environ["WORLD_SIZE"])
-    remedy = f"start as many: nnodes times nproc-per-node, or say num_processes: {world}"
+    remedy = f"set nnodes times nproc-per-node to it, or set num_processes: {world}"
     require(
         world == num_processes, "torchrun", f"start num_processes = {num_processes}", world, remedy
     )
 
 
 def join(given: tuple[Any, ...], silence: timedelta) -> None:
-    """Join the others, and compare what each has read.
+    """Join the other processes, and compare what each has read.
 
     Args:
         given: network, features, trees, clipping and execution of this process.
-        silence: after which a process that does not answer is taken for dead.
+        silence: time after which a process that does not answer is considered dead.
 
     Raises:
-        ValueError: a process has read other trees, features or options than rank 0.
-        RuntimeError: the others are not there.
+        ValueError: a process has read trees, features or options that differ from those of rank 0.
+        RuntimeError: the other processes do not answer.
     """
     dist.init_process_group("gloo", timeout=silence)
     own = torch.frombuffer(bytearray(_digest(given)), dtype=torch.uint8)
@@ -71,11 +70,16 @@ def join(given: tuple[Any, ...], silence: timedelta) -> None:
     if other:
         dist.destroy_process_group()
         rule = "read the same graph, split, sample and study in every process"
-        fail("torchrun", rule, f"others in ranks {other}", "let all machines see one folder")
+        fail(
+            "torchrun",
+            rule,
+            f"others in ranks {other}",
+            "give all machines access to the same folder",
+        )
 
 
 def silent() -> list[int]:
-    """Which ranks give no sign of life; called by rank 0 after an exchange failed."""
+    """The ranks that give no sign of life; called by rank 0 after a failed exchange."""
     store, others = _store(), range(1, int(os.environ["WORLD_SIZE"]))
     before = [store.add(f"{ALIVE}{number}", 0) for number in others]
     time.sleep(4 * BEAT)
@@ -88,7 +92,7 @@ def beat(number: int) -> None:
     store = _store()
 
     def count() -> None:
-        with suppress(RuntimeError):  # torchrun's store is gone, and so is rank 0
+        with suppress(RuntimeError):  # torchrun's store has ended, and so has rank 0
             while True:
                 store.add(f"{ALIVE}{number}", 1)
                 time.sleep(BEAT)
@@ -97,11 +101,11 @@ def beat(number: int) -> None:
 
 
 def _store() -> dist.TCPStore:
-    """A connection of its own to the store of torchrun, which holds no data."""
+    """A separate connection to the store of torchrun, which holds no data."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return dist.TCPStore(address, port, is_master=False)
 
 
 def _digest(given: tuple[Any, ...]) -> bytes:
-    """sha256 over the values of what was read."""
+    """sha256 of the values that were read."""
     return hashlib.sha256(pickle.dumps(given, protocol=5)).digest()

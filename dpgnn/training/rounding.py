@@ -1,11 +1,11 @@
-"""How far rounding moves a clipped sum in float64: a public share of the clipping norm.
+"""A bound on the rounding of a clipped sum in float64, as a public share of the clipping norm.
 
 Proof (docs/accounting.md, theorem 16). Every entry of the sum is a sum of products a_t g_t of all rows of the
 batch's roots, in some order, with at most `ROWS_OF_A_PRODUCT` rows in one matrix product and one
 addition for each product; so it is wrong by at most gamma_m sum_t |a_t||g_t|, gamma_m = m u / (1 - m u), m
 the number of operations behind an entry and u = 2^-53. The norm of all entries' errors is at most gamma_m
 sum_roots S, S the spread of a root after clipping, which `clip_factors` keeps below C / SPREAD_SHARE. Both
-worlds round, so the sums move apart by at most 2 gamma_m n C / SPREAD_SHARE more, n roots in the batch.
+sums are rounded, so their difference grows by at most 2 gamma_m n C / SPREAD_SHARE, n roots in the batch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ OTHER_OPERATIONS = 2**10
 
 
 def rounding_share(largest_batch: int) -> float:
-    """By which share of the clipping norm rounding moves two sums apart; a power of two, public.
+    """Share of the clipping norm by which rounding may separate two sums; a public power of two.
 
-    Noise whose deviation is larger by this share is as private as the planned noise over real numbers.
+    Noise with a deviation larger by this share is as private as the planned noise over real numbers.
 
     Args:
         largest_batch: public bound on the number of roots in a batch, see `Batches.largest_batch`.

@@ -1,9 +1,9 @@
-"""Clipped sums made by several processes: each takes a share of the batch's roots.
+"""Clipped sums computed by several processes, each for a share of the batch's roots.
 
 They are started here, on one machine, or by `torchrun` on several (`ranks`).
 
 The process that trains is rank 0. It alone draws batches and noise, knows the plan and the ledger, updates
-the weights and writes checkpoints; the others answer one question, the clipped sum over some roots.
+the weights and writes checkpoints; the others only compute clipped sums over some roots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpgnn.training.clipping import Clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.modules.masks import Masks
 
-# a process that does not answer for this long is taken for dead
+# a process that does not answer for this long is considered dead
 SILENCE = timedelta(minutes=30)
 STOP, SUM, CLIP, RELEASE = 0, 1, 2, 3
 
@@ -49,13 +49,13 @@ def root_gradients(
     num_processes: int = 1,
     masks: Masks | None = None,
 ) -> Iterator[RootGradients]:
-    """Clipped sums of this process alone or of several, which end with the block.
+    """Clipped sums of this process or of several, which end with the block.
 
     Guarantee: as `RootGradients`, for any number of processes.
 
     Args:
         network, x, trees, clipping, execution, masks: as `RootGradients`.
-        num_processes: >= 1, this one counted.
+        num_processes: >= 1, including this one.
 
     Raises:
         ValueError: several processes on a GPU.
@@ -84,14 +84,15 @@ def share_of(roots: np.ndarray, rank: int, num_processes: int) -> np.ndarray:
 
 
 class SharedRootGradients(RootGradients):
-    """`RootGradients` whose sums are made by several processes, this one among them.
+    """`RootGradients` whose sums are computed by several processes, including this one.
 
-    Guarantee: the sum over a batch is still one term per root, each of norm at most `clipping.total_norm`:
-    shares are disjoint and make up the batch, every process clips by the same bounds and parameters, and the
-    shares' sums are added in the order of the ranks. Against one process only the order of additions
-    changes, which is rounding; for one number of processes the sum is repeatable bit for bit. Nothing but
-    parameters, positions of roots, bounds and sums passes between the processes, over this machine's
-    loopback interface; sums are sensitive until rank 0 adds noise, and no other process has a generator.
+    Guarantee: the sum over a batch has one term per root, each of norm at most `clipping.total_norm`: shares
+    are disjoint and their union is the batch, every process clips with the same bounds and parameters, and
+    the shares' sums are added in the order of the ranks. Compared with one process only the order of
+    additions changes, which is rounding; for a fixed number of processes the sum is repeatable bit for bit.
+    Nothing but parameters, positions of roots, bounds and sums passes between the processes, over this
+    machine's loopback interface; sums are sensitive until rank 0 adds noise, and no other process has a
+    generator.
 
     Args:
         num_processes: processes in all, >= 2; each holds its own copy of trees and features.
@@ -115,7 +116,7 @@ class SharedRootGradients(RootGradients):
         execution = execution or Execution()
         require(
             torch.device(execution.device).type == "cpu", "device", "be cpu with num_processes > 1",
-            execution.device, "a GPU is used by one process of a run",
+            execution.device, "only one process of a run uses a GPU",
         )  # fmt: skip
         self.num_processes, self._workers = 1, ()  # type: tuple[int, tuple[Any, ...]]
         super().__init__(network, x, trees, clipping=clipping, execution=execution)
@@ -168,7 +169,7 @@ class SharedRootGradients(RootGradients):
         return own
 
     def _tell(self, what: int, size: int, *contents: Tensor) -> None:
-        """Send an order and what belongs to it to every process."""
+        """Send a command with its arguments to every process."""
         order = torch.tensor([what, size, int(self.track_loss)])
 
         def send() -> None:
@@ -179,9 +180,9 @@ class SharedRootGradients(RootGradients):
         self._ask(send)
 
     def _ask(self, exchange: Any) -> None:
-        # a message to a process that has ended may wait for the whole of SILENCE
+        # a message to a process that has ended may wait until SILENCE is over
         if not all(worker.is_alive() for worker in self._workers):
-            raise self._ended("it was gone before it was asked")
+            raise self._ended("it had ended before")
         try:
             exchange()
         except RuntimeError as error:
@@ -198,7 +199,7 @@ class SharedRootGradients(RootGradients):
 
 
 def _start(given: tuple[Any, ...], num_processes: int) -> tuple[str, tuple[Any, ...]]:
-    """Start ranks 1, 2, ... and join them; the folder, where they find each other, holds no data."""
+    """Start ranks 1, 2, ... and join them; the folder for their contact holds no data."""
     if dist.is_initialized():
         raise RuntimeError("one set of processes is open already; close it before starting another")
     if sys.platform == "linux":
@@ -223,7 +224,7 @@ def _join(rank: int, num_processes: int, folder: str) -> None:
 
 
 def _stop(folder: str, workers: tuple[Any, ...]) -> None:
-    """Tell the processes to end, wait for them, and leave nothing."""
+    """Tell the processes to end, wait for them, and clean up."""
     import shutil
 
     if all(worker.is_alive() for worker in workers):  # the others end with the connection
@@ -246,7 +247,7 @@ def _serve(
     parent: int,
     given: tuple[Any, ...],
 ) -> None:
-    """What ranks 1, 2, ... do: answer for their shares until told to stop or the trainer is gone."""
+    """The work of ranks 1, 2, ...: compute shares until told to stop or rank 0 has ended."""
     for number in (signal.SIGTERM, signal.SIGINT):
         # rank 0 saves a checkpoint first; this process ends with the connection
         signal.signal(number, signal.SIG_IGN)
@@ -264,11 +265,11 @@ def _serve(
 
 
 def _serve_rank(rank: int, given: tuple[Any, ...]) -> NoReturn:
-    """What a process of torchrun does in place of training, unless it is rank 0.
+    """The work of a torchrun process other than rank 0.
 
     Raises:
         Served: rank 0 told it to stop.
-        RuntimeError: rank 0 is gone.
+        RuntimeError: rank 0 has ended.
     """
     network, x, trees, clipping, execution = given
     gradients = RootGradients(network, x, trees, clipping=clipping, execution=execution)
@@ -279,14 +280,14 @@ def _serve_rank(rank: int, given: tuple[Any, ...]) -> NoReturn:
         while _answer(gradients, parameters, rank, dist.get_world_size()):
             pass
     except RuntimeError as error:
-        raise RuntimeError(f"rank 0 is gone, rank {rank} ends ({error})") from None
+        raise RuntimeError(f"rank 0 has ended, so rank {rank} ends ({error})") from None
     finally:
         dist.destroy_process_group()
     raise ranks.Served
 
 
 def _answer(gradients: RootGradients, parameters: Tensor, rank: int, num_processes: int) -> bool:
-    """Follow one order; False after the last."""
+    """Execute one command; False after the last."""
     order = torch.zeros(3, dtype=torch.int64)
     dist.broadcast(order, src=0)
     what, size, gradients.track_loss = int(order[0]), int(order[1]), bool(order[2])

@@ -1,7 +1,7 @@
-"""Softmax over few classes, with the roundings of torch's own on a CPU with AVX-512.
+"""Softmax over few classes, rounded as by torch on a CPU with AVX-512.
 
-torch works row by row with registers of 16 numbers, most of which are empty where a row is shorter. Here 64
-rows are worked on side by side, in a sixth of the time. Where a machine's torch rounds otherwise, it is used.
+torch works row by row with registers of 16 numbers, which short rows do not fill. Here 64 rows are processed
+side by side, in a sixth of the time. If torch rounds differently on a machine, torch is used.
 """
 
 # mypy: disable-error-code="no-untyped-def, call-arg, var-annotated"
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dpgnn.training._adam import _fma
 
-# rows of so many classes fill torch's registers
+# rows with this many classes fill torch's registers
 WIDE = 16
 AT_ONCE = 64
 # exp of the library Sleef to one unit in the last place: 2^q exp(s), q the nearest integer to d / log 2
@@ -38,7 +38,7 @@ C6, C5, C4, C3, C2 = (
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """What `torch.softmax(logits, dim=-1)` gives, to the bit.
+    """Bitwise equal to `torch.softmax(logits, dim=-1)`.
 
     Args:
         logits: any shape and dtype.
@@ -56,7 +56,7 @@ def softmax(logits: Tensor) -> Tensor:
 
 @cache
 def _rounds_alike(classes: int) -> bool:
-    """Whether this machine's torch gives these bits, on rows of all sizes of numbers."""
+    """Whether torch gives the same bits on this machine, for numbers of all magnitudes."""
     sizes = torch.logspace(-3, 2, 512)[:, None]
     rows = torch.randn(512, classes, generator=torch.Generator().manual_seed(0)) * sizes
     found = torch.empty_like(rows)

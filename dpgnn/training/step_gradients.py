@@ -1,4 +1,4 @@
-"""Clipped sums that are made around a `RootGradients`: what training reads of both is the same."""
+"""Clipped sums that wrap a `RootGradients`, with the same interface for training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StepGradients:
 
     @property
     def num_roots(self) -> int:
-        """Roots that a batch of this step is drawn from."""
+        """Number of roots from which a batch of this step is drawn."""
         return self.current.trees.num_roots
 
     @property
@@ -52,7 +52,7 @@ class StepGradients:
 
 
 class LossOfStep(StepGradients):
-    """A `StepGradients` whose last batch has a loss to show."""
+    """A `StepGradients` that knows the loss of its last batch."""
 
     @property
     def mean_loss(self) -> float:

@@ -56,15 +56,15 @@ def signal_of(
 def least_of(num_train: float, classes: int, mu: float) -> float:
     """The signal at which the board gains over DP-MLP in two of three drawn cells (`benchmarks.votes_drawn`).
 
-    Where n_train mu / C is small, training is limited by its noise and has less budget to give away.
+    Where n_train mu / C is small, training is limited by its noise and can spare less budget.
     """
     return float(FACTOR * (num_train * mu / classes) ** POWER)
 
 
 def falls_back(entry: Entry, facts: Facts, budget: Budget) -> bool:
-    """Whether the board would carry too little, so that the run is DP-MLP; from public facts alone.
+    """Whether the board would be too noisy to help, so that the run is DP-MLP; from public facts alone.
 
-    The limit fitted to drawn graphs counts d - 1 mentions: where lists are mutual, one is the reader's own.
+    The limit fitted to synthetic graphs counts d - 1 mentions: in mutual lists, one is the reader's own.
     """
     config: VotesConfig = entry.options
     classes, fraction = facts.num_classes, facts.num_train / facts.num_nodes
@@ -88,7 +88,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """Board and training under `node-record`, or DP-MLP's plan.
 
     Guarantee: unit `node-record`, relation of the entry, (epsilon, delta) for the released weights and board
-    together with the answers to all nodes but the one whose record changes.
+    together with the predictions of all nodes except the one whose record changes.
 
     Source: docs/accounting.md, theorem 12.
     """
@@ -109,7 +109,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     mechanisms: tuple[Mechanism, ...] = (board, counted.mechanism)
     spent = counted.spent
     if config.rounds == 2:
-        # a node is a training node or another: it enters board and training, or the second board, never both
+        # a training node enters board and training; any other node enters the second board only
         second = _second_board(entry, facts, budget)
         spent = max((spent, *(_spent(each, budget) for each in second)), key=lambda s: s.epsilon)
         mechanisms = (*(replace(each, population="train") for each in mechanisms), *second)
@@ -127,7 +127,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
 
 def has(plan: Plan, name: str) -> bool:
-    """Whether a mechanism is planned."""
+    """Whether this mechanism is planned."""
     return any(mechanism.name == name for mechanism in plan.mechanisms)
 
 
@@ -140,7 +140,7 @@ def _board(entry: Entry, facts: Facts, budget: Budget) -> Mechanism:
 
 
 def _second_board(entry: Entry, facts: Facts, budget: Budget) -> tuple[Mechanism, ...]:
-    """The second board, with the whole budget: who pushes on it enters nothing else."""
+    """The second board, with the whole budget, since its voters enter nothing else."""
     mu = gdp.mu(budget.epsilon, budget.delta) * (1 - ROUNDING)
     return (replace(_release(SECOND, entry, facts, mu, {}), population="others"),)
 

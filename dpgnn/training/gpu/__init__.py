@@ -1,6 +1,6 @@
-"""Clipped sums on a GPU: everything stays there, and steps of equal shape are one replayed graph.
+"""Clipped sums on a GPU: all data stays there, and steps of equal shape replay one graph.
 
-`steps` is the entry. `shapes` says on the host how large a step is, `layout` finds on the device which rows
-it reads, `features` gathers them, `norms` measures and bounds gradients, `kernels` fuses that where Triton is
-there, `graphs` captures it, and `noise` draws on the host, ahead of time, what hides the sum.
+`steps` is the entry. `shapes` computes the size of a step on the host, `layout` finds on the device which
+rows it reads, `features` gathers them, `norms` computes norms and factors, `kernels` fuses these operations
+if Triton is installed, `graphs` captures them, and `noise` draws noise on the host ahead of time.
 """

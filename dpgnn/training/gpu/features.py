@@ -1,4 +1,4 @@
-"""Node features on a device, dense or sparse, with one more row of zeros."""
+"""Node features on a device, dense or sparse, with an additional row of zeros."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Features:
     """Rows of x on a device.
 
     Args:
-        x: dense float32, or scipy CSR whose stored entries each stand once, shape (num_nodes, num_features).
-        device: where they go, once.
+        x: dense float32, or scipy CSR without duplicate entries, shape (num_nodes, num_features).
+        device: where they are copied, once.
 
     Attributes:
         blank: position of the row of zeros.
@@ -27,12 +27,12 @@ class Features:
         if isinstance(x, np.ndarray):
             self.dense = torch.zeros(self.blank + 1, self.width, device=device)
             with warnings.catch_warnings():
-                # a graph's arrays are read-only; nothing here writes, and a copy may not fit into memory
+                # a graph's arrays are read-only; nothing here writes, and a copy might not fit into memory
                 warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
                 self.dense[: self.blank].copy_(torch.from_numpy(x))
             return
         self._longest = int(np.diff(x.indptr).max(initial=0))
-        # the row of zeros has no entry, and one entry more is there to be read by what pads
+        # the row of zeros has no entry; padding reads one additional entry
         ptr = np.append(x.indptr.astype(np.int64), np.int64(x.indptr[-1]))
         self._ptr = torch.from_numpy(ptr).to(device)
         self._column = torch.from_numpy(np.append(x.indices.astype(np.int64), 0)).to(device)
@@ -53,7 +53,7 @@ class Features:
         outside = step >= (self._ptr[node + 1] - first)[:, None]
         entry = (first[:, None] + step).masked_fill(outside, len(self._value) - 1)
         start = torch.arange(num_rows, device=node.device)[:, None] * self.width
-        # what pads writes 0 behind the last row
+        # padding writes 0 behind the last row
         place = (start + self._column[entry]).masked_fill(outside, num_rows * self.width)
         out = torch.zeros(num_rows * self.width + 1, dtype=dtype, device=node.device)
         out.scatter_(0, place.flatten(), self._value[entry].to(dtype).flatten())

@@ -1,4 +1,4 @@
-"""CUDA streams, pinned memory and graphs: the few things that only a GPU has."""
+"""CUDA streams, pinned memory and graphs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 
 
 class Staging:
-    """Arrays on their way to the device: pinned pieces of memory that take turns.
+    """Arrays on their way to the device, in pinned buffers that take turns.
 
     Args:
         size: numbers in the largest array.
         dtype: of the numbers.
-        num_pieces: how many may be under way at once.
+        num_pieces: number of buffers.
     """
 
     def __init__(self, size: int, dtype: torch.dtype = torch.int64, num_pieces: int = 4) -> None:
@@ -26,7 +26,7 @@ class Staging:
         self._turn = 0
 
     def send(self, write: Callable[[np.ndarray], None], into: Tensor) -> None:
-        """Fill `into` on the device with what `write` writes, without waiting for the device."""
+        """Copy what `write` writes to `into` on the device, without waiting for the device."""
         piece, done = self._pieces[self._turn][: len(into)], self._done[self._turn]
         done.synchronize()  # the copy of four sends ago
         write(piece.numpy())
@@ -36,12 +36,12 @@ class Staging:
 
 
 class Graph:
-    """A function of tensors that stay where they are, captured at its second call and replayed from then on.
+    """A function of tensors at fixed addresses, captured at its second call and then replayed.
 
     Args:
-        body: reads and writes tensors of fixed addresses on the current device; must not wait for it.
-        pool: of the memory of its inner tensors; graphs that never run at once may share one.
-        capture: False calls it each time.
+        body: reads and writes tensors at fixed addresses on the current device; must not wait for it.
+        pool: memory for its inner tensors; graphs that never run at the same time may share one.
+        capture: False calls the function each time.
     """
 
     def __init__(self, body: Callable[[], None], pool: Any, *, capture: bool = True) -> None:
@@ -56,7 +56,7 @@ class Graph:
             return
         self._calls += 1
         if self._calls == 1:
-            # the first call makes handles and workspaces, on a stream of its own as capture asks for
+            # the first call makes handles and workspaces, on a separate stream as capture requires
             side, here = torch.cuda.Stream(), torch.cuda.current_stream()
             side.wait_stream(here)
             with torch.cuda.stream(side):
@@ -65,7 +65,7 @@ class Graph:
             return
         if self._graph is None:
             graph = torch.cuda.CUDAGraph()
-            # other threads of this process (noise, other runs) may use the device meanwhile
+            # other threads of this process (noise, other runs) may use the device at the same time
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 self._body()
             self._graph = graph

@@ -1,8 +1,8 @@
-"""Fused kernels for GPUs, in Triton: norms of ragged trees, factors, scaled rows, weighted sums of rows.
+"""Fused Triton kernels: norms of ragged trees, factors, scaled rows, weighted sums of rows.
 
-A step works without them, by torch's own operations (`norms`, which has the same functions). They take one
-pass over the rows where those take many, and one launch where those take dozens. A kernel is used on a device
-only after it has agreed there with torch's operations (`trusted`): norms decide what a guarantee rests on.
+A step also works with torch's own operations (`norms` has the same functions), which need many passes over
+the rows and dozens of launches instead of one. A kernel is used on a device only if it agrees there with
+torch's operations (`trusted`), since the guarantee depends on the norms.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -33,7 +33,7 @@ WIDE = 128
 def _norms(
     a, g, ptr, out, num_slots, num_in, num_out, largest, TILE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """One root each: Gram matrices tile by tile in float64, never stored."""
+    """One root for each program: Gram matrices tile by tile in float64, never stored."""
     slot = tl.program_id(0).to(tl.int64)
     first = tl.load(ptr + slot)
     count = tl.load(ptr + slot + 1) - first
@@ -58,7 +58,7 @@ def _norms(
             x = tl.load(g + at, mask=mask, other=0.0).to(tl.float64)
             length_g += tl.sum(x * x, axis=1)
         length_a, length_g = tl.sqrt(length_a), tl.sqrt(length_g)
-        # a NaN is not <= largest either
+        # false for NaN too
         length_a = tl.where(length_a <= largest, length_a, float("inf"))
         spread_w += tl.where(is_row, length_a * length_g, 0.0)
         spread_b += tl.where(is_row, length_g, 0.0)
@@ -90,7 +90,7 @@ def _norms(
     gamma = terms * (1.0 / 4503599627370496.0)
     square_w = tl.sum(tl.sum(squared_w, axis=1), axis=0)
     square_b = tl.sum(tl.sum(squared_b, axis=1), axis=0)
-    # a NaN is not < 0 and stays
+    # false for NaN, which stays
     square_w = tl.where(square_w < 0.0, 0.0, square_w) + gamma * total_w * total_w
     square_b = tl.where(square_b < 0.0, 0.0, square_b) + gamma * total_b * total_b
     tl.store(out + slot, square_w)
@@ -113,7 +113,7 @@ def gram_norms(a: Tensor, g: Tensor, ptr: Tensor) -> Tensor:
 def slot_norms(
     a: Tensor, g: Tensor, ptr: Tensor, shape: Shape, packed: Tensor, level: int
 ) -> Tensor:
-    """`norms.slot_norms` by one kernel, without classes of roots; the same guarantee and arguments."""
+    """As `norms.slot_norms`, by one kernel and without classes of roots."""
     found: Tensor = gram_norms(a, g, ptr)
     return found
 
@@ -123,10 +123,10 @@ def _factors(
     squared, spread, part_of, numbers, out, bad_out, num_slots, num_tensors, num_parts,
     WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Some slots each, and one more at the end that adds nothing."""
+    """Some slots for each program, and one more at the end that adds nothing."""
     slot = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     inside = slot < num_slots
-    # numbers of the host would arrive in float32
+    # numbers from the host would be passed as float32
     share = tl.load(numbers + num_parts)
     smallest = tl.load(numbers + num_parts + 1)
     grow = tl.load(numbers + num_parts + 2)
@@ -165,7 +165,7 @@ def _factors(
 def slot_factors(
     squared: Tensor, spread: Tensor, part_of: Tensor, numbers: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Factors and which slots are bad: what `norms.clip_factors` returns."""
+    """Factors, and which slots are bad: the result of `norms.clip_factors`."""
     num_tensors, num_slots = squared.shape
     out = torch.empty(num_tensors, num_slots + 1, dtype=dtype, device=squared.device)
     bad = torch.empty(num_slots + 1, dtype=torch.bool, device=squared.device)
@@ -179,14 +179,14 @@ def slot_factors(
 def clip_factors(
     squared: Tensor, spread: Tensor, bounds: Bounds, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """`norms.clip_factors` by one kernel; the same guarantee and arguments."""
+    """As `norms.clip_factors`, by one kernel."""
     factors, bad = slot_factors(squared, spread, *bounds.there, dtype)
     return factors, bad
 
 
 @triton.jit
 def _scale(a, g, owner, factor, bad, num_in, num_out, WIDE: tl.constexpr):
-    """One row each: g times its factor; a is written only where its root is bad."""
+    """One row for each program: g times its factor; a is written only if its root is bad."""
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(owner + row)
     share = tl.load(factor + slot)
@@ -204,14 +204,14 @@ def _scale(a, g, owner, factor, bad, num_in, num_out, WIDE: tl.constexpr):
 
 @torch.library.custom_op("dpgnn::scale_rows", mutates_args={"a", "g"})
 def scale_rows(a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor) -> None:
-    """Scale g and empty bad rows of a and g, in place; both contiguous."""
+    """Scale g and set bad rows of a and g to 0, in place; both are contiguous."""
     _scale[(len(g),)](a, g, owner, factor, bad, a.shape[1], g.shape[1], WIDE=WIDE)
 
 
 def scaled(
     a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """`norms.scaled` by one kernel, in the memory of a and g."""
+    """As `norms.scaled`, by one kernel in the memory of a and g."""
     a, g = a.contiguous(), g.contiguous()
     scale_rows(a, g, owner, factor, bad)
     return a, g
@@ -219,7 +219,7 @@ def scaled(
 
 @triton.jit
 def _sums(h, offsets, source, weight, out, width, WIDE: tl.constexpr):
-    """One target and one piece of its row each; entries are added in their order."""
+    """One target and one piece of its row for each program; entries are added in order."""
     target = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     inside = column < width
@@ -233,7 +233,7 @@ def _sums(h, offsets, source, weight, out, width, WIDE: tl.constexpr):
 
 @torch.library.custom_op("dpgnn::sum_rows", mutates_args=())
 def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tensor:
-    """`layout.sum_rows` in one pass, without a copy of the rows that are read."""
+    """As `layout.sum_rows`, in one pass and without a copy of the rows that are read."""
     h = h.contiguous()
     num_targets, width = len(offsets) - 1, h.shape[1]
     out = torch.empty(num_targets, width, dtype=h.dtype, device=h.device)
@@ -245,18 +245,18 @@ def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tens
 
 @cache
 def trusted(device: torch.device) -> bool:
-    """Whether both kernels agree on this device with torch's operations, on drawn rows, ragged and large.
+    """Whether the kernels agree with torch's operations on this device, for random rows.
 
-    Only drawn numbers are read. A kernel that does not compile is not trusted either.
+    Only random numbers are read. A kernel that does not compile is not trusted either.
     """
     try:
         return _agree(device)
-    except Exception:  # whatever a compiler or driver says: torch's operations do the work then
+    except Exception:  # on any error of compiler or driver, torch's operations are used
         return False
 
 
 def _agree(device: torch.device) -> bool:
-    # a generator of the host: what is drawn decides nothing but whether the kernels are used
+    # these random numbers only decide whether the kernels are used
     drawn = torch.Generator().manual_seed(20)
     counts = torch.tensor([1, 0, 8, 3, 9, 33, 0, 17])
     ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -281,7 +281,7 @@ def _norms_agree(a: Tensor, g: Tensor, ptr: Tensor, counts: Tensor, device: torc
     found = slot_norms(a.to(device), g.to(device), there, Shape(0, (), (), ()), there, 0)
     found = found.cpu()[:, filled]
     finite = expected.isfinite()
-    # a root is bad whether it says so by NaN or by infinity
+    # NaN and infinity both mark a bad root
     if not torch.equal(found.isfinite(), finite):
         return False
     if not torch.allclose(found[finite], expected[finite], rtol=1e-9):

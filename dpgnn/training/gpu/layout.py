@@ -1,4 +1,4 @@
-"""Which rows a batch reads, found on the device from the roots alone, in arrays of fixed sizes."""
+"""The rows that a batch reads, found on the device from the roots, in arrays of fixed sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ResidentTrees:
     Args:
         trees: trees of all roots.
         device: where they go.
-        blank: position in x of a row of zeros, which pads.
+        blank: position in x of a row of zeros, for padding.
     """
 
     def __init__(self, trees: Trees, device: torch.device, blank: int) -> None:
@@ -35,14 +35,14 @@ class ResidentTrees:
         self.node, self.row_ptr = moved(trees.node), moved(trees.row_ptr)
         self.level_rows = moved(trees.level_rows.astype(np.int64).T)
         self.entry_ptr = moved(trees.entry_ptr)
-        # one more, so that what pads has something to read where no tree has an entry
+        # one more, for padding to read if no tree has an entry
         self.entry_row = moved(np.append(trees.entry_row, np.int32(0)))
         self.entry_weight = moved(np.append(trees.entry_weight, np.float32(0)))
         self.ascending = _ascending(trees)
 
 
 def _ascending(trees: Trees) -> bool:
-    """Whether every tree's entries read its rows in their order, so that they are sorted by source too."""
+    """Whether the entries of every tree read its rows in order, so that they are sorted by source too."""
     if len(trees.entry_row) < 2:
         return True
     steps = np.diff(trees.entry_row.astype(np.int64))
@@ -54,7 +54,7 @@ def _ascending(trees: Trees) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Hop:
-    """The entries of one hop: sorted by target, and the same sorted by source for the backward pass."""
+    """The entries of one hop: sorted by target, and sorted by source for the backward pass."""
 
     offsets: Tensor
     target: Tensor
@@ -66,7 +66,7 @@ class Hop:
 
 
 class WeightedSum(torch.autograd.Function):
-    """out[t] = sum of weight * h[source] over the entries of t; both ways add in a fixed order."""
+    """out[t] = sum of weight * h[source] over the entries of t; both passes add in a fixed order."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, hop: Hop, sum_rows: SumRows) -> Tensor:
@@ -96,15 +96,15 @@ def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tens
 
 
 class FixedLayout:
-    """Layout (see `models.forward`) of a batch in arrays of a fixed shape, made on the device.
+    """Layout (see `models.forward`) of a batch in arrays of a fixed shape, computed on the device.
 
-    What pads is one more root: its rows are zeros, nothing of it enters a sum. No operation here waits for
-    the device or depends on a value, so all of it can be captured.
+    Padding is one more root with rows of zeros, which enters no sum. No operation here waits for the device
+    or depends on a value, so all of them can be captured.
 
     Attributes:
         ptr: for each level, int64 (num_slots + 1,): where each slot's rows start.
-        owner: for each level, the slot of each row; num_slots where it pads.
-        root: position of each slot's root, 0 where it is empty; `filled` says which are not.
+        owner: for each level, the slot of each row; num_slots for padding.
+        root: position of each slot's root, 0 if it is empty; `filled` marks the others.
         node: position in x of each row of level 0.
     """
 
@@ -129,7 +129,7 @@ class FixedLayout:
         self._hops = [self._entries_of(trees, hop) for hop in range(1, trees.num_hops + 1)]
 
     def _add_level(self, trees: ResidentTrees, level: int, start: Tensor) -> None:
-        """Rows of a level: their slots, their positions among the root's rows and among all rows."""
+        """Rows of a level: slots, positions among the root's rows and among all rows."""
         shape, device = self.shape, start.device
         place = torch.arange(shape.rows[level], device=device)
         if level == trees.num_hops:
@@ -148,7 +148,7 @@ class FixedLayout:
         self._rows.append((start[held] + local).masked_fill(outside, 0))
 
     def _kept_rows(self, hop: int) -> Tensor:
-        """Rows of level hop-1 that are rows of level hop; what pads reads what pads."""
+        """Rows of level hop-1 that are rows of level hop; padding reads padding."""
         owner = self.owner[hop]
         found = self.ptr[hop - 1][owner.clamp(max=self._last)] + self._local[hop]
         return found.masked_fill(owner > self._last, self.shape.rows[hop - 1] - 1)
@@ -160,7 +160,7 @@ class FixedLayout:
         length = (trees.entry_ptr[row + 1] - start).masked_fill(owner > self._last, 0)
         offsets = _from_zero(length)
         total = offsets[-1:].clone()
-        # what pads is read by the last target, which pads too
+        # the last target, which is padding, reads the padding
         offsets[-1:].fill_(size)
         place = torch.arange(size, device=row.device)
         target = torch.searchsorted(offsets[1:], place, right=True).clamp(max=num_targets - 1)
@@ -194,7 +194,7 @@ class FixedLayout:
 
 
 def _from_zero(counts: Tensor) -> Tensor:
-    """Where each of some consecutive pieces starts, and the end of the last."""
+    """Starts of consecutive pieces, and the end of the last."""
     ptr = counts.new_zeros(len(counts) + 1)
     torch.cumsum(counts, dim=0, out=ptr[1:])
     return ptr

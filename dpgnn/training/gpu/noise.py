@@ -1,7 +1,7 @@
-"""Noise for sums on a GPU: drawn on the host ahead of time, moved by a stream of its own, added there.
+"""Noise for sums on a GPU: drawn on the host ahead of time, copied by a separate stream, added on the GPU.
 
-No generator of the device draws anything: noise comes from the named stream of the step, which in a release
-is a cryptographic generator keyed by the operating system.
+No generator of the device is used: noise comes from the named stream of the step, which in a release is a
+cryptographic generator keyed by the operating system.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch import Tensor
 from dpgnn.core.checks import require
 from dpgnn.core.rounded_noise import LARGEST_SUM, Ahead, draw_ahead
 
-# steps that are drawn ahead, and threads that draw them; numpy lets go of the interpreter's lock meanwhile
+# steps drawn ahead, and threads that draw them; numpy releases the interpreter's lock while it draws
 DEPTH, NUM_THREADS = 3, 2
 
 
 class _Place:
-    """Pinned memory for the noise of one step, and where it goes on the device."""
+    """Pinned memory for the noise of one step, and its place on the device."""
 
     def __init__(self, num_rows: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
         self.pinned = torch.empty(num_rows, size, dtype=dtype, pin_memory=True)
@@ -32,18 +32,18 @@ class _Place:
 
 
 class NoiseAhead:
-    """The noise of the steps of one run; a context, which ends its threads.
+    """The noise of the steps of one run; a context manager that ends its threads.
 
     Guarantee: the noise of a step is that of `noise.add_noise` or `noise.add_rounded_noise` with the same
-    generator: independent of the sum and of other steps, each used at most once, and not kept. What is drawn
-    ahead and not used when a run stops is dropped; a run that goes on draws anew.
+    generator: independent of the sum and of other steps, used at most once and not kept. Noise that is drawn
+    ahead but not used when a run stops is dropped; a resumed run draws again.
 
     Args:
         stddev: one deviation, or float64 (size,).
         size: number of coordinates.
         draw: step=number -> the step's generator.
-        num_steps: of the run; nothing is drawn for later ones.
-        rounded: as in a release: real noise, rounded to a public grid.
+        num_steps: of the run; nothing is drawn beyond them.
+        rounded: as in a release, with noise in real numbers and the sum rounded to a public grid.
         dtype: of the sums outside a release.
         device: of the sums.
     """
@@ -82,11 +82,11 @@ class NoiseAhead:
         self._coming.clear()
 
     def add(self, total: Tensor, step: int) -> Tensor:
-        """total + noise of this step, a new tensor; what is released.
+        """total + noise of this step, a new tensor; this is released.
 
         Args:
             total: flat clipped sum on the device; float64 where noise is rounded.
-            step: its number; each is asked for once, in order.
+            step: its number; each is requested once, in order.
 
         Raises:
             ValueError: noise is rounded, and the sum is not finite.
@@ -101,19 +101,19 @@ class NoiseAhead:
         here.wait_event(place.copied)
         noisy = total + place.there[0] if drawn is None else self._rounded_sum(total, place, drawn)
         place.used.record(here)
-        # the host goes ahead of the device by as many steps as there are places, then waits here
+        # the host is ahead of the device by at most the number of places, then waits here
         place.copied.synchronize()
         self._ask(step + 1)
         return noisy
 
     def _ask(self, first: int) -> None:
-        """Have the noise of the next steps drawn."""
+        """Start drawing the noise of the next steps."""
         for step in range(first, min(first + DEPTH, self._num_steps + 1)):
             if step not in self._coming:
                 self._coming[step] = self._threads.submit(self._fill, step)
 
     def _fill(self, step: int) -> Ahead | None:
-        """Draw the noise of a step into its place; in a thread, which asks nothing of the device."""
+        """Draw the noise of a step into its place; runs in a thread that does not use the device."""
         rng, pinned = self._draw(step=step), self._places[step % DEPTH].pinned.numpy()
         if not self._rounded:
             noise = rng.standard_normal(self._size)
@@ -135,7 +135,7 @@ class NoiseAhead:
         value = (scaled - whole) + moved
         step = value.round()
         unsure = ~((value - step).abs() <= room)
-        # the one thing of a step that the host waits for
+        # the only value of a step for which the host waits
         wrong, finite = torch.stack([unsure.any(), total.isfinite().all()]).cpu().tolist()
         require(finite, "the sum", "be finite", "another")
         nearest = whole + step

@@ -1,6 +1,6 @@
 """Norms and clipping factors on the device, without waiting for it; the same bounds as on the host.
 
-Here by torch's own operations; `kernels` has the same four functions fused.
+This module uses torch's own operations; `kernels` has the same four functions fused.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ __all__ = ["Bounds", "Operations", "clip_factors", "scaled", "slot_norms", "sum_
 def slot_norms(
     a: Tensor, g: Tensor, ptr: Tensor, shape: Shape, packed: Tensor, level: int
 ) -> Tensor:
-    """Upper bounds of squared norms and spreads of every slot, by batched Gram matrices in float64.
+    """Upper bounds on squared norms, and spreads, of every slot, by Gram matrices in float64.
 
     Guarantee: as `ghost.root_norms`, for every slot with a root.
 
     Args:
         a: (rows of the level, num_in); g: (rows of the level, num_out).
         ptr: int64 (num_slots + 1,): where each slot's rows start.
-        shape, packed: the batch, see `Shapes.pack`.
-        level: of the rows.
+        shape, packed: the batch, see `Shapes.pack`. level: of the rows.
 
     Returns:
         float64 (4, num_slots); sensitive.
@@ -55,7 +54,7 @@ def _gram_norms(a: Tensor, g: Tensor, ptr: Tensor, members: Tensor, size: int) -
     counts = ptr[members + 1] - first
     step = torch.arange(size, device=a.device)
     inside = step < counts[:, None]
-    # padding repeats the root's own first row: a row of another root would let its NaN leak in
+    # padding repeats the root's own first row: the row of another root could bring in NaN
     rows = (first[:, None] + step.masked_fill(~inside, 0)).clamp(max=len(a) - 1)
     wide_a = a[rows].double()
     wide_g = g[rows].mul_(inside[:, :, None]).double()
@@ -70,7 +69,7 @@ def _gram_norms(a: Tensor, g: Tensor, ptr: Tensor, members: Tensor, size: int) -
 
 
 class Bounds:
-    """What is clipped and by how much, on the device.
+    """Clipping bounds on the device.
 
     Args:
         parts: from `Clipping.parts`.
@@ -79,10 +78,10 @@ class Bounds:
         device: of the step.
 
     Attributes:
-        part_of: part of each tensor, as numbers of the host; bounds: of each part, a little below its norm.
-        share: of the spread that is added to a norm.
-        smallest: factors below are 0.
-        there: `part_of` and (bounds, share, smallest) as tensors of the device, for kernels.
+        part_of: part of each tensor, on the host; bounds: of each part, a little below its norm.
+        share: multiple of the spread that is added to a norm.
+        smallest: smaller factors become 0.
+        there: `part_of` and (bounds, share, smallest) as tensors on the device, for kernels.
     """
 
     def __init__(
@@ -110,11 +109,11 @@ def clip_factors(
     Args:
         squared, spread: float64 (num_tensors, num_slots); sensitive.
         bounds: of every part.
-        dtype: of the rows, to which factors are rounded.
+        dtype: of the rows; factors are rounded to it.
 
     Returns:
         factors (num_tensors, num_slots + 1), bad bool (num_slots + 1,), both with one more slot at the end
-        that adds nothing, for what pads; sensitive.
+        for padding, which adds nothing; sensitive.
     """
     upper = squared.sqrt() + bounds.share * spread
     bad = ~upper.isfinite().all(dim=0)
@@ -136,10 +135,10 @@ def clip_factors(
 def scaled(
     a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Rows a, and g times the factor of its root; both zero where the root is bad or pads.
+    """Rows a, and g times the factor of its root; both are zero for bad roots and padding.
 
     Args:
-        a: (num_rows, num_in); g: (num_rows, num_out), in a memory of its own; not used any more after this.
+        a: (num_rows, num_in); g: (num_rows, num_out), in its own memory, which may be overwritten.
         owner: int64 (num_rows,), slots.
         factor: (num_slots + 1,); bad: bool (num_slots + 1,).
     """
@@ -148,7 +147,7 @@ def scaled(
 
 
 class Operations(Protocol):
-    """The operations of a step that can be fused: this module, or `kernels`."""
+    """Operations of a step that can be fused: this module or `kernels`."""
 
     def slot_norms(
         self, a: Tensor, g: Tensor, ptr: Tensor, shape: Shape, packed: Tensor, level: int
@@ -163,7 +162,7 @@ class Operations(Protocol):
     def scaled(
         self, a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Rows to multiply."""
+        """Rows and their scaled gradients."""
 
     def sum_rows(self, h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tensor:
         """Weighted sums of rows."""

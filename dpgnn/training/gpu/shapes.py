@@ -1,4 +1,4 @@
-"""How large the arrays of a step are: few fixed sizes, so that steps of different batches are one graph."""
+"""Sizes of the arrays of a step: few fixed ones, so that many batches share one graph."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from dpgnn.models.trees import Trees
 
-# a root with more rows than this would need Gram matrices larger than the rest of the step
+# the Gram matrices of a root with more rows would be larger than the rest of the step
 LARGEST_TREE = 256
-# sizes grow by 2^(1/STEPS_PER_DOUBLING), so at most 9 % of the slots stand empty on average
+# sizes grow by 2^(1/STEPS_PER_DOUBLING), so at most 9 % of the slots are empty on average
 STEPS_PER_DOUBLING = 8
 SMALLEST = 8
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the arrays of a step; all of them are at least what the batch needs.
+    """Sizes of the arrays of a step, each at least as large as the batch needs.
 
     Attributes:
-        num_slots: places for roots; the last one is always empty and takes what pads.
+        num_slots: slots for roots; the last one is always empty and holds padding.
         rows: rows of each level, 0..r; the last level has one row for each slot.
         entries: entries of each hop, 1..r.
         members: for each level, (largest number of rows, places) of each class of roots whose norms are
@@ -35,15 +35,15 @@ class Shape:
 
     @property
     def packed_size(self) -> int:
-        """Numbers that describe a batch: slots, then the members of every class."""
+        """How many numbers describe a batch: slots, then the members of every class."""
         return self.num_slots + sum(places for level in self.members for _, places in level)
 
 
 class Shapes:
-    """Shapes for batches of some trees.
+    """Shapes of batches of some trees.
 
-    A shape is a function of the batch and of all trees alone - neither of free memory nor of the batches
-    before - so that a run gives the same sums after a restart.
+    A shape depends only on the batch and on all trees, not on free memory or earlier batches, so that a run
+    gives the same sums after a restart.
 
     Args:
         trees: trees of all roots.
@@ -61,7 +61,7 @@ class Shapes:
         self._classes = [self._classes_of(level) for level in range(trees.num_hops + 1)]
 
     def _classes_of(self, level: int) -> tuple[np.ndarray, tuple[int, ...]]:
-        """Class of each root at a level, and the largest number of rows of each class."""
+        """Class of each root at a level, and the largest number of rows in each class."""
         counts = self._level_rows[self.fits, level]
         sizes = np.zeros(len(self.fits), dtype=np.int64)
         if len(counts) and counts.min() < counts.max():
@@ -71,7 +71,7 @@ class Shapes:
 
     @cached_property
     def _needs(self) -> np.ndarray:
-        """What each root adds to rows, entries and members; int64, shape (num_roots, numbers)."""
+        """Rows, entries and members that each root adds; int64, shape (num_roots, numbers)."""
         hops = self.trees.num_hops
         columns = [self._level_rows[:, :hops], self._entries]
         for level in range(hops):
@@ -86,7 +86,7 @@ class Shapes:
         return needs.mean(axis=0), (needs**2).mean(axis=0)
 
     def shape_of(self, roots: np.ndarray) -> Shape:
-        """The smallest shape of the grid that holds these roots.
+        """The smallest allowed shape that holds these roots.
 
         Args:
             roots: int64 positions of roots that fit.
@@ -97,7 +97,7 @@ class Shapes:
         step = int(np.ceil(doublings * STEPS_PER_DOUBLING))
         while True:
             num = int(np.ceil(SMALLEST * 2 ** (step / STEPS_PER_DOUBLING)))
-            # four deviations of a sum over so many roots, and one place for what pads
+            # four standard deviations of a sum over so many roots, and one place for padding
             room = np.ceil(mean * num + 4.0 * np.sqrt(square * num)) + 1
             room = 8 * np.ceil(room / 8).astype(np.int64)
             if num >= len(roots) and (needed + 1 <= room).all():
@@ -126,9 +126,7 @@ class Shapes:
         out[: shape.num_slots] = -1
         out[: len(roots)] = roots
         at = shape.num_slots
-        out[at:] = (
-            shape.num_slots - 1
-        )  # the empty slot takes the place of members that are not there
+        out[at:] = shape.num_slots - 1  # the empty slot stands for missing members
         for level, classes in enumerate(shape.members):
             owner = self._classes[level][0][roots]
             for number, (_, places) in enumerate(classes):

@@ -26,20 +26,20 @@ from dpgnn.training.gpu.norms import Bounds, Operations
 from dpgnn.training.gpu.shapes import Shape, Shapes
 
 Kernels = Literal["auto", "torch", "triton"]
-# steps of more shapes than this are rare; the one used longest ago is captured anew when it comes back
+# more shapes than this are rare; the least recently used one is captured again when needed
 NUM_GRAPHS = 12
-# largest share of the free memory that features and trees may take
+# largest fraction of the free memory for features and trees
 RESIDENT_SHARE = 0.7
-# torch's setting: whether what is not written yet holds NaN, at the cost of a pass over memory
+# torch's setting: whether uninitialised memory is filled with NaN, which costs a pass over it
 FILLED = "fill_uninitialized_memory"
 
 
 class ResidentSteps:
     """Clipped sums over roots of some trees that stay on a GPU.
 
-    Guarantee: as `gradients.RootGradients`. Trees of more than `shapes.LARGEST_TREE` rows are left to
-    `by_itself`. For one device the sum is repeatable bit for bit: additions have a fixed order, and sizes
-    depend on the batch and the trees alone.
+    Guarantee: as `gradients.RootGradients`. Trees of more than `shapes.LARGEST_TREE` rows are passed to
+    `by_itself`. On one device the sum is repeatable bit for bit: additions have a fixed order, and sizes
+    depend only on the batch and the trees.
 
     Args:
         network: the network.
@@ -47,13 +47,13 @@ class ResidentSteps:
         trees: trees of all roots.
         dtype: of rows and weights.
         device: a CUDA device.
-        kernels: "torch" takes torch's own operations, "triton" the fused kernels, "auto" the latter where
-            Triton is installed and they agree with torch's.
+        kernels: "torch" uses torch's own operations, "triton" the fused kernels, "auto" the latter if Triton
+            is installed and they agree with torch's.
         graphs: whether steps of equal shape are captured and replayed.
 
     Raises:
-        ValueError: features and trees do not fit into the free memory, products would be made in
-            TensorFloat-32, or Triton's kernels are asked for and are not there or disagree.
+        ValueError: features and trees do not fit into the free memory, products would be computed in
+            TensorFloat-32, or Triton's kernels are requested but missing or wrong.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ResidentSteps:
         precision = torch.get_float32_matmul_precision()
         require(
             precision == "highest", "float32_matmul_precision", "be highest", precision,
-            "a sum in TensorFloat-32 would be wrong by more than noise and bounds count",
+            "the error of a sum in TensorFloat-32 would exceed what noise and bounds cover",
         )  # fmt: skip
         _check_memory(x, trees, device)
         self.network, self.dtype, self.device, self.capture = network, dtype, device, graphs
@@ -105,7 +105,7 @@ class ResidentSteps:
         Args:
             parameters: flat, on the device.
             roots: int64 positions.
-            sums: flat, on the device, always the same tensor until `parts` change.
+            sums: flat, on the device, the same tensor in all calls until `parts` change.
             parts: from `Clipping.parts`; None adds plain gradients.
             chunk_rows: rows handled at once.
             spread_share: as in `clip_factors`.
@@ -130,7 +130,7 @@ class ResidentSteps:
     def _set_bounds(
         self, sums: Tensor, parts: tuple[np.ndarray, np.ndarray] | None, spread_share: float
     ) -> None:
-        """Bounds of the parts; recorded graphs hold them, so other bounds drop the graphs."""
+        """Set the bounds of the parts; captured graphs contain them, so a change drops the graphs."""
         stated = (sums.data_ptr(), spread_share, None if parts is None else parts[0].tobytes(),
                   None if parts is None else parts[1].tobytes())  # fmt: skip
         if stated == self._settings:
@@ -142,7 +142,7 @@ class ResidentSteps:
             self._bounds = Bounds(parts, unit, spread_share, self.device)
 
     def _add_chunk(self, roots: np.ndarray, sums: Tensor) -> None:
-        """Add roots that fit, by the graph of their shape."""
+        """Add roots that fit, with the graph of their shape."""
         shape = self.shapes.shape_of(roots)
         held = self._graphs.pop(shape, None)
         if held is None:
@@ -165,7 +165,7 @@ class ResidentSteps:
             graph()
 
     def _body(self, shape: Shape, packed: Tensor, sums: dict[str, Tensor]) -> None:
-        """One chunk, from its roots to its terms of the sums; nothing here waits for the device."""
+        """One chunk, from its roots to its terms in the sums, without waiting for the device."""
         do, bounds = self._operations, self._bounds
         layout = FixedLayout(self.trees, shape, packed, do.sum_rows)
         records = self._records(layout)
@@ -207,11 +207,11 @@ class ResidentSteps:
             losses = per_root_loss(
                 self.network, evaluate(self.network, self._named, layout, x, linear), y
             )
-            # an empty slot has no loss, so nothing flows back into what pads
+            # an empty slot has no loss, so padding has no gradient
             loss = losses.masked_fill(~layout.filled, 0.0).sum()
         grads = torch.autograd.grad(loss, [z for _, _, z in outputs])
         self.loss.add_(loss.detach())
-        # layers whose outputs are added get one gradient in one memory, where rows are scaled in place
+        # layers whose outputs are added share one gradient, whose rows are scaled in place
         addresses = [g.data_ptr() for g in grads]
         alone = [
             g.clone() if addresses.index(g.data_ptr()) < place else g
@@ -229,10 +229,10 @@ def _add_product(sums: dict[str, Tensor], op: Linear, a: Tensor, g: Tensor, bias
 
 
 def chosen_operations(kernels: Kernels, device: torch.device) -> tuple[str, Operations]:
-    """The operations that a choice of kernels means on a device, and their name.
+    """The operations that a choice of kernels gives on a device, and their name.
 
     Raises:
-        ValueError: Triton's are asked for, and are not there or disagree with torch's.
+        ValueError: Triton's are requested but missing or different from torch's.
     """
     if kernels != "torch" and importlib.util.find_spec("triton") is not None:
         from dpgnn.training.gpu import kernels as fused
@@ -240,12 +240,12 @@ def chosen_operations(kernels: Kernels, device: torch.device) -> tuple[str, Oper
         if fused.trusted(device):
             return "triton", fused
     if kernels == "triton":
-        fail("kernels", "be torch where Triton's are not there or disagree with torch's", kernels)
+        fail("kernels", "be torch if Triton's are missing or differ from torch's", kernels)
     return "torch", plain
 
 
 def _check_memory(x: Any, trees: Trees, device: torch.device) -> None:
-    """Refuse features that would not leave room for a step, before anything is moved."""
+    """Refuse features that would not leave memory for a step, before anything is copied."""
     stored = x.nbytes if isinstance(x, np.ndarray) else x.data.nbytes + 8 * (x.nnz + x.shape[0])
     arrays = (trees.node, trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
     needed = stored + sum(a.nbytes for a in arrays) + 2 * trees.level_rows.nbytes + trees.y.nbytes
@@ -253,13 +253,13 @@ def _check_memory(x: Any, trees: Trees, device: torch.device) -> None:
     require(
         needed <= RESIDENT_SHARE * free, "features and trees",
         f"take at most {RESIDENT_SHARE:.0%} of the GPU memory that is free ({free / 1e9:.1f} GB)",
-        f"{needed / 1e9:.1f} GB", "train with --device cpu, or fewer runs at once",
+        f"{needed / 1e9:.1f} GB", "train with --device cpu, or run fewer runs at once",
     )  # fmt: skip
 
 
 @contextmanager
 def repeatable(needed: bool) -> Iterator[None]:
-    """Where operations of torch would add in any order, those that do not."""
+    """Use operations of torch that add in a fixed order."""
     if not needed:
         yield
         return

@@ -1,1 +1,1 @@
-"""Clipped sums of a user's own module: how its gradients are made, and what is asked of it."""
+"""Clipped sums for a user's module: how gradients are computed, and what the module must satisfy."""

@@ -1,4 +1,4 @@
-"""The trees of some roots as one graph without edges between them, as a user's module gets them."""
+"""The trees of some roots as one graph without edges between them, the input of a user's module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from dpgnn.models.trees import Trees
 from dpgnn.training.chunks import level_ptr, row_nodes, tree_entries
 
-# whose rows a tensor has: "nodes", "edges", or "edges and nodes" (self-loops are appended)
+# what the rows of a tensor belong to: "nodes", "edges", or "edges and nodes" (self-loops are appended)
 Kind = str
 
 
@@ -22,9 +22,9 @@ class TreeBatch:
     Attributes:
         ptr: int64, shape (num_roots + 1,): rows of each root; its first row is the root.
         edge_ptr: int64, shape (num_roots + 1,).
-        node: int64: positions in x of the rows.
-        edge_index: int64, shape (2, num_edges); edges of a root stand together.
-        root_id: int64, shape (num_roots,): positions in x of the roots.
+        node: int64: positions of the rows in x.
+        edge_index: int64, shape (2, num_edges); edges of a root are consecutive.
+        root_id: int64, shape (num_roots,): positions of the roots in x.
     """
 
     ptr: np.ndarray
@@ -40,12 +40,12 @@ class TreeBatch:
         return len(self.ptr) - 1
 
     def sizes(self) -> dict[Kind, int]:
-        """Rows of each kind."""
+        """Number of rows of each kind."""
         nodes, edges = int(self.ptr[-1]), int(self.edge_ptr[-1])
         return {"nodes": nodes, "edges": edges, "edges and nodes": nodes + edges}
 
     def owners(self, kind: Kind) -> tuple[Tensor, np.ndarray, Tensor | None]:
-        """Owner of each row; where each root's rows start once sorted; the order that sorts them, if any."""
+        """Owner of each row; starts of each root's rows after sorting; the sorting order, or None."""
         if kind not in self._kept:
             root = np.arange(self.num_roots)
             by = {"nodes": self.ptr, "edges": self.edge_ptr}
@@ -59,7 +59,7 @@ class TreeBatch:
         return self._kept[kind]
 
     def places(self, kind: Kind) -> tuple[Tensor, Tensor]:
-        """Of each row: its root's position in x, and its place among the rows of that root."""
+        """For each row: position of its root in x, and place among the rows of that root."""
         owner, _, _ = self.owners(kind)
         first = {
             name: torch.from_numpy(p[:-1]).to(owner.device)

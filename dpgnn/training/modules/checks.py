@@ -1,8 +1,8 @@
-"""May a user's module be trained by clipped per-root gradients? Refused by name, with what to do.
+"""Check that a user's module can be trained with clipped per-root gradients.
 
-The claim that one root's gradient is a function of its own tree rests on the module: it must not mix the rows
-of several trees, keep anything from one call to the next, draw from a global generator, or hold data of the
-graph. What can be seen is looked at; what can be run is run on made trees, so no answer depends on data.
+One root's gradient is a function of its own tree only if the module does not mix rows of several trees, keep
+values between calls, draw from a global generator, or hold data of the graph. The checks inspect the module
+and run it on artificial trees, so no result depends on data.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ from dpgnn.training.modules.engine import ModuleEngine
 from dpgnn.training.modules.gradients import Rows
 from dpgnn.training.modules.masks import Masks, OneTree
 
-# statistics over rows, by the names of torch and torch_geometric
+# layers with statistics over rows, by their names in torch and torch_geometric
 MIXING = {
     "_BatchNorm": "nn.LayerNorm", "BatchNorm": "nn.LayerNorm", "HeteroBatchNorm": "nn.LayerNorm",
     "_InstanceNorm": "nn.LayerNorm", "InstanceNorm": "nn.LayerNorm", "GraphNorm": "nn.LayerNorm",
     "GraphSizeNorm": "nn.LayerNorm", "PairNorm": "nn.LayerNorm", "MeanSubtractionNorm": "nn.LayerNorm",
     "DiffGroupNorm": "nn.LayerNorm", "HeteroLayerNorm": "nn.LayerNorm",
 }  # fmt: skip
-STATE_REMEDY = (
-    "a step must leave the module as it was: compute it anew in each forward (cached=False)"
-)
+STATE_REMEDY = "a step must not change the module: compute it in each forward (cached=False)"
 RANDOM_REMEDY = "leave it out, or use nn.Dropout, whose masks come from the stream `dropout`"
 
 
@@ -48,10 +46,10 @@ def validate(
 
     Args:
         network: the module.
-        num_nodes, num_edges: of the graph, so that a tensor with a row for each is found; None: unknown.
+        num_nodes, num_edges: of the graph, to find tensors with a row for each; None: unknown.
 
     Returns:
-        the way its gradients will be computed.
+        how its gradients will be computed.
 
     Raises:
         ValueError: names the module, the layer, the rule and the remedy.
@@ -69,7 +67,7 @@ def validate(
 
 
 def refuse_mixing(module: nn.Module, name: str) -> None:
-    """Refuse layers whose statistics run over rows.
+    """Refuse layers with statistics over rows.
 
     Raises:
         ValueError: names the layer.
@@ -83,13 +81,13 @@ def refuse_mixing(module: nn.Module, name: str) -> None:
             remedy = "LayerNorm(..., mode='node')" if whole else MIXING[found[0]]
             fail(
                 _where(name, path), "not mix roots", kind,
-                f"its statistics run over the rows of many trees, so one record would move every gradient; "
-                f"use {remedy}, which acts on each row by itself",
+                f"its statistics are over the rows of many trees, so one record would change every gradient; "
+                f"use {remedy}, which treats each row independently",
             )  # fmt: skip
 
 
 def refuse_data(module: nn.Module, name: str, sizes: set[Any]) -> None:
-    """Refuse tensors with a row for every node or edge, held by the module or named by its forward.
+    """Refuse tensors with a row for every node or edge, in the module or read by its forward.
 
     Raises:
         ValueError: names the tensor.
@@ -105,7 +103,7 @@ def refuse_data(module: nn.Module, name: str, sizes: set[Any]) -> None:
 
 
 def refuse_state_and_draws(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
-    """Run forward twice: nothing that the module holds may change, and no global generator may move.
+    """Refuse modules whose forward changes their values or draws from a global generator.
 
     Raises:
         ValueError: names the tensor or attribute, or the generator.
@@ -129,10 +127,10 @@ def refuse_state_and_draws(module: nn.Module, name: str, trees: Trees, x: Tensor
 
 
 def refuse_neighbours(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
-    """A root's logits must not move when another tree stands beside its own.
+    """Refuse modules in which a root's logits change if there is another tree beside its own.
 
     Raises:
-        ValueError: names the first layer whose rows move.
+        ValueError: names the first layer whose rows change.
     """
     for root in (trees.num_roots - 1, trees.num_roots - 2):
         alone, beside = (tree_batch(trees, np.array(some)) for some in ([root], [root, 0, 1, 2]))
@@ -153,12 +151,13 @@ def refuse_neighbours(module: nn.Module, name: str, trees: Trees, x: Tensor) -> 
 
 
 def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
-    """Change other roots' trees and labels: the gradient of a root must stay the same to the last bit.
+    """Refuse modules in which a root's gradient depends on the trees and labels of others.
 
-    The other trees keep their numbers of rows and edges, since a matrix product may round by its shape.
+    The gradient must stay bitwise equal when other trees change. These keep their numbers of rows and edges,
+    since rounding of a matrix product may depend on its shape.
 
     Raises:
-        ValueError: the gradient of some root moves; names the tensor.
+        ValueError: the gradient of a root changes; names the tensor.
     """
     trees, x, y = probe(network)
     named = moved(network)
@@ -177,7 +176,7 @@ def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
         )  # fmt: skip
         gradients, _ = engine.gradients(named, everyone)
         found.append({name: _of_root(each, watched) for name, each in gradients.items()})
-        if not scale:  # a second time, after all roots were seen: what was kept from them shows
+        if not scale:  # a second time, after all roots, to find values that were kept from them
             once = {name: _whole(each) for name, each in gradients.items()}
             second, _ = engine.gradients(named, everyone)
             again = {name: torch.equal(once[name], _whole(each)) for name, each in second.items()}
@@ -185,7 +184,7 @@ def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
         require(
             again[name] and torch.equal(value, found[1][name]),
             f"{network.name}: the gradient of a root's {name}", "depend on its own tree alone",
-            "one that moves with another root's tree",
+            "one that changes with another root's tree",
             "look for hooks, caches and statistics that see several trees",
         )  # fmt: skip
 
@@ -195,13 +194,13 @@ def _whole(each: Rows | Tensor) -> Tensor:
 
 
 def _rewired(trees: Trees, watched: int) -> Trees:
-    """Other edges in the trees before `watched`, as many as before: each list reads its rows in turn."""
+    """Other edges, of equal number, in the trees before `watched`."""
     entries = trees.entry_row.copy()
     for root in range(watched):
         first, last = trees.row_ptr[root], trees.row_ptr[root + 1]
         size, span = int(last - first), slice(trees.entry_ptr[first], trees.entry_ptr[last])
         if size > 2:
-            # never the row itself: a tree has no self-loops
+            # never the row itself, since a tree has no self-loops
             target = np.repeat(np.arange(size), np.diff(trees.entry_ptr[first : last + 1]))
             moved = 1 + entries[span] % (size - 1)
             entries[span] = np.where(moved == target, entries[span], moved)
@@ -216,7 +215,7 @@ def _of_root(each: Rows | Tensor, root: int) -> Tensor:
 
 
 def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, Tensor]:
-    """Rows that each part of the module returned, in the order in which the parts ended."""
+    """Rows that each part of the module returned, in order of return."""
     seen: dict[str, Tensor] = {}
     handles = []
     for path, part in module.named_modules():
@@ -236,7 +235,7 @@ def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, T
 
 
 def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
-    """Tensors and arrays: attributes of all parts, and globals and enclosed values of their forwards."""
+    """Tensors and arrays in attributes of all parts, and in globals and closures of their forwards."""
     for path, part in module.named_modules():
         where = _where(name, path)
         for key, value in vars(part).items():
@@ -257,7 +256,7 @@ def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _arrays(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:
-    """Tensors and arrays in a value: it, items of it, attributes of a PyG `Data`."""
+    """Tensors and arrays in a value: itself, its items, attributes of a PyG `Data`."""
     if isinstance(value, (Tensor, np.ndarray)):
         yield "", value
     elif depth and isinstance(value, dict):
@@ -277,7 +276,7 @@ def _arrays(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:
 
 
 def _state(module: nn.Module, name: str) -> dict[str, bytes | str]:
-    """Everything that could be kept between calls: tensors by content, numbers and texts as they are."""
+    """All values that could be kept between calls: contents of tensors, numbers and texts."""
     found: dict[str, bytes | str] = {}
     for where, value in _held(module, name):
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)

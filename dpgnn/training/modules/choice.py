@@ -1,6 +1,7 @@
-"""Which way is taken for a module: the fastest whose gradients are those of one root at a time.
+"""The choice of a way to compute a module's gradients: the fastest that is correct.
 
-It is found on trees that are made for it, so it depends on the module alone and not on any data.
+A way is correct if its gradients equal those of one root at a time. This is tested on artificial trees, so
+the choice depends on the module alone, not on data.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from dpgnn.training.modules.masks import Masks, OneTree
 from dpgnn.training.modules.watch import NoRows
 
 Way = Literal["rows", "vmap", "loop"]
-# how far two ways may be apart in float64, of the largest entry
+# largest difference of two ways in float64, relative to the largest entry
 CLOSE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The way that is taken for a module.
+    """The chosen way for a module.
 
     Attributes:
         way: rows, vmap or loop.
-        why: in words; names the layer that rules a faster way out.
+        why: in words; names the layer that excludes a faster way.
         gives_rows: forward returns a row for each node.
-        draws: forward asks for dropout.
-        kinds: whose rows each use of a parameter has, for `rows`.
+        draws: forward uses dropout.
+        kinds: kind of the rows in each use of a parameter, for `rows`.
     """
 
     way: Way
@@ -48,14 +49,14 @@ class Choice:
 
 
 def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
-    """The fastest way whose gradients are those of the loop on the trees of `probe`.
+    """The fastest way whose gradients equal those of the loop on the trees of `probe`.
 
     Args:
-        network: the module; its weights are moved a little, so that no tensor has equal entries.
-        way: None takes the fastest; otherwise that way.
+        network: the module; its weights are perturbed, so that no tensor has equal entries.
+        way: None chooses the fastest; otherwise this way is tested.
 
     Raises:
-        ValueError: forward fails or returns something else, or the way asked for is wrong for the module.
+        ValueError: forward fails or returns something else, or the requested way is wrong for the module.
     """
     trees, x, y = probe(network)
     module, named = copy.deepcopy(network.module).double().train(), moved(network)
@@ -67,7 +68,7 @@ def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
         if way not in (None, one):
             continue
         if one == "vmap" and draws:
-            reasons.append("no vmap: dropout draws anew for each root")
+            reasons.append("no vmap: dropout draws masks for each root")
             continue
         kinds, why = _tried(one, network, module, named, trees, x, y, plain)
         if why is None:
@@ -75,7 +76,13 @@ def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
             kept = tuple(kinds)
             return Choice(way=one, why=reason, gives_rows=gives_rows, draws=draws, kinds=kept)
         reasons.append(f"no {one}: {why}")
-    require(way in (None, "loop"), "way", f"be right for {network.name}", way, "; ".join(reasons))
+    require(
+        way in (None, "loop"),
+        "way",
+        f"give the gradients of {network.name}",
+        way,
+        "; ".join(reasons),
+    )
     return Choice(way="loop", why="; ".join(reasons), gives_rows=gives_rows, draws=draws)
 
 
@@ -86,7 +93,7 @@ def _returned(
     trees: Trees,
     x: Tensor,
 ) -> tuple[bool, bool]:
-    """Whether forward returns a row for each node, and whether it asks for dropout."""
+    """Whether forward returns a row for each node, and whether it uses dropout."""
     found, draws = set(), False
     with torch.no_grad():
         for root in range(trees.num_roots):
@@ -131,7 +138,7 @@ def _tried(
     way: str, network: ModuleNetwork, module: torch.nn.Module, named: Mapping[str, Tensor],
     trees: Trees, x: Tensor, y: Tensor, plain: dict[str, Tensor],
 ) -> tuple[list[Kind], str | None]:  # fmt: skip
-    """Kinds, and why the way is not right (None: it is)."""
+    """Kinds, and why the way is wrong (None: it is correct)."""
     kinds: list[Kind] = []
     roots = np.arange(trees.num_roots)
     try:
@@ -158,7 +165,7 @@ def _tried(
     for name, expected in plain.items():
         apart = float((formed(gradients.get(name), expected) - expected).abs().max())
         if not apart <= CLOSE * max(1.0, float(expected.abs().max())):
-            return [], f"the gradient of {name} is not that of one root at a time"
+            return [], f"the gradient of {name} differs from that of one root at a time"
     return kinds, None
 
 
@@ -176,7 +183,7 @@ def formed(each: Rows | Tensor | None, like: Tensor) -> Tensor:
 
 
 def moved(network: ModuleNetwork, seed: int = 0) -> dict[str, Tensor]:
-    """The module's weights with a little added, float64, so that zeros and equal entries hide nothing."""
+    """The module's weights, perturbed, in float64, so that zeros and equal entries hide nothing."""
     generator = torch.Generator().manual_seed(seed)
     return {
         name: value.detach().double()
@@ -187,11 +194,11 @@ def moved(network: ModuleNetwork, seed: int = 0) -> dict[str, Tensor]:
 
 
 def probe(network: ModuleNetwork, seed: int = 0) -> tuple[Trees, Tensor, Tensor]:
-    """Made trees of the network's depth: a lone root, stars, chains, shared neighbours; features, labels.
+    """Artificial trees of the network's depth: single root, stars, chains, shared neighbours.
 
     Returns:
-        trees; x float64, shape (num_rows, num_features); labels of the roots. Numbers of nodes, of edges and
-        their sum differ, and so do those of the roots.
+        trees; x float64, shape (num_rows, num_features); labels of the roots. The numbers of nodes, edges,
+        both together, and roots are all different.
     """
     config, rng = network.config, np.random.default_rng(seed)
     stars = [[], [(1, 0)], [(1, 0), (2, 0)], [(k, 0) for k in range(1, 6)]]

@@ -1,4 +1,4 @@
-"""Clipped sums over the trees of some roots by the way that was chosen for a module."""
+"""Clipped sums over the trees of some roots, computed in the way chosen for a module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpgnn.training.modules.gradients import (
 )
 from dpgnn.training.modules.masks import Masks
 
-# roots whose gradients are formed at once; chunks of 32 to 64 are vmap's best
+# roots whose gradients are formed at once; vmap is fastest with chunks of 32 to 64
 FORMED_AT_ONCE = 32
 
 
@@ -36,13 +36,13 @@ class ModuleEngine:
     """Per-root gradients of a module over the trees of some roots.
 
     Args:
-        network: the module; a copy of its own is trained.
+        network: the module; a copy of it is trained.
         trees: made for a convolution without self-loops.
         rows_of: positions in x -> features, in `dtype` on `device`.
         y: labels of all roots, on `device`.
-        device, dtype: where and in what the module computes.
-        masks: of dropout, of a named stream; None leaves dropout out.
-        way: None takes the fastest that is right.
+        device, dtype: of the computation.
+        masks: of dropout, from a named stream; None omits dropout.
+        way: None chooses the fastest correct one.
     """
 
     network: ModuleNetwork
@@ -78,7 +78,7 @@ class ModuleEngine:
         return loss
 
     def squared_norms(self, named: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
-        """float64, shape (num_tensors, num_roots): upper bounds of squared norms; sensitive."""
+        """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive."""
         names = tuple(self.network.shapes)
         found = [
             norms_of(self.gradients(named, some)[0], names, len(some))[0]
@@ -103,7 +103,7 @@ class ModuleEngine:
         return self._formed(named, batch, x, y)
 
     def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:
-        """Roots whose gradients are made together."""
+        """Pieces of roots whose gradients are computed together."""
         step = max(len(roots), 1) if self.choice.way == "rows" else FORMED_AT_ONCE
         return [roots[at : at + step] for at in range(0, len(roots), step)]
 

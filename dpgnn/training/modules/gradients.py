@@ -1,8 +1,8 @@
-"""Per-root gradients of a user's module, by three ways, and their clipped sum.
+"""Per-root gradients of a user's module in three ways, and their clipped sum.
 
-rows: one forward and backward for all trees; norms from the rows where parameters enter, without any root's
-gradient of a matrix being formed. vmap: one gradient for each root, for trees of one shape at once. loop: one
-root at a time.
+`rows`: one forward and backward pass for all trees; norms are computed from the rows where parameters enter,
+without forming gradients of matrices. `vmap`: one gradient for each root, for trees of equal shape at once.
+`loop`: one root at a time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Parts = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """sum_t a_t^T g_t of each root, by its rows.
+    """sum_t a_t^T g_t of each root, as rows.
 
     Attributes:
-        a: (num_rows, num_in); g: (num_rows, num_out); a root's rows stand together.
+        a: (num_rows, num_in); g: (num_rows, num_out); a root's rows are consecutive.
         ptr: int64, shape (num_roots + 1,).
-        transposed: the parameter has shape (num_in, num_out), and (num_out, num_in) otherwise.
+        transposed: the parameter has shape (num_in, num_out), otherwise (num_out, num_in).
     """
 
     a: Tensor
@@ -57,17 +57,17 @@ def row_gradients(
     kinds: list[Kind] | None,
     masks: Masks | None = None,
 ) -> tuple[Gradients, Tensor, list[Kind]]:
-    """Gradients of all roots of a batch by rows: one forward and one backward for all of them.
+    """Gradients of all roots of a batch by rows, with one forward and one backward pass.
 
     Args:
         x: (rows of the batch, num_features); y: labels of the roots.
-        kinds: as found before; None finds out.
+        kinds: as found before; None determines them.
 
     Returns:
         gradients, the summed loss, and the kinds.
 
     Raises:
-        NoRows: a parameter enters where rows cannot be told apart.
+        NoRows: a parameter is used where rows cannot be assigned to roots.
     """
     leaves = {name: value.detach().requires_grad_() for name, value in named.items()}
     watch = Watch(leaves, batch, kinds, masks)
@@ -80,7 +80,7 @@ def row_gradients(
         loss = per_root_loss(network, logits, y).sum()
         asked = [use.z for use in watch.products] + [use.copies for use in watch.spreads]
         if not asked:
-            raise NoRows("no parameter was seen in forward")
+            raise NoRows("forward uses no parameter")
         grads = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=False)
     return _by_parameter(watch, grads, batch, leaves), loss.detach(), watch.kinds
 
@@ -88,7 +88,7 @@ def row_gradients(
 def _by_parameter(
     watch: Watch, grads: Sequence[Tensor | None], batch: TreeBatch, leaves: dict[str, Tensor]
 ) -> Gradients:
-    """Gradients of the places where parameters enter, gathered by parameter."""
+    """Gradients at the uses of parameters, collected by parameter."""
     formed: dict[str, Tensor] = {}
     products: dict[str, list[Rows]] = defaultdict(list)
     for use, g in zip(watch.products, grads):
@@ -115,7 +115,7 @@ def _bias_sums(use: Product, g: Tensor, batch: TreeBatch) -> Tensor:
 
 
 def _rows_of(use: Product, g: Tensor, batch: TreeBatch) -> Rows:
-    """What one use of a matrix adds to its gradient, a root's rows together."""
+    """The terms that one use of a matrix adds to its gradient, a root's rows together."""
     _, ptr, order = batch.owners(use.kind)
     a, flat = use.a, g.reshape(-1, g.shape[-1])
     if order is not None:
@@ -128,7 +128,7 @@ def formed_by_loop(
     network: ModuleNetwork, module: torch.nn.Module, named: Mapping[str, Tensor], x: Tensor,
     edge_index: Tensor, y: Tensor, masks: Masks | None = None, roots: Sequence[int] = (),
 ) -> tuple[dict[str, Tensor], Tensor]:  # fmt: skip
-    """The plain way: each root's gradient by autograd of its own loss.
+    """The gradient of each root by autograd of its own loss.
 
     Args:
         x: (num_roots, num_rows, num_features), of trees with the same edges; y: their labels.
@@ -156,7 +156,7 @@ def formed_by_vmap(
     network: ModuleNetwork, module: torch.nn.Module, named: Mapping[str, Tensor], x: Tensor,
     edge_index: Tensor, y: Tensor,
 ) -> tuple[dict[str, Tensor], Tensor]:  # fmt: skip
-    """As `formed_by_loop`, by torch.func for all roots at once; without dropout."""
+    """As `formed_by_loop`, with torch.func for all roots at once; without dropout."""
 
     def loss(leaves: dict[str, Tensor], rows: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         with OneTree(None):
@@ -172,7 +172,7 @@ def formed_by_vmap(
 def norms_of(
     gradients: Gradients, names: Sequence[str], num_roots: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Upper bounds of squared norms, and spreads; each float64, shape (num_tensors, num_roots)."""
+    """Upper bounds on squared norms, and spreads; each float64, shape (num_tensors, num_roots)."""
     squared, spread = np.zeros((2, len(names), num_roots))
     for place, name in enumerate(names):
         each = gradients.get(name)
@@ -198,9 +198,9 @@ def add_clipped(
     dtype: torch.dtype,
     spread_share: float = 0.0,
 ) -> None:
-    """Clip each root's gradient and add all of them to `sums`; None for parts adds them as they are.
+    """Clip each root's gradient and add them to `sums`; None for parts does not clip.
 
-    Guarantee: as `clip_factors`; a root of which something is not finite adds nothing.
+    Guarantee: as `clip_factors`; a root with a value that is not finite adds nothing.
     """
     names, unit = tuple(sums), torch.finfo(dtype).eps / 2
     factors = np.ones((len(names), num_roots))
@@ -239,10 +239,10 @@ def _repeated(order: Tensor, repeats: int) -> Tensor:
 
 
 def _nonzero(rows: Rows) -> Rows:
-    """Without rows that no loss depends on, as those of other nodes than the roots after the last hop."""
+    """Without rows on which no loss depends, such as those of non-roots after the last hop."""
     if rows.g.device.type != "cpu":
         return rows
-    # the first rows tell whether a look at all of them can pay
+    # the first rows show whether checking all of them can pay
     if bool((rows.g[:64] != 0).any(dim=1).all()):
         return rows
     keep = torch.linalg.vector_norm(rows.g, ord=float("inf"), dim=1) != 0
@@ -253,7 +253,7 @@ def _nonzero(rows: Rows) -> Rows:
 
 
 def _joined(uses: list[Rows]) -> Rows:
-    """Several uses of one matrix as one, a root's rows together."""
+    """Several uses of one matrix joined, a root's rows together."""
     if len(uses) == 1:
         return uses[0]
     counts = [np.diff(use.ptr) for use in uses]
@@ -261,7 +261,7 @@ def _joined(uses: list[Rows]) -> Rows:
     owner = np.concatenate([np.repeat(root, count) for count in counts])
     order = torch.from_numpy(np.argsort(owner, kind="stable")).to(uses[0].a.device)
     if len({use.transposed for use in uses}) > 1:
-        raise NoRows("a matrix is used as it is and transposed")
+        raise NoRows("a matrix is used both plain and transposed")
     return Rows(
         a=torch.cat([use.a for use in uses])[order], g=torch.cat([use.g for use in uses])[order],
         ptr=np.concatenate([[0], np.cumsum(sum(counts))]), transposed=uses[0].transposed,

@@ -1,4 +1,4 @@
-"""Dropout masks of a named stream, and what stands in for torch's dropout in a module's forward."""
+"""Dropout masks of a named stream, and a replacement of torch's dropout in a module's forward."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DROPOUTS = {F.dropout, torch.dropout}
 
 
 class Masks:
-    """Dropout masks of a named stream: an entry's fate depends on the seed, its root and its place alone.
+    """Dropout masks of a named stream: an entry's mask depends only on the seed, its root and its place.
 
-    What stands beside a root's tree moves none of its masks, so they may be public.
+    Other trees do not change the masks of a root, so masks may be public.
 
     Args:
         seed: of the next forward; `at` changes it for each step.
@@ -30,11 +30,11 @@ class Masks:
         self.seed = seed % 2**63
 
     def __call__(self, x: Tensor, rate: float, call: int, root: Tensor, place: Tensor) -> Tensor:
-        """x with entries zeroed at this rate, the others divided by 1 - rate.
+        """x with entries set to 0 at this rate and the others divided by 1 - rate.
 
         Args:
             x: shape (num_rows, ...).
-            call: which call of dropout in a forward it is.
+            call: number of the dropout call in a forward.
             root, place: int64, shape (num_rows,): root and place of each row.
         """
         if rate >= 1.0:
@@ -48,7 +48,7 @@ class Masks:
 
 
 def _mixed(value: Tensor) -> Tensor:
-    """The finaliser of splitmix64 on 64-bit integers that wrap around.
+    """The finaliser of splitmix64 on 64-bit integers with overflow.
 
     Source: Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators".
     """
@@ -61,7 +61,7 @@ class Dropout:
     """Replaces torch's dropout in one forward.
 
     Args:
-        masks: None leaves dropout out.
+        masks: None omits dropout.
     """
 
     def __init__(self, masks: Masks | None) -> None:
@@ -88,7 +88,7 @@ class OneTree(TorchFunctionMode):
     """Dropout of a named stream in a forward over one tree.
 
     Args:
-        masks: None leaves dropout out.
+        masks: None omits dropout.
         root: the root's position in x.
     """
 

@@ -1,9 +1,9 @@
-"""Watching a module's forward: where its parameters enter, and which rows belong to which root.
+"""Observe a module's forward: where parameters enter, and which rows belong to which root.
 
-Wherever a parameter enters a matrix product, the product's input and output are kept; wherever it enters a
-sum or a product entry by entry, a copy for every row takes its place. Autograd then gives gradients by rows,
-and rows have owners: the nodes, the edges, or the edges and then the nodes. Which of them, is found on trees
-made for that purpose, where their numbers differ, and is proved by comparison with one root at a time.
+Where a parameter enters a matrix product, the product's input and output are kept. Where it enters an
+entrywise sum or product, it is replaced by a copy for every row. Autograd then gives gradients by rows. Rows
+belong to nodes, to edges, or to edges and then nodes. Which of these holds is determined on artificial trees,
+where their numbers differ, and checked by comparison with one root at a time.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ PRODUCTS = {torch.matmul, torch.mm, _T.matmul, _T.mm, _T.__matmul__}
 
 
 class NoRows(Stop):
-    """A module's parameters enter where rows of roots cannot be told apart; the message says where."""
+    """A parameter is used where rows cannot be assigned to roots; the message says where."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Product:
-    """a W or a W^T: rows of inputs, and the output whose gradient is asked for.
+    """a W or a W^T: rows of inputs, and the output whose gradient is computed.
 
     Attributes:
         weight: name of W.
-        bias: name of what is added to the output, "" for nothing.
-        a: (num_rows, num_in); z: (..., num_out), the output as autograd knows it.
-        kind: whose rows they are; repeats: rows of each owner's row, in its place.
+        bias: name of the tensor that is added to the output, or "".
+        a: (num_rows, num_in); z: (..., num_out), the output in the autograd graph.
+        kind: kind of the rows; repeats: rows for each row of the owner.
         transposed: W has shape (num_in, num_out), as in a @ W.
     """
 
@@ -58,11 +58,11 @@ class Product:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
-    """A parameter, or what is made of parameters alone, that entered entry by entry with a copy for each row.
+    """A parameter, or a tensor of parameters alone, that entered entrywise, with a copy for each row.
 
     Attributes:
-        source: the tensor that was spread; made of `name`.
-        copies: its copies, whose gradient is asked for.
+        source: the tensor that was copied; computed from `name`.
+        copies: its copies, whose gradient is computed.
     """
 
     source: Tensor
@@ -71,13 +71,13 @@ class Spread:
 
 
 class Watch(TorchFunctionMode):
-    """Watches one forward.
+    """Observes one forward.
 
     Args:
-        named: leaves by name, as the module gets them.
+        named: leaf tensors by name, as passed to the module.
         batch: the trees.
-        kinds: whose rows each use has, as found before; None finds out by the number of rows.
-        masks: of dropout; None leaves dropout out.
+        kinds: kind of the rows in each use, as found before; None determines them by the number of rows.
+        masks: of dropout; None omits dropout.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Watch(TorchFunctionMode):
         self._names = {id(value): name for name, value in named.items()}
         self._made: dict[int, Tensor] = {id(value): value for value in named.values()}
         self._batch, self._known = batch, kinds
-        # nothing here holds this object: a circle would keep a chunk's rows until a collection
+        # nothing here refers to this object: a cycle would keep a chunk's rows until garbage collection
         self._drop = Dropout(masks)
         self.kinds: list[Kind] = []
         self.products: list[Product] = []
@@ -140,17 +140,19 @@ class Watch(TorchFunctionMode):
 
     def _matmul(self, func: Any, left: Tensor, right: Tensor) -> Tensor:
         if id(left) in self._made or right.ndim != 2:
-            raise NoRows(f"{self._names.get(id(left), 'a parameter')} stands left in a product")
+            raise NoRows(
+                f"{self._names.get(id(left), 'a parameter')} is the left factor of a product"
+            )
         return self._product(left, right, None, transposed=True)
 
     def _product(
         self, a: Tensor, weight: Tensor, bias: Tensor | None, *, transposed: bool
     ) -> Tensor:
         if id(a) in self._made or id(weight) not in self._names or a.ndim < 2:
-            raise NoRows("a matrix product has a parameter in another place than the weight's")
+            raise NoRows("a matrix product has a parameter that is not its weight")
         name, kind = self._names[id(weight)], self._kind(a)
         if bias is not None and id(bias) not in self._names:
-            raise NoRows(f"the bias that is added with {name} is none of the module's tensors")
+            raise NoRows(f"the bias added with {name} is not a tensor of the module")
         plain = None if bias is None else bias.detach()
         z = a @ weight.detach() if transposed else F.linear(a, weight.detach(), plain)
         if not z.requires_grad:
@@ -162,7 +164,7 @@ class Watch(TorchFunctionMode):
                 repeats=len(rows) // max(a.shape[0], 1), transposed=transposed,
             )
         )  # fmt: skip
-        # a view, so that what is done in place afterwards leaves the output itself as it was
+        # a view, so that later in-place operations do not change the output
         return z.view_as(z)
 
     def _layer_norm(
@@ -177,7 +179,7 @@ class Watch(TorchFunctionMode):
         return out
 
     def _copies(self, value: Any, tensors: list[Tensor]) -> Any:
-        """A copy of a parameter for every row of what it meets."""
+        """A copy of a parameter for every row of the other operand."""
         if not isinstance(value, Tensor) or id(value) not in self._made:
             return value
         shape = torch.broadcast_shapes(*(t.shape for t in tensors))
@@ -199,11 +201,13 @@ class Watch(TorchFunctionMode):
         if self._known is not None:
             kind = self._known[place] if place < len(self._known) else "none"
             if sizes.get(kind) != size:
-                raise NoRows("forward takes another course on other trees")
+                raise NoRows("forward runs differently on other trees")
         else:
             found = [kind for kind, count in sizes.items() if count == size]
             if not found:
-                raise NoRows(f"a parameter meets {size} rows, which are neither nodes nor edges")
+                raise NoRows(
+                    f"a parameter is combined with {size} rows, which are neither nodes nor edges"
+                )
             kind = found[0]
         self.kinds.append(kind)
         return kind
@@ -212,7 +216,7 @@ class Watch(TorchFunctionMode):
 def root_sums(
     spread: Spread, gradient: Tensor, batch: TreeBatch, named: dict[str, Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Per-root gradients of the parameters behind a spread: name, (num_roots, number of entries)."""
+    """Per-root gradients of the parameters of a spread: name, (num_roots, number of entries)."""
     source = spread.source
     extra = gradient.ndim - 1
     shape = (1,) * (gradient.ndim - source.ndim) + tuple(source.shape)
@@ -235,7 +239,7 @@ def root_sums(
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
-    """Tensors among arguments, and in lists among them that begin with one."""
+    """Tensors among the arguments, and in lists of tensors among them."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
