@@ -130,7 +130,7 @@ def fit_node(
     return Fitted(state=weights | head, history=tuple(history), kept={"logits": logits})
 
 
-def fit_node_as_released(
+def fit_node_authors_code(
     entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
 ) -> Fitted:
     """The released code at node level: thinned edges made symmetric, a head trained without noise.

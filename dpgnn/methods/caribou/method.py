@@ -84,7 +84,7 @@ def fit(
         return for_this_graph(caribou_fit.fit_edge(entry, graph, split, plan, context), graph)
     assert prepared is not None
     if entry.options.variant == "as-released" and entry.mode == "published":
-        return caribou_fit.fit_node_as_released(entry, graph, split, prepared, plan, context)
+        return caribou_fit.fit_node_authors_code(entry, graph, split, prepared, plan, context)
     return caribou_fit.fit_node(entry, graph, split, prepared, plan, context)
 
 

@@ -42,14 +42,14 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """
     config: CaribouConfig = entry.options
     if entry.mode == "published" and config.variant == "as-released":
-        return _as_released_plan(entry, facts, budget)
+        return _authors_code_plan(entry, facts, budget)
     build = _builder(entry, config)
     with_encoder = config.head.encoder_layers > 0
     if entry.mode == "sound":
         _check_sound(entry, config)
-        size = _sound_sensitivity(entry, config, facts)
+        l2_sensitivity = _sound_sensitivity(entry, config, facts)
         aggregation = Aggregation(
-            build=build, sensitivity=size, proved=size, num_hops=config.num_hops,
+            build=build, sensitivity=l2_sensitivity, proved=l2_sensitivity, num_hops=config.num_hops,
             released=config.release, details=_details(config),
         )  # fmt: skip
         return sound_plan(entry, facts, budget, config.node, aggregation, with_encoder=with_encoder)
@@ -67,11 +67,11 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 def _builder(entry: Entry, config: CaribouConfig) -> Any:
     relation: Any = entry.relation
 
-    def build(noise_stddev: float, size: float) -> Event[Any]:
+    def build(noise_stddev: float, l2_sensitivity: float) -> Event[Any]:
         return ContractiveIteration(
             relation=relation,
             noise_stddev=noise_stddev,
-            sensitivity=size,
+            sensitivity=l2_sensitivity,
             num_hops=config.num_hops,
             contraction=config.contraction,
         )
@@ -80,7 +80,7 @@ def _builder(entry: Entry, config: CaribouConfig) -> Any:
 
 
 def _sound_sensitivity(entry: Entry, config: CaribouConfig, facts: Facts) -> float:
-    size = sensitivity.node_layer_sensitivity(
+    layer = sensitivity.node_layer_sensitivity(
         config.contraction,
         config.alpha1,
         max_degree=config.node.max_degree,
@@ -88,7 +88,7 @@ def _sound_sensitivity(entry: Entry, config: CaribouConfig, facts: Facts) -> flo
         minimum_degree=0,
         own_row=config.release == "noisy-state",
     )
-    return 2 * size if entry.relation == "replace-one" else size
+    return 2 * layer if entry.relation == "replace-one" else layer
 
 
 def _published_sensitivity(config: CaribouConfig, facts: Facts) -> float:
@@ -119,15 +119,15 @@ def _caveats(config: CaribouConfig) -> tuple[str, ...]:
     return tuple(caveats)
 
 
-def _as_released_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+def _authors_code_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     """The plan of the released code's class: only the iteration is calibrated; the head is not private."""
     config: CaribouConfig = entry.options
-    size, build = _published_sensitivity(config, facts), _builder(entry, config)
+    l2_sensitivity, build = _published_sensitivity(config, facts), _builder(entry, config)
     mechanism = gaussian_mechanism(
         AGGREGATE,
-        lambda noise: build(noise, size),
+        lambda noise: build(noise, l2_sensitivity),
         budget,
-        sensitivity=size,
+        sensitivity=l2_sensitivity,
         num_hops=config.num_hops,
         details=_details(config),
     )

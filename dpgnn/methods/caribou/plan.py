@@ -32,11 +32,11 @@ def edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     layer = config.contraction * config.alpha1 * _operator_sensitivity(entry, facts)
     require(layer > 0, "alpha1", "be > 0", config.alpha1, "without neighbours use the method mlp")
 
-    def event(noise_stddev: float, size: float = layer) -> ContractiveIteration[Any]:
+    def event(noise_stddev: float, l2_sensitivity: float = layer) -> ContractiveIteration[Any]:
         return ContractiveIteration(
             relation="add-remove",
             noise_stddev=noise_stddev,
-            sensitivity=size,
+            sensitivity=l2_sensitivity,
             num_hops=config.num_hops,
             contraction=config.contraction,
         )

@@ -74,11 +74,11 @@ def _end_of_hop(
     noise = aggregate_queries.run_noise(run, hop, first.rows.shape)
     if is_released_code(entry):
 
-        def as_released(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        def authors_code(node: np.ndarray, rows: np.ndarray) -> np.ndarray:
             rows = rows if noise is None else rows + noise[node]
             return rows if hop == config.num_hops else aggregate.project_rows(rows)
 
-        return as_released
+        return authors_code
     emptied = aggregate.empty_rows(first.rows) if at_node_level(entry) else None
 
     def finish(node: np.ndarray, rows: np.ndarray) -> np.ndarray:

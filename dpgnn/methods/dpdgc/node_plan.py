@@ -59,8 +59,8 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
             relation=relation, noise_stddev=noise_stddev, sensitivity=sensitivity
         )
 
-    size = config.norm_scale * node_sensitivity(config.node.max_degree, entry.relation)
-    stated = size
+    l2_sensitivity = config.norm_scale * node_sensitivity(config.node.max_degree, entry.relation)
+    stated = l2_sensitivity
     if entry.mode == "published" and entry.relation == "replace-one":
         stated = config.norm_scale * math.sqrt(2 * config.node.max_degree)  # as the released code
     rows = changed_rows(config.node.max_degree, entry.relation)
@@ -68,7 +68,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     aggregation = Aggregation(
         build=build,
         sensitivity=stated,
-        proved=size if stable else None,
+        proved=l2_sensitivity if stable else None,
         num_hops=1,
         details={"norm_scale": config.norm_scale},
     )

@@ -49,19 +49,25 @@ def _release(noise: float, sensitivity: float) -> GaussianRelease[Any]:
 
 
 def _sound(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) -> Plan:
-    stage, size = config.node.encoder, SQRT2 * config.norm_scale
+    stage, l2_sensitivity = config.node.encoder, SQRT2 * config.norm_scale
 
     def encoder(z: float) -> Mechanism:
         return poisson_stage(entry, ENCODER, stage, EDGE_ROWS, facts.num_train, z)
 
     shares = config.node.shares
     allocation = allocated(
-        ((ENCODER, encoder(1.0).event, shares[0]), (AGGREGATE, _release(size, size), shares[1])),
+        (
+            (ENCODER, encoder(1.0).event, shares[0]),
+            (AGGREGATE, _release(l2_sensitivity, l2_sensitivity), shares[1]),
+        ),
         config.node.rule,
         budget,
     )
     z = allocation.noise_multipliers
-    mechanisms = (encoder(z[ENCODER]), _mechanism(z[AGGREGATE] * size, size, size, config))
+    mechanisms = (
+        encoder(z[ENCODER]),
+        _mechanism(z[AGGREGATE] * l2_sensitivity, l2_sensitivity, l2_sensitivity, config),
+    )
     claim = _claim(entry, budget, spent=allocation)
     return Plan(mechanisms=mechanisms, claims=(claim,), num_steps=1, facts=facts.recorded())
 
@@ -70,12 +76,12 @@ def _published(entry: Entry, config: DPDGCConfig, facts: Facts, budget: Budget) 
     from dpgnn.accountants.composition import spent
     from dpgnn.accountants.plan import NOTHING_PROVED, Spent
 
-    stage, size = config.node.encoder, config.norm_scale
-    counted = (counted_steps(stage, facts.num_train), _release(size, size))
+    stage, l2_sensitivity = config.node.encoder, config.norm_scale
+    counted = (counted_steps(stage, facts.num_train), _release(l2_sensitivity, l2_sensitivity))
     z, stated = published_multiplier(counted, budget)
     # one changed root is counted with noise 2 z C; two roots change, in batches that are Poisson here
     training = poisson_stage(entry, ENCODER, stage, EDGE_ROWS, facts.num_train, z / 2)
-    release = _mechanism(z * size, size, SQRT2 * size, config)
+    release = _mechanism(z * l2_sensitivity, l2_sensitivity, SQRT2 * l2_sensitivity, config)
     caveats = ["directed-sensitivity"]
     if not config.normalized:
         caveats.append("normalization-not-applied")

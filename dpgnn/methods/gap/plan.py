@@ -60,7 +60,7 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: GapConfig = entry.options
     assert entry.relation is not None
     relation: Any = entry.relation
-    size = node_sensitivity(config.node.max_degree, entry.relation)
+    l2_sensitivity = node_sensitivity(config.node.max_degree, entry.relation)
     sound = entry.mode == "sound"
     _check_sound(entry, config)
     bounded = sound or config.node.bounding == "declared"
@@ -75,8 +75,8 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
     aggregation = Aggregation(
         build=build,
-        sensitivity=size,
-        proved=size if stable else None,
+        sensitivity=l2_sensitivity,
+        proved=l2_sensitivity if stable else None,
         num_hops=config.num_hops,
         details={"max_degree": config.node.max_degree},
     )
@@ -94,16 +94,16 @@ def _node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 def _edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     config: GapConfig = entry.options
     directed = entry.mode == "published" and config.directed
-    size = edge_sensitivity(directed=directed)
+    l2_sensitivity = edge_sensitivity(directed=directed)
 
-    def event(noise_stddev: float, sensitivity: float = size) -> Event[Any]:
+    def event(noise_stddev: float, sensitivity: float = l2_sensitivity) -> Event[Any]:
         hop: GaussianRelease[Any] = GaussianRelease(
             relation="add-remove", noise_stddev=noise_stddev, sensitivity=sensitivity
         )
         return compose(hop, config.num_hops)
 
     mechanism = gaussian_mechanism(
-        AGGREGATE, event, budget, sensitivity=size, num_hops=config.num_hops, details={}
+        AGGREGATE, event, budget, sensitivity=l2_sensitivity, num_hops=config.num_hops, details={}
     )
     caveats = ("directed-sensitivity",) if directed else ()
     claims = [gdp_claim(entry, budget, mechanism.event, caveats=caveats)]

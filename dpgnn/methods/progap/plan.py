@@ -72,16 +72,16 @@ def _edge_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     else:
         require(budget.is_private, "progap: epsilon", "be finite", budget.epsilon,
                 "use mode nonprivate")  # fmt: skip
-        size = edge_sensitivity(directed=config.directed)
+        l2_sensitivity = edge_sensitivity(directed=config.directed)
         z, stated = published_multiplier((_releases("add-remove", config, 1.0, 1.0),), budget)
-        event = _releases("add-remove", config, z * size, size)
-        mechanism = _aggregate(config, event, z, size, {})
+        event = _releases("add-remove", config, z * l2_sensitivity, l2_sensitivity)
+        mechanism = _aggregate(config, event, z, l2_sensitivity, {})
         first = claim_for(
             entry, budget, Spent(epsilon=stated, accountant="rdp"),
             assumed_public=gdp_claim(entry, budget, event).assumed_public, released="noisy-state",
             selection="public", caveats=("directed-sensitivity",) if config.directed else (),
         )  # fmt: skip
-        actual = _releases("add-remove", config, z * size, true)
+        actual = _releases("add-remove", config, z * l2_sensitivity, true)
         claims = (first, gdp_claim(entry, budget, actual, status="proved"))
     return Plan(
         mechanisms=(mechanism,), claims=claims, num_steps=config.num_hops, facts=facts.recorded()
@@ -120,7 +120,7 @@ def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     ):
         require(value == wanted, name, f"be {wanted} in sound mode", value)
     assert entry.relation is not None
-    size = node_sensitivity(config.node.max_degree, entry.relation)
+    l2_sensitivity = node_sensitivity(config.node.max_degree, entry.relation)
     names = [stage_name(stage) for stage in range(config.num_hops + 1)]
 
     def trained(name: str, z: float) -> Mechanism:
@@ -130,7 +130,7 @@ def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
     # equal stages have one multiplier, so they count as one share of the budget
     stages = compose_all(*(trained(name, 1.0).event for name in names))
-    aggregates = _releases(entry.relation, config, size, size)
+    aggregates = _releases(entry.relation, config, l2_sensitivity, l2_sensitivity)
     found = allocated(
         (("stages", stages, config.node.shares[0]), (AGGREGATE, aggregates, config.node.shares[1])),
         config.node.rule,
@@ -138,7 +138,7 @@ def _sound_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     )
     z_stages, z = (found.noise_multipliers[name] for name in ("stages", AGGREGATE))
     aggregate = _aggregate(
-        config, _releases(entry.relation, config, z * size, size), z, size,
+        config, _releases(entry.relation, config, z * l2_sensitivity, l2_sensitivity), z, l2_sensitivity,
         {"max_degree": config.node.max_degree},
     )  # fmt: skip
     mechanisms = (aggregate, *(trained(name, z_stages) for name in names))
@@ -156,12 +156,12 @@ def _published_node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     The steps of all epochs are counted; the run skips incomplete batches.
     """
     config: ProgapConfig = entry.options
-    stage, size = config.node.stage, math.sqrt(config.node.max_degree)
+    stage, l2_sensitivity = config.node.stage, math.sqrt(config.node.max_degree)
     one = counted_steps(stage, facts.num_train)
     counted = (_releases("add-remove", config, 1.0, 1.0), *[one] * (config.num_hops + 1))
     z, stated = published_multiplier(counted, budget)
-    event = _releases("add-remove", config, z * size, size)
-    aggregate = _aggregate(config, event, z, size, {"max_degree": config.node.max_degree})
+    event = _releases("add-remove", config, z * l2_sensitivity, l2_sensitivity)
+    aggregate = _aggregate(config, event, z, l2_sensitivity, {"max_degree": config.node.max_degree})
     mechanisms = [aggregate]
     for number in range(config.num_hops + 1):
         made = poisson_stage(entry, stage_name(number), stage, (1, 0), facts.num_train, z)

@@ -149,14 +149,14 @@ def _release(
     name: str, entry: Entry, facts: Facts, mu: float, details: dict[str, float]
 ) -> Mechanism:
     """A board whose Gaussian release is mu-GDP."""
-    size = sensitivity(str(entry.relation), facts.num_classes)
+    l2_sensitivity = sensitivity(str(entry.relation), facts.num_classes)
     relation: Any = entry.relation
-    noise = size / mu
+    noise = l2_sensitivity / mu
     return Mechanism(
         name=name,
-        event=GaussianRelease(relation=relation, noise_stddev=noise, sensitivity=size),
+        event=GaussianRelease(relation=relation, noise_stddev=noise, sensitivity=l2_sensitivity),
         noise_stddev=noise,
-        sensitivity=size,
+        sensitivity=l2_sensitivity,
         details=details,
     )
 
