@@ -49,7 +49,7 @@ _RELATION_WORDS = {
     "add-remove": "is present in one graph and absent in the other",
     "replace-one": "has one value in one graph and any other value in the other",
     "null-one": (
-        "has its value in one graph and is emptied (features zero, label the first class, no edges) in the "
+        "is as it is in one graph and emptied (features zero, label the first class, no edges) in the "
         "other"
     ),
 }
@@ -60,7 +60,7 @@ _SELECTION_WORDS = {
     "accounted": "choices were made privately and are counted",
 }
 _ARITHMETIC_WORDS = {
-    "real": "The proof covers the computation as it was run.",
+    "real": "The proof holds for the computation as it was run.",
     "rounded-sums": (
         "The proof covers noise, sums and rounding to the last bit, and takes each record's term as a "
         "function of that record alone to the last bit."

@@ -184,7 +184,7 @@ def may_rank_together(claims: Sequence[Claim]) -> Ranking:
     notions = list(dict.fromkeys(notion(claim) for claim in claims))
     for candidate in notions:
         if all(notion_implies(other, candidate) for other in notions):
-            return Ranking(allowed=True, reason=f"all hold under {candidate}", notion=candidate)
+            return Ranking(allowed=True, reason=f"all hold for {candidate}", notion=candidate)
     listed = "; ".join(str(item) for item in notions)
     return Ranking(
         allowed=False, reason=f"no guarantee of one follows from those of all others: {listed}"

@@ -20,7 +20,7 @@ RELATIONS = {
     "add-remove": "is present in one graph and absent in the other",
     "replace-one": "has one value in one graph and any other value in the other",
     "null-one": (
-        "has its value in one graph and is emptied (features zero, label the first class, no edges) in the "
+        "is as it is in one graph and emptied (features zero, label the first class, no edges) in the "
         "other"
     ),
 }

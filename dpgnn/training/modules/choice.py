@@ -68,7 +68,7 @@ def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
         if way not in (None, one):
             continue
         if one == "vmap" and draws:
-            reasons.append("no vmap: dropout draws masks for each root")
+            reasons.append("no vmap: dropout draws anew for each root")
             continue
         kinds, why = _tried(one, network, module, named, trees, x, y, plain)
         if why is None:
@@ -165,7 +165,7 @@ def _tried(
     for name, expected in plain.items():
         apart = float((formed(gradients.get(name), expected) - expected).abs().max())
         if not apart <= CLOSE * max(1.0, float(expected.abs().max())):
-            return [], f"the gradient of {name} differs from that of one root at a time"
+            return [], f"the gradient of {name} is not that of one root at a time"
     return kinds, None
 
 

@@ -80,7 +80,7 @@ def row_gradients(
         loss = per_root_loss(network, logits, y).sum()
         asked = [use.z for use in watch.products] + [use.copies for use in watch.spreads]
         if not asked:
-            raise NoRows("forward uses no parameter")
+            raise NoRows("no parameter was seen in forward")
         grads = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=False)
     return _by_parameter(watch, grads, batch, leaves), loss.detach(), watch.kinds
 
@@ -261,7 +261,7 @@ def _joined(uses: list[Rows]) -> Rows:
     owner = np.concatenate([np.repeat(root, count) for count in counts])
     order = torch.from_numpy(np.argsort(owner, kind="stable")).to(uses[0].a.device)
     if len({use.transposed for use in uses}) > 1:
-        raise NoRows("a matrix is used both plain and transposed")
+        raise NoRows("a matrix is used as it is and transposed")
     return Rows(
         a=torch.cat([use.a for use in uses])[order], g=torch.cat([use.g for use in uses])[order],
         ptr=np.concatenate([[0], np.cumsum(sum(counts))]), transposed=uses[0].transposed,

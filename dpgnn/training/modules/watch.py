@@ -140,19 +140,17 @@ class Watch(TorchFunctionMode):
 
     def _matmul(self, func: Any, left: Tensor, right: Tensor) -> Tensor:
         if id(left) in self._made or right.ndim != 2:
-            raise NoRows(
-                f"{self._names.get(id(left), 'a parameter')} is the left factor of a product"
-            )
+            raise NoRows(f"{self._names.get(id(left), 'a parameter')} stands left in a product")
         return self._product(left, right, None, transposed=True)
 
     def _product(
         self, a: Tensor, weight: Tensor, bias: Tensor | None, *, transposed: bool
     ) -> Tensor:
         if id(a) in self._made or id(weight) not in self._names or a.ndim < 2:
-            raise NoRows("a matrix product has a parameter that is not its weight")
+            raise NoRows("a matrix product has a parameter in another place than the weight's")
         name, kind = self._names[id(weight)], self._kind(a)
         if bias is not None and id(bias) not in self._names:
-            raise NoRows(f"the bias added with {name} is not a tensor of the module")
+            raise NoRows(f"the bias that is added with {name} is none of the module's tensors")
         plain = None if bias is None else bias.detach()
         z = a @ weight.detach() if transposed else F.linear(a, weight.detach(), plain)
         if not z.requires_grad:
@@ -201,13 +199,11 @@ class Watch(TorchFunctionMode):
         if self._known is not None:
             kind = self._known[place] if place < len(self._known) else "none"
             if sizes.get(kind) != size:
-                raise NoRows("forward runs differently on other trees")
+                raise NoRows("forward takes another course on other trees")
         else:
             found = [kind for kind, count in sizes.items() if count == size]
             if not found:
-                raise NoRows(
-                    f"a parameter is combined with {size} rows, which are neither nodes nor edges"
-                )
+                raise NoRows(f"a parameter meets {size} rows, which are neither nodes nor edges")
             kind = found[0]
         self.kinds.append(kind)
         return kind
