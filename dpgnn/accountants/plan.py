@@ -187,6 +187,16 @@ class Ledger:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._entered: list[str] = []
+        self._within: list[Ledger] = []
+
+    def within(self, plan: Plan) -> Ledger:
+        """A ledger of one run of several that a planned mechanism counts together; closed with this one.
+
+        Args:
+            plan: of the run.
+        """
+        self._within.append(Ledger(plan))
+        return self._within[-1]
 
     def enter(self, name: str) -> Mechanism:
         """Enter a mechanism before it reads private data, and return its parameters.
@@ -231,3 +241,5 @@ class Ledger:
         missing = [m.name for m in self._plan.mechanisms if m.name not in self._entered]
         if missing:
             raise LedgerError(f"planned mechanisms were not executed: {', '.join(missing)}")
+        for ledger in self._within:
+            ledger.close()

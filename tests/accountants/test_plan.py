@@ -35,3 +35,22 @@ def test_a_plan_that_was_charged_for_and_not_executed_is_an_error() -> None:
         ledger.enter("a")
     ledger.enter("b")
     ledger.close()
+
+
+def test_a_run_within_must_execute_its_plan_too() -> None:
+    event = GaussianRelease(relation="add-remove", noise_stddev=1.0, sensitivity=1.0)
+    claim = Claim(privacy_unit="node", relation="add-remove", epsilon=1.0, delta=1e-5,
+                  accountant="gdp", status="proved")  # fmt: skip
+    whole, run = (
+        Plan(claims=(claim,), mechanisms=(
+            Mechanism(name=name, event=event, noise_stddev=1.0, sensitivity=1.0),
+        ))
+        for name in ("choice", "train")
+    )  # fmt: skip
+    ledger = Ledger(whole)
+    ledger.enter("choice")
+    inner = ledger.within(run)
+    with pytest.raises(LedgerError, match="planned mechanisms were not executed: train"):
+        ledger.close()
+    inner.enter("train")
+    ledger.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.accountants.plan import Ledger, Mechanism
+from dpgnn.accountants.plan import Mechanism
 from dpgnn.core.checks import require
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Fitted, SilentContext
@@ -75,7 +75,7 @@ def _inner(context: Context, plan: SelectedPlan, place: int, run: int) -> Contex
     """Streams and a ledger of one run; no checkpoint, and no line that would tell how many there are."""
     streams = replace(context.streams, axes={**context.streams.axes, "run": run})
     return SilentContext(
-        ledger=Ledger(plan.runs[place]), streams=streams, store=Store(None),
+        ledger=context.ledger.within(plan.runs[place]), streams=streams, store=Store(None),
         performance=context.performance, label=context.label,
     )  # fmt: skip
 
@@ -97,7 +97,6 @@ def _run(
     noise = 0.0
     if score_of(entry).sensitivity:
         noise = context.ledger.enter(SCORE).noise_stddev
-    context.ledger.close()
     score = noisy_score(right, noise, normal_draw(context, SCORE))
     return _Run(fitted=fitted, place=place, score=score)
 
