@@ -43,6 +43,7 @@ RUNS = (
     ("headtohead", "cora.whole/dp_linear/eps=8/1"),
     ("headtohead", "cora.whole/votes/eps=8/1"),
     ("headtohead", "cora.whole/votes_edge/eps=8/1"),
+    ("headtohead", "cora.whole/acc-dp_linear/eps=4/1"),
 )
 
 
