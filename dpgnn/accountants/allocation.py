@@ -2,8 +2,9 @@
 
 `shared-multiplier`: every mechanism has the same noise multiplier (GAP, CARIBOU as published).
 `epsilon-ratio`: the epsilons of the single mechanisms are in a given ratio. `mu2-ratio`: the same for mu^2,
-where mu of a mechanism is that of the Gaussian mechanism with the same epsilon at this delta. Under every
-rule, epsilon is computed on the composed curve, where delta is spent once, and is at most the target.
+where mu of a mechanism is that of the Gaussian mechanism with the same epsilon at this delta, or at half the
+delta that this mu costs at epsilon 0 where that is smaller. Under every rule, epsilon is computed on the
+composed curve, where delta is spent once, and is at most the target.
 """
 
 from __future__ import annotations
@@ -138,14 +139,18 @@ class _Alone(Generic[R]):
     def noise_at(self, rule: Rule, level: float) -> float:
         """Noise for the mechanism's share of the budget, which falls as the level grows."""
         share = self.share.weight / level
-        epsilon = share if rule == "epsilon-ratio" else gdp.epsilon(math.sqrt(share), self._delta)
-        return self.noise_for(epsilon)
+        if rule == "epsilon-ratio":
+            return self._noise_for(share, self._delta)
+        # a mu so small that it costs delta alone is compared at a smaller one
+        mu = math.sqrt(share)
+        delta = min(self._delta, gdp.delta(0.0, mu) / 2)
+        return self._noise_for(gdp.epsilon(mu, delta), delta)
 
-    def noise_for(self, epsilon: float) -> float:
+    def _noise_for(self, epsilon: float, delta: float) -> float:
         noise = calibration.calibrate_noise(
             self.share.build,
             target_epsilon=epsilon,
-            delta=self._delta,
+            delta=delta,
             relation=self._relation,
             start=self._start,
             tolerance=1e-4,

@@ -60,6 +60,20 @@ def test_mu_squares_stand_in_the_ratio_of_the_weights(shares):
     assert squares[2] / squares[1] == pytest.approx(1.0, rel=5e-3)
 
 
+@pytest.mark.parametrize("target", [0.02, 0.05, 0.2, 2.4])
+def test_a_share_that_costs_delta_alone_has_its_mu_all_the_same(target: float) -> None:
+    def build(noise: float) -> GaussianRelease[str]:
+        return GaussianRelease(relation=RELATION, noise_stddev=noise, sensitivity=1.0)
+
+    weights = {"first": 1.0, "second": 50.0, "third": 50.0}
+    shares = [Share(name=name, build=build, weight=weight) for name, weight in weights.items()]
+    found = allocate(shares, rule="mu2-ratio", target_epsilon=target, delta=1e-3, relation=RELATION)
+    assert 0.99 * target < found.epsilon <= target
+    noise = found.noise_multipliers
+    assert (noise["first"] / noise["second"]) ** 2 == pytest.approx(50.0, rel=5e-3)
+    assert noise["second"] == pytest.approx(noise["third"])
+
+
 def test_delta_is_spent_once_not_per_mechanism(shares):
     # spending delta/3 on each and adding epsilons would need more noise than the composed curve
     found = allocate(
