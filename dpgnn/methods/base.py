@@ -266,8 +266,8 @@ class Method:
             (of an audit) is made from that graph's facts.
         state: what a claim releases -> names (patterns) of tensors that a fit may leave beside weights, noisy
             states and logits, see `run.method_checks.STATE`.
-        shows_nodes: a tensor that is released at node level has a row for every node, so its shape tells how
-            many there are.
+        shows_nodes: entry -> whether a tensor that is released at node level has a row for every node, so its
+            shape tells how many there are.
         asked: how `dpgnn account` asks it.
         queries: how a fitted model answers about other features or graphs; None refuses every query.
         leaks: what attacks made for one kind of release need; what is not stated is not attacked.
@@ -303,7 +303,7 @@ class Method:
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    shows_nodes: bool = False
+    shows_nodes: Callable[[Entry], bool] = lambda entry: False
     asked: Asked = Asked()
     queries: Queries | None = None
     leaks: Leaks = Leaks()

@@ -244,7 +244,7 @@ def _planned(cell: Measured, asked: Asked) -> tuple[Claim | None, dict[str, floa
         plan = method.plan(entry, facts, Budget(epsilon=asked.epsilon, delta=asked.failure))
     except (ValueError, TypeError) as error:
         return None, {}, str(error)
-    claims = stated_claims(method, plan, facts, asked.failure)
+    claims = stated_claims(entry, plan, facts, asked.failure)
     if not _protects(claims[0], asked):
         return None, {}, f"its claim is of {notion(claims[0])}"
     noise = {

@@ -238,7 +238,7 @@ def _plan(model: Model, again: Plan) -> Check:
 def _claims(model: Model, plan: Plan) -> Check:
     """Recompute the claims from the plan."""
     record = model.record
-    again = stated_claims(model.method, plan, model.facts, record.budget["delta"])
+    again = stated_claims(model.entry, plan, model.facts, record.budget["delta"])
     require(len(again) == len(record.claims), "claims", f"be {len(again)}", len(record.claims))
     for made, stated in zip(again, model.claim.claims, strict=True):
         _same("claim words", claim_of(stated)["words"], _words_of(model, stated))

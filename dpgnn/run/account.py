@@ -257,7 +257,7 @@ def _has(question: Question) -> bool:
 def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
     declared = question.facts.declared and question.mode == "sound"
     facts = replace(question.facts, declared=declared)
-    claims = stated_claims(methods.get(question.method), plan, facts, question.delta)
+    claims = stated_claims(entry_of(question), plan, facts, question.delta)
     found = Answer(plan=plan, claims=claims, num_steps=0)
     return replace(found, num_steps=steps or found.shown.num_steps)
 

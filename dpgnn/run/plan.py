@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from dpgnn import methods
 from dpgnn.accountants.claims import Arithmetic, Claim, mark_large_delta
 from dpgnn.accountants.events import (
     BestOf,
@@ -105,7 +106,7 @@ def with_caveats(plan: Plan, run: Specification, facts: Facts) -> Plan:
     """
     inputs = run.inputs
     edge_caveats = inputs.edge_caveats if run.method.uses_edges else ()
-    claims = stated_claims(run.method, plan, facts, run.delta)
+    claims = stated_claims(inputs.entry, plan, facts, run.delta)
     if inputs.randomness == "release":
         claims = tuple(
             dataclasses.replace(
@@ -156,17 +157,18 @@ def _drawn(event: Event[Any]) -> list[Event[Any]]:
     return found
 
 
-def stated_claims(method: Method, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:
+def stated_claims(entry: Entry, plan: Plan, facts: Facts, delta: float) -> tuple[Claim, ...]:
     """The plan's claims with the sizes that are taken as public, and the caveats that follow from facts.
 
     Args:
-        method: says whether the shape of a release shows the number of nodes.
+        entry: its method says whether the shape of a release shows the number of nodes.
         plan: its claims come first.
         facts: public facts the plan was made from, and whether its sizes were declared.
         delta: of the run; a caveat is added if it is too large for the number of nodes.
     """
     claims = mark_large_delta(plan.claims, delta, facts.num_nodes)
-    return with_sizes(claims, declared=facts.declared, shows_nodes=method.shows_nodes)
+    shows_nodes = methods.get(entry.method).shows_nodes(entry)
+    return with_sizes(claims, declared=facts.declared, shows_nodes=shows_nodes)
 
 
 def add_caveats(plan: Plan, caveats: tuple[str, ...]) -> Plan:

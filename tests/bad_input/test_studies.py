@@ -129,7 +129,7 @@ def too_large(entry: str, option: str, *says: str, epsilon: str = "1") -> Case:
 
 
 TOO_LARGE = (
-    "expected_batch_size must be <= the number of training nodes, 24, got 25; lower it, or say `full`",
+    "expected_batch_size must be <= the number of training nodes, 24, got 25; lower it, or use `full`",
 )
 
 CASES = {

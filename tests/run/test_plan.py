@@ -111,7 +111,7 @@ def test_a_declared_population_gives_both_neighbours_one_plan(
         assert claim.delta in (0.0, 1 / (10 * POPULATION.nodes))
         assert {DECLARED, "number of features", "number of classes"} <= set(claim.assumed_public)
         assert "number of training nodes" not in claim.assumed_public
-        assert (CHANGES in claim.caveats) == methods.get(name).shows_nodes
+        assert (CHANGES in claim.caveats) == methods.get(name).shows_nodes(entry)
     # without it the two plans differ, and the claim says so
     counted = [planned(inputs_on(entry, removed)) for removed in (0, 1)]
     assert as_bytes(counted[0]) != as_bytes(counted[1])
@@ -131,8 +131,8 @@ def test_shapes_of_what_is_released_are_those_of_the_neighbour(
         assert record.facts["num_train"] == POPULATION.training
         state = load_file(out / "model.safetensors")
         found.append({key: tuple(value.shape) for key, value in state.items()})
-        assert (CHANGES in claims_of(record)[0].caveats) == methods.get(name).shows_nodes
-    assert (found[0] != found[1]) == methods.get(name).shows_nodes
+        assert (CHANGES in claims_of(record)[0].caveats) == methods.get(name).shows_nodes(entry)
+    assert (found[0] != found[1]) == methods.get(name).shows_nodes(entry)
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)

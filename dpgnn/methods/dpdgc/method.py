@@ -89,7 +89,7 @@ METHOD = Method(
     leaks=LEAKS,
     releases=releases,
     degrees=aggregate_bounds.degrees,
-    shows_nodes=True,
+    shows_nodes=lambda entry: True,
     example={
         "head": {"hidden": 8, "training": {"num_epochs": 5}},
         "node": {

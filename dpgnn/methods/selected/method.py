@@ -195,7 +195,7 @@ METHOD = Method(
     degrees=degrees,
     counts_own_roots=True,
     list_owner="source",
-    shows_nodes=True,
+    shows_nodes=lambda entry: base_of(entry).shows_nodes(candidates(entry)[0]),
     # the candidate is part of a run's output; boards of votes as votes states them
     state={
         "weights": ("chosen", "module.*"),

@@ -186,7 +186,7 @@ METHOD = Method(
     # theorem 12: boards are noised; who votes, the clipping scale and the shares of boards are public facts
     state={"noisy-state": ("board", "second", "voters", "scale", "shares")},
     list_owner="source",
-    shows_nodes=True,
+    shows_nodes=lambda entry: True,
     example={
         "mean_degree": 50.0,
         "rounds": 2,
