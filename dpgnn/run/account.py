@@ -218,10 +218,16 @@ def nested(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _with_steps(question: Question, steps: int | None) -> Question:
+    """The question whose options hold the number of steps, if there is one."""
+    if steps is None:
+        return question
+    name = methods.get(question.method).asked.steps
+    return replace(question, options={**question.options, name: steps})
+
+
 def _plan(question: Question, budget: Budget, steps: int | None) -> Plan:
-    method = methods.get(question.method)
-    if steps is not None:
-        question = replace(question, options={**question.options, method.asked.steps: steps})
+    method, question = methods.get(question.method), _with_steps(question, steps)
     structure = {**method.asked.structure, **question.facts.structure}
     facts = replace(question.facts, structure=structure)
     return plan_within(method, entry_of(question), facts, budget)
@@ -257,7 +263,7 @@ def _has(question: Question) -> bool:
 def _answer(question: Question, plan: Plan, steps: int | None) -> Answer:
     declared = question.facts.declared and question.mode == "sound"
     facts = replace(question.facts, declared=declared)
-    claims = stated_claims(entry_of(question), plan, facts, question.delta)
+    claims = stated_claims(entry_of(_with_steps(question, steps)), plan, facts, question.delta)
     found = Answer(plan=plan, claims=claims, num_steps=0)
     return replace(found, num_steps=steps or found.shown.num_steps)
 

@@ -32,6 +32,7 @@ from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.drawn import missing
+from dpgnn.report.paper.embedding import _in_two_dimensions
 from dpgnn.report.paper.embedding import _panel as _embedded
 from dpgnn.report.paper.embedding import embedding_panels, hidden_units
 from dpgnn.report.paper.figures import (
@@ -411,7 +412,8 @@ def test_an_embedding_keeps_the_classes_apart(
     assert embedding_panels(shown, cells, Paths(results=tmp_path)) == []  # no weights on disk
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 20)
-    panel = _embedded("scores", np.eye(3)[y] * 9 + rng.normal(0, 0.3, (60, 3)), y)
+    units = np.eye(3)[y] * 9 + rng.normal(0, 0.3, (60, 3))
+    panel = _embedded("scores", cells[0], _in_two_dimensions(units), y)
     assert [line.label for line in panel.lines] == ["class 0", "class 1", "class 2"]
     spots = [np.array([(p.x, p.mean) for p in line.points]) for line in panel.lines]
     middles = np.array([spot.mean(axis=0) for spot in spots])

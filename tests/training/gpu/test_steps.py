@@ -269,7 +269,7 @@ def test_operations_are_chosen_and_a_kernel_that_is_not_there_is_refused(monkeyp
         == steps.chosen_operations("torch", device)[0]
         == "torch"
     )
-    with pytest.raises(ValueError, match="kernels must be torch where Triton's are not there"):
+    with pytest.raises(ValueError, match="kernels must be torch if Triton's are missing or differ"):
         steps.chosen_operations("triton", device)
 
 
