@@ -32,9 +32,8 @@ from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.drawn import missing
-from dpgnn.report.paper.embedding import _in_two_dimensions
+from dpgnn.report.paper.embedding import _in_two_dimensions, embedding_panels, hidden_units
 from dpgnn.report.paper.embedding import _panel as _embedded
-from dpgnn.report.paper.embedding import embedding_panels, hidden_units
 from dpgnn.report.paper.figures import (
     FigureSeries,
     PaperFigure,
