@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +98,49 @@ def bring_compiled(source: Path, target: Path) -> None:
 
 def run_tool(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a tool of this environment (`snakemake`, `dvc`, `dpgnn`) in `folder`, on that copy's code."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     result = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment, check=False
+        command, cwd=folder, capture_output=True, text=True, env=_environment(folder), check=False
     )
     if check and result.returncode != 0:
         raise AssertionError(
             f"{' '.join(command)}\n{result.stdout[-6000:]}\n{result.stderr[-6000:]}"
         )
     return result
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # byte code is kept, as it is by default
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return environment
+
+
+@cache
+def _dry_runs() -> subprocess.Popen[str]:
+    """The process of dry_runs.py; it ends with this one, which holds its input."""
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "tests" / "dry_runs.py")], cwd=ROOT, env=_environment(ROOT),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def dry_run(folder: Path, *arguments: str) -> str:
+    """What `snakemake -n ARGUMENTS` prints in `folder`, on that copy's code."""
+    server = _dry_runs()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with tempfile.TemporaryDirectory() as into:
+        out, err = Path(into, "out"), Path(into, "err")
+        request = {
+            "folder": str(folder), "arguments": ["-n", *arguments],
+            "environment": _environment(folder), "out": str(out), "err": str(err),
+        }  # fmt: skip
+        print(json.dumps(request), file=server.stdin, flush=True)
+        code = server.stdout.readline().strip()
+        text = out.read_text(encoding="utf-8")
+        if code != "0":
+            raise AssertionError(f"snakemake -n: {code}\n{text[-6000:]}\n{err.read_text()[-6000:]}")
+    return text
 
 
 TOY: dict[str, Any] = {
@@ -139,7 +175,11 @@ def write_study(folder: Path, study: dict[str, Any]) -> None:
 
 def planned(folder: Path, *arguments: str) -> dict[str, int]:
     """Rule -> number of jobs that Snakemake would run."""
-    text = run_tool(folder, "snakemake", "-n", *arguments).stdout
+    return jobs_of(dry_run(folder, *arguments))
+
+
+def jobs_of(text: str) -> dict[str, int]:
+    """Rule -> number of jobs, of what a dry run printed."""
     jobs = {}
     if "Job stats" in text:
         table = text.split("Job stats:")[1].split("\n\n")[0]

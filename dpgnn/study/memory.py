@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from dpgnn.core.storage import DamagedFileError, read_json
-from dpgnn.data.custom import stream
 from dpgnn.data.custom.options import FORMATS
 from dpgnn.data.datasets import OWN, OWN_FOLDER, entry_of, is_streamed
 from dpgnn.data.raw.sources import read_sources, source_of
@@ -35,6 +34,8 @@ def read_at_once(dataset: str, own_folder: Path = OWN_FOLDER) -> int:
 
 def _of_own(folder: Path) -> int:
     """Megabytes for reading a user's own files; 0 if they are streamed."""
+    from dpgnn.data.custom import stream  # with scipy.sparse, which other graphs do not need here
+
     if stream.is_large(folder):
         return 0
     if (folder / "nodes.parquet").exists():
@@ -104,6 +105,8 @@ def _counted(path: Path) -> int | None:
 
 def _of_tables(folder: Path) -> int:
     import pyarrow.parquet as pq
+
+    from dpgnn.data.custom import stream
 
     if not stream.is_large(folder):
         return LEAST

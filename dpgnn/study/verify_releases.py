@@ -18,7 +18,6 @@ from dpgnn.run.finished import FINGERPRINT
 from dpgnn.run.ledger import ENTRY, KEY, STAGED, GraphLedger
 from dpgnn.run.record import OWN_ROWS, RUN_FILES
 from dpgnn.run.specification import specify
-from dpgnn.run.totals import BUDGETS
 from dpgnn.study.inputs import inputs_of
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.verify import Finding, Group, State, states
@@ -133,6 +132,8 @@ def _ledgers(releases: Path) -> Iterator[Finding]:
     """The key, declared budgets, and entries of other releases in the same folder."""
     if not releases.exists():
         return
+    from dpgnn.run.totals import BUDGETS  # with the accountants
+
     group = Group(listed=releases / KEY, files=(releases / KEY,))
     key = releases / KEY
     if not key.exists():

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import yaml
-from helpers import TOY, run_tool, write_study
+from helpers import TOY, dry_run, run_tool, write_study
 
 GPU = ("--workflow-profile", "profiles/gpu", "--config", "device=cuda")
 
 
 def asked(folder: Path, *arguments: str) -> list[int]:
     """The slots that each training job of a dry run asks for."""
-    text = run_tool(folder, "snakemake", "-n", "--forceall", *arguments).stdout
+    text = dry_run(folder, "--forceall", *arguments)
     jobs = re.findall(r"^rule train\w*:.*?^    resources: ([^\n]*)", text, re.MULTILINE | re.DOTALL)
     return [int(slots) for job in jobs for slots in re.findall(r"\bgpu=(\d+)", job)]
 
@@ -41,5 +41,5 @@ def test_several_runs_in_one_process_and_several_processes_for_one_run_ask_for_t
 ) -> None:
     write_study(fresh_toy, TOY | {"runs_per_job": 2, "num_processes": 2, "num_threads": 2})
     assert asked(fresh_toy, *GPU) == [1, 1]
-    text = run_tool(fresh_toy, "snakemake", "-n", "--forceall", "--cores", "8").stdout
+    text = dry_run(fresh_toy, "--forceall", "--cores", "8")
     assert text.count("    threads: 4") == 2

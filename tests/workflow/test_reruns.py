@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 import whole
 import yaml
-from helpers import TOY, copy_repository, planned, records, run_tool, write_study
+from helpers import (
+    TOY,
+    copy_repository,
+    dry_run,
+    jobs_of,
+    planned,
+    records,
+    run_tool,
+    write_study,
+)
 
 RESOURCES = "results/studies/quick/runs/**/resources.json"
 
@@ -78,44 +87,45 @@ def test_a_changed_study_reruns_what_uses_the_value(
         write_study(toy, TOY)
 
 
-def test_one_more_budget_makes_one_run_also_where_a_process_makes_many(fresh_toy: Path) -> None:
-    shared = changed(runs_per_job=9)
-    write_study(fresh_toy, shared)
-    run_tool(fresh_toy, "snakemake", "--cores", "1", "runs")
-    started = {path: path.read_text() for path in fresh_toy.glob(RESOURCES)}
-    assert len(started) == 3
-    write_study(fresh_toy, shared | {"epsilons": ["1", "4", "8"], "repeats": 1})
-    run_tool(fresh_toy, "snakemake", "--cores", "1")
-    (new,) = set(fresh_toy.glob(RESOURCES)) - set(started)
-    assert new.parts[-3] == "eps=4"
-    assert {path: path.read_text() for path in started} == started
-    assert planned(fresh_toy) == {}
-    started[new] = new.read_text()
-    cell = "chains-s.public/dp_mlp/eps=4/0"
-    run_tool(
-        fresh_toy, "python", "-m", "dpgnn", "run", "quick", "--cell", cell, "--", "--cores", "1"
-    )
-    assert {path for path in started if path.read_text() != started[path]} == {new}
-
-
-def test_a_cell_of_a_study_whose_processes_make_many_runs_makes_its_runs_alone(
+def test_where_a_process_makes_many_runs_a_cell_and_one_more_budget_make_theirs_alone(
     fresh_toy: Path,
 ) -> None:
-    before = set(fresh_toy.glob(RESOURCES))
-    write_study(fresh_toy, changed(runs_per_job=9) | {"epsilons": ["1", "2", "4", "8"]})
-    cell = "chains-s.public/dp_mlp/eps=4"
-    ask = ("python", "-m", "dpgnn", "run", "quick", "--cell", cell, "--", "--cores", "1")
-    said = run_tool(fresh_toy, *ask)
-    assert "study quick, tier S: 1 runs" in said.stderr
-    (line,) = said.stdout.strip().splitlines()
-    assert re.fullmatch(rf"{re.escape(cell)}: ours \d+\.\d \(n 1\)", line), line
-    (new,) = set(fresh_toy.glob(RESOURCES)) - before  # epsilon 2 stays unmade
-    assert new.parts[-3] == "eps=4"
-    text = new.read_text()
+    def texts() -> dict[str, str]:
+        return {path.parts[-3]: path.read_text() for path in fresh_toy.glob(RESOURCES)}
+
+    def ask(budget: str) -> str:
+        """Make one cell by the command; what it prints."""
+        words = ("--cell", f"chains-s.public/dp_mlp/eps={budget}", "--", "--cores", "1")
+        said = run_tool(fresh_toy, "python", "-m", "dpgnn", "run", "quick", *words)
+        assert "study quick, tier S: 1 runs" in said.stderr
+        return said.stdout.strip()
+
+    # a cell of a study that is not made: the other new budget stays unmade
+    before = texts()
+    shared = changed(runs_per_job=9)
+    write_study(fresh_toy, shared | {"epsilons": ["1", "2", "4", "8"]})
+    line = ask("4")
+    assert re.fullmatch(r"chains-s\.public/dp_mlp/eps=4: ours \d+\.\d \(n 1\)", line), line
+    of_cell = texts()
+    assert of_cell.keys() - before.keys() == {"eps=4"}
+    # the whole study takes the run as it was made
+    run_tool(fresh_toy, "snakemake", "--cores", "1", "runs")
+    made = texts()
+    assert made.keys() == {"eps=1", "eps=2", "eps=4", "eps=8", "eps=inf"}
+    assert made["eps=4"] == of_cell["eps=4"]
+    assert planned(fresh_toy, "runs") == {}
+    # one more budget makes one run
+    write_study(fresh_toy, shared | {"epsilons": ["1", "2", "4", "6", "8"]})
     run_tool(fresh_toy, "snakemake", "--cores", "1")
-    assert len(records(fresh_toy)) == 5
-    assert new.read_text() == text  # the whole study takes the run as it was made
+    more = texts()
+    assert more.keys() - made.keys() == {"eps=6"}
+    assert more | made == more
+    assert len(records(fresh_toy)) == 6
     assert planned(fresh_toy) == {}
+    # a cell that is made is made again, alone
+    ask("6/0")
+    again = texts()
+    assert {budget for budget in more if again[budget] != more[budget]} == {"eps=6"}
 
 
 @pytest.mark.slow
@@ -160,8 +170,7 @@ def test_a_comment_in_the_lock_file_reruns_nothing_and_a_pin_reruns_every_job(
 def test_a_study_file_may_have_a_space_in_its_name(fresh_toy: Path) -> None:
     study = TOY | {"audits": True, "attacks": True}
     (fresh_toy / "my study.yaml").write_text(yaml.safe_dump(study))
-    arguments = ("-n", "-p", "--config", "study=my study.yaml")
-    text = run_tool(fresh_toy, "snakemake", *arguments).stdout
+    text = dry_run(fresh_toy, "-p", "--config", "study=my study.yaml")
     commands = set(re.findall(r"python -m dpgnn (\w+) --study (.*\.yaml'?) ", text))
     assert commands == {
         (name, "'my study.yaml'") for name in ("train", "audit", "attack", "report")
@@ -171,8 +180,8 @@ def test_a_study_file_may_have_a_space_in_its_name(fresh_toy: Path) -> None:
 def test_editing_the_clipping_code_reruns_private_runs_only(fresh_toy: Path) -> None:
     clipping = fresh_toy / "dpgnn" / "training" / "clipping.py"
     clipping.write_text(clipping.read_text() + "\n\nUNUSED = 1\n")
-    text = run_tool(fresh_toy, "snakemake", "-n").stdout
-    assert planned(fresh_toy) == {"train": 2, "report": 1, "joined_report": 1}
+    text = dry_run(fresh_toy)
+    assert jobs_of(text) == {"train": 2, "report": 1, "joined_report": 1}
     assert "entry=mlp" not in text
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.attacks.statistics import allowed_rate
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
@@ -113,6 +112,8 @@ def _lines(axis: Axes, results: Sequence[AttackResult]) -> None:
     claims = [drawn for result in results if (drawn := line_of(result)) is not None]
     if claims:
         epsilon, delta = min(claims)
+        from dpgnn.attacks.statistics import allowed_rate  # with scipy.special
+
         line = [allowed_rate(rate, epsilon, delta) for rate in rates]
         label = f"claim of ε = {epsilon:.3g}"
         if any(
