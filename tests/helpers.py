@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
 import json
@@ -117,11 +118,13 @@ def _environment(folder: Path) -> dict[str, str]:
 
 @cache
 def _dry_runs() -> subprocess.Popen[str]:
-    """The process of dry_runs.py; it ends with this one, which holds its input."""
-    return subprocess.Popen(
+    """The process of dry_runs.py; it ends when its input is closed."""
+    server = subprocess.Popen(
         [sys.executable, str(ROOT / "tests" / "dry_runs.py")], cwd=ROOT, env=_environment(ROOT),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+    atexit.register(server.communicate)
+    return server
 
 
 def dry_run(folder: Path, *arguments: str) -> str:

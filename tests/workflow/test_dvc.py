@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,33 @@ SHARE = ("python", "-m", "dpgnn", "share")
 SECRET = "a row of a graph that may not be handed on"
 
 
-@pytest.fixture
-def repository_of_toy(fresh_toy: Path) -> Path:
-    """The finished toy study in a git repository of its own, with a folder as each tool's remote."""
-    origin = str(fresh_toy.parent / "origin.git")
+@pytest.fixture(scope="module")
+def made_repository(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the finished toy study in a git repository of its own and a bare one it is pushed to.
+
+    Paths between them are relative, so that the folder may be copied.
+    """
+    folder = tmp_path_factory.mktemp("repository") / "made"
+    made = Path(shutil.copytree(toy, folder / "toy", symlinks=True))
     for command in (
-        ("git", "init", "-q", "--bare", origin),
+        ("git", "init", "-q", "--bare", "../origin.git"),
         ("git", "init", "-q", "."),
         ("git", "config", "user.email", "toy@example.org"),
         ("git", "config", "user.name", "toy"),
-        ("dvc", "remote", "add", "-q", "-d", "local", str(fresh_toy.parent / "remote")),
+        ("dvc", "remote", "add", "-q", "-d", "local", "../remote"),
         ("git", "add", "-A"),
         ("git", "commit", "-q", "-m", "toy"),
-        ("git", "remote", "add", "origin", origin),
+        ("git", "remote", "add", "origin", "../origin.git"),
         ("git", "push", "-q", "-u", "origin", "HEAD"),
     ):
-        run_tool(fresh_toy, *command)
-    return fresh_toy
+        run_tool(made, *command)
+    return folder
+
+
+@pytest.fixture
+def repository_of_toy(made_repository: Path, tmp_path: Path) -> Path:
+    """A copy of the toy study's repository, beside what it is pushed to; `remote` will be DVC's."""
+    return Path(shutil.copytree(made_repository, tmp_path / "made", symlinks=True)) / "toy"
 
 
 def clone_of(folder: Path) -> Path:
