@@ -13,6 +13,8 @@ STAMP := $(VENV)/.ready
 # tests run the samplers over partitions, so they need Dask (10 MB), which setup alone does not install
 TEST_STAMP := $(VENV)/.cluster
 export PYTHONHASHSEED := 0
+# containers often set it: every process, and pytest for every test file, would then compile all sources anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test check measure test-slow lint format reproduce results docs faults estimate rerun clean env-files bench kernels
 

@@ -35,17 +35,29 @@ class Mixture:
 
     def log_density(self, x: Floats) -> Floats:
         """Log density at x without the constant -log(2 pi)/2; same shape as x."""
+        if len(self.means) <= 2:
+            return _log_sum_of([exponent for exponent, _ in self._columns(x)])
         offsets = x[:, None] - self.means
-        return logsumexp(self.log_weights - 0.5 * offsets * offsets, axis=1)
+        return _log_sum_exp(self.log_weights - 0.5 * offsets * offsets)
 
     def log_density_and_score(self, x: Floats) -> tuple[Floats, Floats]:
         """The log density at x and its derivative, from one set of exponentials."""
+        if len(self.means) <= 2:
+            return _log_sum_and_score(self._columns(x))
         offsets = x[:, None] - self.means
         exponent = self.log_weights - 0.5 * offsets * offsets
         top = exponent.max(axis=1)
         weights = np.exp(exponent - top[:, None])
         total = weights.sum(axis=1)
         return top + np.log(total), -np.einsum("ij,ij->i", weights, offsets) / total
+
+    def _columns(self, x: Floats) -> list[tuple[Floats, Floats]]:
+        """For each component log weight minus half the squared offset, and the offset; shaped as x."""
+        offsets = [x - mean for mean in self.means]
+        return [
+            (weight - 0.5 * offset * offset, offset)
+            for weight, offset in zip(self.log_weights, offsets)
+        ]
 
     def lower_tail(self, x: Floats) -> Floats:
         """Pr[X <= x]."""
@@ -113,6 +125,38 @@ class MixturePair:
     def reversed(self) -> MixturePair:
         """(Q, P) on the mirrored line, where its loss increases again."""
         return MixturePair(p=self.q.mirrored(), q=self.p.mirrored())
+
+
+def _log_sum_exp(exponents: Floats) -> Floats:
+    """SciPy's logsumexp of each row, to the last bit, for rows with a finite largest value."""
+    top = exponents.max(axis=1, keepdims=True)
+    largest = exponents == top
+    count = largest.sum(axis=1, dtype=np.float64)
+    rest = np.exp(exponents - top)
+    rest[largest] = 0.0
+    return np.log1p(rest.sum(axis=1) / count) + np.log(count) + top[:, 0]
+
+
+def _log_sum_of(columns: list[Floats]) -> Floats:
+    """`_log_sum_exp` of one or two columns, to the last bit, without short rows."""
+    if len(columns) == 1:
+        return columns[0]
+    top = np.maximum(*columns)
+    equal = columns[0] == columns[1]
+    rest = np.where(equal, 0.0, np.exp(np.minimum(*columns) - top))
+    return np.log1p(rest) + np.where(equal, math.log(2.0), 0.0) + top
+
+
+def _log_sum_and_score(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """`Mixture.log_density_and_score` of one or two components, to the last bit, without short rows."""
+    if len(columns) == 1:
+        exponent, offset = columns[0]
+        return exponent, -offset
+    (one, at_one), (two, at_two) = columns
+    top = np.maximum(one, two)
+    of_one, of_two = np.exp(one - top), np.exp(two - top)
+    total = of_one + of_two
+    return top + np.log(total), -(of_one * at_one + of_two * at_two) / total
 
 
 def two_sided_pair(event: PoissonRoots) -> MixturePair:

@@ -332,8 +332,10 @@ def _where_loss_is(pair: MixturePair, losses: Floats, low: float, high: float) -
     return np.maximum.accumulate(x)
 
 
-def _lower_hull(x: Floats, y: Floats) -> list[int]:
-    """Indices of the lower convex hull of points with increasing x."""
+def _lower_hull(along: Floats, heights: Floats) -> list[int]:
+    """Indices of the lower convex hull of points, float64 (n,) each, with increasing `along`."""
+    # the same products on Python's numbers, which a loop reads faster than an array's
+    x, y = along.tolist(), heights.tolist()
     hull: list[int] = []
     for i in range(len(x)):
         while len(hull) >= 2 and (y[hull[-1]] - y[hull[-2]]) * (x[i] - x[hull[-1]]) >= (

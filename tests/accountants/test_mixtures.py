@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import binom, hypergeom, norm
 
 from dpgnn.accountants import mixtures
@@ -87,3 +88,24 @@ def test_hypergeometric_weights(population, marked, drawn):
     theirs = hypergeom.pmf(np.arange(marked + 1), population, marked, drawn)
     assert ours == pytest.approx(theirs, rel=1e-8, abs=1e-300)
     assert ours.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 20.0])
+def test_densities_are_those_of_logsumexp_to_the_last_bit(count, spread):
+    rng = np.random.default_rng(count)
+    weights = rng.random(count)
+    found = Mixture(log_weights=np.log(weights / weights.sum()), means=spread * np.arange(count))
+    x = np.append(np.linspace(-40, 60, 1001), found.means.mean())
+    offsets = x[:, None] - found.means
+    exponents = found.log_weights - 0.5 * offsets * offsets
+    assert found.log_density(x).tobytes() == logsumexp(exponents, axis=1).tobytes()
+    parts = np.exp(exponents - exponents.max(axis=1)[:, None])
+    density, score = found.log_density_and_score(x)
+    assert density == pytest.approx(found.log_density(x), rel=1e-14)
+    assert score.tobytes() == (-np.einsum("ij,ij->i", parts, offsets) / parts.sum(axis=1)).tobytes()
+
+
+def test_two_components_of_one_height_are_counted_twice():
+    found = Mixture(log_weights=np.log([0.5, 0.5]), means=np.array([-1.0, 1.0]))
+    assert found.log_density(np.zeros(1)) == pytest.approx([-0.5], rel=1e-15)
