@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpgnn.accountants.claims import ANSWERS, Answers, Claim, PrivacyUnit
+from dpgnn.accountants.claims import Claim, PrivacyUnit
 from dpgnn.accountants.events import Relation
 from dpgnn.core import checks
 
@@ -117,34 +117,6 @@ def notion_implies(stronger: Notion, weaker: Notion) -> bool:
     if stronger.degree_bound is None:
         return True
     return weaker.degree_bound is not None and weaker.degree_bound <= stronger.degree_bound
-
-
-def implies(
-    a: Claim, b: Claim, *, answers_a: Answers = "none", answers_b: Answers = "none"
-) -> bool:
-    """Whether claim a implies claim b.
-
-    It does if a's notion is at least as strong, its epsilon and delta are no larger, it is proved or b is
-    not, it takes nothing as public that b does not, everything released under b is released under a, and
-    everyone who may see predictions under b (`answers_b`) may see them under a.
-
-    Guarantee: True only if b holds for every run for which a holds; False says nothing.
-
-    Args:
-        a, b: claims.
-        answers_a, answers_b: who may see predictions: everyone, own-record or none.
-
-    Source: docs/accounting.md, theorem 10.
-    """
-    return (
-        notion_implies(notion(a), notion(b))
-        and a.epsilon <= b.epsilon
-        and a.delta <= b.delta
-        and (a.status == "proved" or b.status == "as-published")
-        and set(a.assumed_public) <= set(b.assumed_public)
-        and b.released in (a.released, "weights")
-        and ANSWERS.index(answers_a) <= ANSWERS.index(answers_b)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

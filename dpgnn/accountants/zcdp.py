@@ -7,7 +7,6 @@ truncating", Lemma 3.4: an exponential mechanism of bounded range e is e^2/8-zCD
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from dpgnn.accountants import gdp
 from dpgnn.accountants.events import Event, GumbelTopK
-from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
 
@@ -77,45 +75,11 @@ def pure_epsilon(event: GumbelTopK) -> float:
     return event.num_selected * bounded_range(event)
 
 
-def delta(epsilon: float, rho: float) -> float:
-    """min over orders a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
-
-    Guarantee: every order gives an upper bound on the delta of a rho-zCDP mechanism, so an inexact search is
-    safe.
-
-    Args:
-        epsilon: in nats, any real number.
-        rho: >= 0.
-
-    Returns:
-        in [0, 1].
-
-    Raises:
-        ValueError: rho < 0.
-
-    Source: Canonne, Kamath and Steinke (2020), Corollary 13 (the improved conversion).
-    """
-    from scipy.optimize import minimize_scalar
-
-    checks.require(rho >= 0, "rho", "be >= 0", rho)
-    if rho == 0:
-        return max(0.0, -math.expm1(epsilon))
-
-    def log_delta(log_a: float) -> float:
-        extra = math.exp(log_a)  # a - 1
-        order = 1 + extra
-        return extra * (order * rho - epsilon) + order * math.log(extra / order) - log_a
-
-    # the optimum of the plain conversion is a = (epsilon + rho)/(2 rho); search a wide bracket around it
-    guess = math.log(max((epsilon - rho) / (2 * rho), 1e-3))
-    found = minimize_scalar(log_delta, bounds=(guess - 8, guess + 8), method="bounded")
-    return min(1.0, math.exp(min(0.0, float(found.fun))))
-
-
 def profile(epsilons: Floats, rho: float) -> Floats:
-    """An upper bound on `delta` at many epsilons >= 0: the minimum over a grid of orders.
+    """An upper bound on delta at many epsilons >= 0: the minimum over a grid of orders a > 1 of
+    exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
 
-    Guarantee: at least `delta` everywhere, so an upper bound for a rho-zCDP mechanism.
+    Guarantee: every order gives an upper bound on the delta of a rho-zCDP mechanism.
 
     Args:
         epsilons: float64 (num_epsilons,).
@@ -124,7 +88,7 @@ def profile(epsilons: Floats, rho: float) -> Floats:
     Returns:
         float64 (num_epsilons,); every order gives a bound, so a coarse grid only raises the result.
 
-    Source: Canonne, Kamath and Steinke (2020), Corollary 13.
+    Source: Canonne, Kamath and Steinke (2020), Corollary 13 (the improved conversion).
     """
     guess = np.maximum((epsilons - rho) / (2 * rho), 1e-3)
     extra = guess[:, None] * np.exp(np.linspace(-3, 3, 241))  # a - 1
@@ -132,32 +96,3 @@ def profile(epsilons: Floats, rho: float) -> Floats:
     exponent = extra * (order * rho - epsilons[:, None])
     exponent += order * np.log(extra / order) - np.log(extra)
     return np.exp(np.minimum(exponent.min(axis=1), 0.0))
-
-
-def epsilon(rho: float, delta_target: float) -> float:
-    """The smallest epsilon >= 0 with delta(epsilon, rho) <= delta_target, rounded up.
-
-    Guarantee: a rho-zCDP mechanism is (epsilon, delta_target)-private.
-
-    Args:
-        rho: >= 0.
-        delta_target: in (0, 1).
-
-    Returns:
-        in nats, >= 0.
-
-    Raises:
-        ValueError: rho < 0, or delta_target is not in (0, 1).
-
-    Source: Canonne, Kamath and Steinke (2020), Corollary 13.
-    """
-    from scipy.optimize import brentq
-
-    checks.open_probability("delta", delta_target)
-    checks.require(rho >= 0, "rho", "be >= 0", rho)
-    if rho == 0 or delta(0.0, rho) <= delta_target:
-        return 0.0
-    high = rho + 2 * math.sqrt(rho * -math.log(delta_target)) + 1e-9
-    target = math.log(delta_target)
-    found = brentq(lambda e: math.log(delta(e, rho)) - target, 0.0, high, xtol=1e-12)
-    return float(found * (1 + 1e-9) + 1e-12)

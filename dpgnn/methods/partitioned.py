@@ -29,7 +29,7 @@ def prepare(place: Place, split: Split, spec: SamplerSpec, rng: np.random.Genera
 
     Raises:
         ValueError: the sampler cannot run over partitions.
-        DamagedFileError, BusyError, OSError: as `samplers.partitioned.sample.sample_lists`.
+        DamagedFileError, BusyError, OSError: as `samplers.partitioned.sample.sample_trees`.
     """
     remedy = f"one of {', '.join(FORMS)} has; leave --dask out for others"
     if spec.name not in FORMS:

@@ -1,4 +1,4 @@
-"""Compiled loops over ragged subgraphs: trees of sampled lists, batches, depths, comparison."""
+"""Compiled loops over ragged subgraphs: trees of sampled lists, batches, depths."""
 
 from __future__ import annotations
 
@@ -135,43 +135,3 @@ def first_broken_row(node_pointer, edge_pointer, nodes, roots, heads, tails, num
             if tails[arc] < 0 or tails[arc] >= stop - base:
                 return index, 3
     return -1, 0
-
-
-@njit(cache=True, nogil=True)
-def compare(  # type: ignore[no-untyped-def]
-    roots_a, node_ptr_a, nodes_a, edge_ptr_a, heads_a, tails_a, values_a,
-    roots_b, node_ptr_b, nodes_b, edge_ptr_b, heads_b, tails_b, values_b,
-    changed_a, changed_b,
-):  # fmt: skip
-    """Mark roots whose example is absent or different on the other side; roots ascend.
-
-    values_*: int64 per node of the universe, representing its features and label.
-    """
-    a, b = 0, 0
-    while a < len(roots_a) or b < len(roots_b):
-        if b == len(roots_b) or (a < len(roots_a) and roots_a[a] < roots_b[b]):
-            changed_a[a] = True
-            a += 1
-            continue
-        if a == len(roots_a) or roots_b[b] < roots_a[a]:
-            changed_b[b] = True
-            b += 1
-            continue
-        n = node_ptr_a[a + 1] - node_ptr_a[a]
-        m = edge_ptr_a[a + 1] - edge_ptr_a[a]
-        same = n == node_ptr_b[b + 1] - node_ptr_b[b] and m == edge_ptr_b[b + 1] - edge_ptr_b[b]
-        if same:
-            for place in range(n):
-                node_a = nodes_a[node_ptr_a[a] + place]
-                node_b = nodes_b[node_ptr_b[b] + place]
-                same = same and node_a == node_b and values_a[node_a] == values_b[node_b]
-            for place in range(m):
-                arc_a, arc_b = edge_ptr_a[a] + place, edge_ptr_b[b] + place
-                same = (
-                    same and heads_a[arc_a] == heads_b[arc_b] and tails_a[arc_a] == tails_b[arc_b]
-                )
-        if not same:
-            changed_a[a] = True
-            changed_b[b] = True
-        a += 1
-        b += 1

@@ -1,4 +1,4 @@
-"""Subgraphs of roots as ragged arrays, for training and for the neighbour test."""
+"""Subgraphs of roots as ragged arrays."""
 
 from __future__ import annotations
 
@@ -177,36 +177,6 @@ def from_table(table: pa.Table, *, max_occurrences: int) -> Subgraphs:
         depth=depth,
         max_occurrences=max_occurrences,
     )
-
-
-def changed_roots(
-    first: Subgraphs, second: Subgraphs, first_values: np.ndarray, second_values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which roots' examples differ between two samples, byte for byte.
-
-    Args:
-        first, second: subgraphs with ascending roots.
-        first_values, second_values: int64 per node of the id universe, representing its features and label:
-            an example differs if a node in it has another value.
-
-    Returns:
-        bool, shape (first.num_roots,): absent or different in `second`; and the same for `second`.
-
-    Raises:
-        ValueError: roots do not ascend.
-    """
-    for sample in (first, second):
-        ascending = bool((np.diff(sample.roots) > 0).all())
-        require(ascending, "roots", "ascend, each once", "another order")
-    changed_first = np.zeros(len(first), np.bool_)
-    changed_second = np.zeros(len(second), np.bool_)
-    _ragged.compare(
-        first.roots, first.node_ptr, first.nodes, first.edge_ptr, first.edge_source,
-        first.edge_target, first_values, second.roots, second.node_ptr, second.nodes,
-        second.edge_ptr, second.edge_source, second.edge_target, second_values,
-        changed_first, changed_second,
-    )  # fmt: skip
-    return changed_first, changed_second
 
 
 def _pointer(lengths: np.ndarray) -> np.ndarray:

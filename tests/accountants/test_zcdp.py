@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import zcdp_conversion
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,15 +79,15 @@ def test_rho_adds_up_and_the_loss_follows_the_profile():
     rho = 35 * 2 * 0.1**2 / 8
     curve = composition.curve(event, step=1e-3)
     for epsilon in (0.1, 0.5, 1.5):
-        bound = zcdp.delta(epsilon, rho)
+        bound = zcdp_conversion.delta(epsilon, rho)
         assert curve.delta(epsilon) <= bound * (1 + 1e-2)
         assert curve.delta(epsilon) >= gdp.delta(epsilon, math.sqrt(2 * rho))
 
 
 @given(st.floats(1e-4, 20), st.floats(1e-9, 0.1))
 def test_epsilon_and_delta_are_inverse_and_below_the_classical_conversion(rho, delta):
-    epsilon = zcdp.epsilon(rho, delta)
-    assert zcdp.delta(epsilon, rho) <= delta * (1 + 1e-6)
+    epsilon = zcdp_conversion.epsilon(rho, delta)
+    assert zcdp_conversion.delta(epsilon, rho) <= delta * (1 + 1e-6)
     assert epsilon <= rho + 2 * math.sqrt(-rho * math.log(delta)) + 1e-9  # the classical conversion
     # a Gaussian with this rho is one of the mechanisms that the conversion must cover
     assert epsilon >= gdp.epsilon(math.sqrt(2 * rho), delta) - 1e-6

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from audit_requests import FACTS, FULL, request
-
-from dpgnn.accountants.events import compose, parts
-from dpgnn.accountants.plan import Mechanism
-from dpgnn.audits.capture import Training
-from dpgnn.audits.compare_worlds import (
+from exhaustive.compare_worlds import (
     Observed,
     compare_release,
     compare_sums,
@@ -20,6 +16,10 @@ from dpgnn.audits.compare_worlds import (
     engines_keep_features,
     examples_of,
 )
+
+from dpgnn.accountants.events import compose, parts
+from dpgnn.accountants.plan import Mechanism
+from dpgnn.audits.capture import Training
 from dpgnn.audits.request import case_of
 from dpgnn.methods.releases import Move, release
 

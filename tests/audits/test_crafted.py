@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from exhaustive.crafted import attained
+from exhaustive.method_neighbours import examine_method
+from exhaustive.worlds import make_world
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.crafted import attained
-from dpgnn.audits.method_neighbours import examine_method
-from dpgnn.audits.worlds import make_world
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 from dpgnn.samplers.own_list import OwnList

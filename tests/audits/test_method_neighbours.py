@@ -5,13 +5,13 @@ import importlib
 
 import numpy as np
 import pytest
+from exhaustive.method_neighbours import examine_method, small_world
+from exhaustive.worlds import make_world
 from helpers import tells
 
 from dpgnn import methods
 from dpgnn.accountants.events import GaussianRelease
 from dpgnn.accountants.plan import Budget, Mechanism
-from dpgnn.audits.method_neighbours import examine_method, small_world
-from dpgnn.audits.worlds import make_world
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine, examine_promises
+from exhaustive.worlds import make_world
 
-from dpgnn.audits.neighbours import examine, examine_promises
-from dpgnn.audits.worlds import make_world
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.promise import Change
 from dpgnn.samplers.published import Published

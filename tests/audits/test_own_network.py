@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive.method_neighbours import examine_method
 from torch import Tensor
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits.entry_audit import audit, forget
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.audits.request import AuditRequest
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from exhaustive.worlds import UNITS, make_world, neighbours
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.audits.worlds import UNITS, make_world, neighbours
 from dpgnn.data.graph import is_symmetric
 
 

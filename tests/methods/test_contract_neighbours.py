@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from contract import DELTA, EPSILON, GRAPH, PRIVATE, SPLIT, entry_of, inputs_of
+from exhaustive.method_neighbours import examine_method
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.methods.base import Entry, Support, facts_of
 
 # what a caveat of a published claim breaks on a small graph: fault -> caveats that say so

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import numpy as np
+from exhaustive.changed import changed_roots
 
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
@@ -12,7 +13,7 @@ from dpgnn.methods.base import SamplerSpec
 from dpgnn.methods.dp_gnn import sample as _dp_gnn_sample
 from dpgnn.methods.drw import fit as _drw_fit
 from dpgnn.samplers.own_list import OwnList
-from dpgnn.samplers.subgraphs import changed_roots, from_table
+from dpgnn.samplers.subgraphs import from_table
 from dpgnn.samplers.walks import record_chains
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import template_method
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, run
+from exhaustive.method_neighbours import examine_method
 from helpers import tells
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks.queries import ask
 from dpgnn.audits import entry_audit
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.audits.request import AuditRequest
 from dpgnn.core.randomness import Streams
 from dpgnn.methods.base import Entry, facts_of

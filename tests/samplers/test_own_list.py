@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from exhaustive.changed import changed_roots
+from exhaustive.neighbours import examine, examine_promises
+from exhaustive.worlds import make_world, neighbours
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.audits.neighbours import examine, examine_promises
-from dpgnn.audits.worlds import make_world, neighbours
 from dpgnn.samplers.hashing import draw_key, pair_hash
 from dpgnn.samplers.own_list import OwnList
-from dpgnn.samplers.subgraphs import changed_roots
 
 
 def random_arcs(seed, num_nodes, density, symmetric=False):

@@ -78,36 +78,18 @@ def cut(request: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("sampler", LIST_SAMPLERS, ids=str)
-def test_lists_are_those_of_one_machine(sampler: Any, cut: Any, tmp_path: Path) -> None:
+def test_trees_are_those_of_one_machine(sampler: Any, cut: Any, tmp_path: Path) -> None:
     graph, (number, scheduler) = a_graph(), cut
     present = np.random.default_rng(1).random(NUM_NODES) < 0.9
     known = {"num_nodes": NUM_NODES, "train_idx": TRAIN, "present": present}
-    wanted = sampler.lists(graph.edge_index, rng=np.random.default_rng(3), **known)
+    drawn = sampler.sample(graph.edge_index, rng=np.random.default_rng(3), **known)
+    wanted = drawn.to_table()
     place = place_of(tmp_path, graph, number, scheduler)
-    manifest = sample.sample_lists(place, sampler, TRAIN, np.random.default_rng(3), present=present)
-    table = data_set.whole(place.out)
-    nodes = table["node"].to_numpy()
-    sources = table["sources"].combine_chunks()
-    lengths = np.zeros(NUM_NODES, np.int64)
-    lengths[nodes] = np.diff(sources.offsets.to_numpy())
-    np.testing.assert_array_equal(np.concatenate([[0], np.cumsum(lengths)]), wanted.pointer)
-    np.testing.assert_array_equal(sources.flatten().to_numpy(), wanted.sources)
-    assert sources.flatten().to_numpy().dtype == wanted.sources.dtype
-    assert sum(part["entries"]["sources"] for part in manifest["parts"]) == len(wanted.sources)
-    assert len(wanted.sources) or sampler.max_degree == 0
-
-
-@pytest.mark.parametrize("sampler", LIST_SAMPLERS, ids=str)
-def test_trees_are_those_of_one_machine(sampler: Any, cut: Any, tmp_path: Path) -> None:
-    graph, (number, scheduler) = a_graph(), cut
-    wanted = sampler.sample(
-        graph.edge_index, num_nodes=NUM_NODES, train_idx=TRAIN, rng=np.random.default_rng(3)
-    ).to_table()
-    place = place_of(tmp_path, graph, number, scheduler)
-    manifest = sample.sample_trees(place, sampler, TRAIN, np.random.default_rng(3))
+    manifest = sample.sample_trees(place, sampler, TRAIN, np.random.default_rng(3), present=present)
     assert data_set.whole(place.out).equals(wanted)
     assert data_set.whole(place.out).schema.equals(wanted.schema)
-    assert [part["rows"] for part in manifest["parts"]] == [35, 35, 35, 35, 10]
+    rows = np.bincount(TRAIN[present[TRAIN]] // WIDTH)
+    assert [part["rows"] for part in manifest["parts"]] == rows.tolist()
     assert manifest["num_arcs"] == graph.num_edges
     left = {path.name for path in tmp_path.iterdir()} - {"graph", f"cut{number}", "sample"}
     assert not left

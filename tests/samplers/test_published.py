@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine
+from exhaustive.worlds import make_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.audits.neighbours import examine
-from dpgnn.audits.worlds import make_world
 from dpgnn.samplers.hashing import draw_key, mix, pair_hash
 from dpgnn.samplers.published import Published
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from exhaustive.changed import changed_roots
 
 from dpgnn.core import storage
 from dpgnn.samplers.own_list import OwnList
-from dpgnn.samplers.subgraphs import Subgraphs, changed_roots, from_table
+from dpgnn.samplers.subgraphs import Subgraphs, from_table
 
 FIELDS = ("roots", "node_ptr", "nodes", "edge_ptr", "edge_source", "edge_target", "depth")
 

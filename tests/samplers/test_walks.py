@@ -5,11 +5,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine, examine_promises
+from exhaustive.worlds import make_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgnn.audits.neighbours import examine, examine_promises
-from dpgnn.audits.worlds import make_world
 from dpgnn.core import storage
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.walks import Walks, partition_from_table, record_chains

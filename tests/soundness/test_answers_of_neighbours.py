@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import PRIVATE, entry_of, inputs_of
+from exhaustive.method_neighbours import small_world
+from exhaustive.worlds import World, neighbours
 from safetensors.torch import load_file
 
 from dpgnn import methods
-from dpgnn.audits.method_neighbours import small_world
-from dpgnn.audits.worlds import World, neighbours
 from dpgnn.core import seeds
 from dpgnn.data.graph import Graph, is_symmetric
 from dpgnn.data.splits import Split

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from exhaustive.method_neighbours import examine_method
+from exhaustive.worlds import make_world, neighbours
 
 from dpgnn import methods
 from dpgnn.accountants.composition import curve
@@ -12,11 +14,9 @@ from dpgnn.accountants.events import compose, parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, statistics
 from dpgnn.audits.findings import Finding
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.audits.one_run import OneRun
 from dpgnn.audits.one_run_audit import audit_in_one_run
 from dpgnn.audits.request import AuditRequest, case_of
-from dpgnn.audits.worlds import make_world, neighbours
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 

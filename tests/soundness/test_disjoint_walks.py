@@ -5,9 +5,9 @@ At node level the paper's sensitivity 2C (one subgraph) and the sampling rate m 
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine
+from exhaustive.worlds import make_world
 
-from dpgnn.audits.neighbours import examine
-from dpgnn.audits.worlds import make_world
 from dpgnn.samplers.adjacency import induced_adjacency
 from dpgnn.samplers.walks import Walks, record_chains
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine
+from exhaustive.worlds import make_world
 from scipy.stats import chi2
 
 from dpgnn import methods
-from dpgnn.audits.neighbours import examine
-from dpgnn.audits.worlds import make_world
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry
 from dpgnn.methods.dp_gnn.options import network_of, sampler_of

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from exhaustive.neighbours import examine
+from exhaustive.worlds import World, make_world, neighbours
 
 from benchmarks.reference import root_gradient
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.neighbours import examine
-from dpgnn.audits.worlds import World, make_world, neighbours
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.methods.dp_gnn.options import network_of, sampler_of

@@ -5,9 +5,9 @@ The paper claims that at most N(K, r) = 1 + K subgraphs change (r = 1), 7 beside
 
 import numpy as np
 import pytest
+from exhaustive.neighbours import examine
+from exhaustive.worlds import make_world
 
-from dpgnn.audits.neighbours import examine
-from dpgnn.audits.worlds import make_world
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.published import Published
 

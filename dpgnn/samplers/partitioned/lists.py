@@ -34,7 +34,7 @@ from dpgnn.samplers.partitioned.scheduler import Scheduler
 from dpgnn.samplers.stable import Stable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +71,18 @@ def choices_of(sampler: OwnList | Stable) -> tuple[Choice, ...]:
 
 
 def sample_lists(
-    job: Job, sampler: OwnList | Stable, partitions: Partitions, *, scheduler: Scheduler, out: bool
-) -> tuple[list[PartFacts], int]:
-    """Draw the lists; with `out` they are written as parts of the data set.
+    job: Job, sampler: OwnList | Stable, partitions: Partitions, *, scheduler: Scheduler
+) -> int:
+    """Draw the lists, which `join_lists` joins.
 
     Args:
         job: with the bits of `present`, `train`, `readers` (both) and `everyone`.
         sampler: whose lists; `job.key` is its key.
         partitions: of the graph.
         scheduler: runs the tasks.
-        out: False for lists that are only used for trees.
 
     Returns:
-        statistics of the parts, and number of arcs in the setting (without loops).
+        number of arcs in the setting (without loops).
     """
     steps = choices_of(sampler)
     sent = [
@@ -104,12 +103,12 @@ def sample_lists(
         before = job.ranges
     limit = sampler.max_list_size if isinstance(sampler, OwnList) else None
     last = [
-        _Merged(job=job, step=len(steps), before=before, number=n, limit=limit, out=out)
+        _Merged(job=job, step=len(steps), before=before, number=n, limit=limit)
         for n in range(job.ranges)
     ]
-    facts = scheduler.run("lists of readers", _pull, last)
+    scheduler.run("lists of readers", _pull, last)
     remove([_file(job, len(steps), number) for number in range(before)])
-    return [PartFacts(**one) for one in facts if one is not None], num_arcs
+    return num_arcs
 
 
 def lists_of(job: Job) -> Lists:
@@ -157,7 +156,6 @@ class _Merged:
     number: int
     choices: tuple[Choice, ...] = ()
     limit: int | None = None
-    out: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,12 +241,12 @@ def _smallest(
     return kept
 
 
-def _pull(merged: _Merged) -> dict[str, Any] | None:
-    """One range's readers with their sources, ascending: files for trees, or a part of the data set."""
+def _pull(merged: _Merged) -> None:
+    """One range's readers with their sources, ascending."""
     job, number = merged.job, merged.number
     first, size = job.bounds(number)
 
-    def make() -> dict[str, Any] | None:
+    def make() -> None:
         paths = [_file(job, merged.step, before) for before in range(merged.before)]
         reader, source = read_range(paths, number)
         order = np.lexsort((source, reader))
@@ -257,25 +255,10 @@ def _pull(merged: _Merged) -> dict[str, Any] | None:
             pointer, items = _kernels.group_arcs(reader, source, first, size)
             reader, source = _kernels.smallest(pointer, items, first, merged.limit, job.keys, True)
         lengths = np.bincount(reader - first, minlength=size).astype(np.int32)
-        if merged.out:
-            table = _list_table(lengths, source, first)
-            return asdict(write_part(job.out / f"part-{number:05}.parquet", table))
         save(job.work / f"lengths-{number:05}.npy", lengths)
         save(job.work / f"sources-{number:05}.npy", source)
-        return None
 
-    facts: dict[str, Any] | None = job.once(f"pull-{number:05}", make)
-    return facts
-
-
-def _list_table(lengths: np.ndarray, sources: np.ndarray, first: int) -> pa.Table:
-    """A row for each node that reads others."""
-    import pyarrow as pa
-
-    reads = np.flatnonzero(lengths)
-    offsets = np.concatenate([[0], np.cumsum(lengths[reads], dtype=np.int64)])
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(sources))
-    return pa.table({"node": pa.array(reads + first), "sources": lists})
+    job.once(f"pull-{number:05}", make)
 
 
 def _grow(grown: _Grown) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "dataset.json"
-KINDS = ("lists", "subgraphs", "partition", "rows")
+KINDS = ("subgraphs", "partition", "rows")
 
 
 @dataclass(frozen=True, kw_only=True)

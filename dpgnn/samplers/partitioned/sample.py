@@ -70,7 +70,7 @@ class Place:
         return int(self.partitions.graph["num_nodes"])
 
 
-def sample_lists(
+def sample_trees(
     place: Place,
     sampler: OwnList | Stable,
     train_idx: np.ndarray,
@@ -78,10 +78,10 @@ def sample_lists(
     *,
     present: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """A data set of kind `lists`: each node and the sources it reads, as in `sampler.lists`.
+    """A data set of kind `subgraphs`: the rows of `sampler.sample(...).to_table()`.
 
-    Guarantee: the lists are bit for bit those of `sampler.lists`, so its promise holds; lists and statistics
-    are as sensitive as the edges.
+    Guarantee: the subgraphs are bit for bit those of `sampler.sample`, so its promise holds; they and their
+    statistics are as sensitive as the edges.
 
     Args:
         place: partitions, folder and scheduler.
@@ -99,42 +99,17 @@ def sample_lists(
         BusyError: another process makes this sample.
         OSError: a folder cannot be written, or the disk is full.
     """
+    key = tuple(int(word) for word in draw_key(rng))
+    has_record = present_mask(place.num_nodes, present)
+    train = node_mask(place.num_nodes, train_idx, "train_idx")
+    masks = {
+        "present": has_record, "train": train, "readers": train & has_record,
+        "everyone": np.ones(place.num_nodes, np.uint8),
+    }  # fmt: skip
 
     def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
-        facts, num_arcs = lists.sample_lists(
-            job, sampler, place.partitions, scheduler=place.scheduler, out=True
-        )
-        return facts, {"num_arcs": num_arcs}
-
-    return _listed(place, sampler, train_idx, rng, present, "lists", work)
-
-
-def sample_trees(
-    place: Place,
-    sampler: OwnList | Stable,
-    train_idx: np.ndarray,
-    rng: np.random.Generator,
-    *,
-    present: np.ndarray | None = None,
-) -> dict[str, Any]:
-    """A data set of kind `subgraphs`: the rows of `sampler.sample(...).to_table()`.
-
-    Guarantee: the subgraphs are those of `sampler.sample`, bit for bit; see `sample_lists`.
-
-    Args:
-        place, sampler, train_idx, rng, present: as for `sample_lists`.
-
-    Returns:
-        the manifest.
-
-    Raises:
-        ValueError, DamagedFileError, BusyError, OSError: as `sample_lists`.
-    """
-
-    def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
-        _, num_arcs = lists.sample_lists(
-            job, sampler, place.partitions, scheduler=place.scheduler, out=False
-        )
+        job.write_bits(masks)
+        num_arcs = lists.sample_lists(job, sampler, place.partitions, scheduler=place.scheduler)
         lists.join_lists(job)
         facts = lists.sample_trees(
             job, num_hops=sampler.num_hops, scheduler=place.scheduler,
@@ -142,7 +117,9 @@ def sample_trees(
         )  # fmt: skip
         return facts, {"num_arcs": num_arcs}
 
-    return _listed(place, sampler, train_idx, rng, present, "subgraphs", work)
+    stated = {name: digest(mask) for name, mask in masks.items()}
+    sampled = {"name": sampler.promise.name, "params": sampler.promise.params}
+    return _made(place, "subgraphs", sampled, stated, (key[0], key[1]), work)
 
 
 def sample_partition(
@@ -163,7 +140,7 @@ def sample_partition(
         the manifest.
 
     Raises:
-        ValueError, DamagedFileError, BusyError, OSError: as `sample_lists`.
+        ValueError, DamagedFileError, BusyError, OSError: as `sample_trees`.
     """
     member = node_mask(place.num_nodes, train_idx, "train_idx")
     ids = np.where(member != 0, np.arange(place.num_nodes), -1).astype(np.int32)
@@ -199,7 +176,7 @@ def sample_appr(
 
     Raises:
         ValueError: an id is out of range or repeated, or a row does not reach its tolerance.
-        DamagedFileError, BusyError, OSError: as `sample_lists`.
+        DamagedFileError, BusyError, OSError: as `sample_trees`.
     """
     node_mask(place.num_nodes, nodes, "nodes")
     require(0 <= num_roots <= len(nodes), "num_roots", f"lie in 0..{len(nodes)}", num_roots)
@@ -218,33 +195,6 @@ def sample_appr(
 
 
 Work = Callable[[Job], tuple[list[PartFacts], dict[str, Any]]]
-
-
-def _listed(
-    place: Place,
-    sampler: OwnList | Stable,
-    train_idx: np.ndarray,
-    rng: np.random.Generator,
-    present: np.ndarray | None,
-    kind: str,
-    work: Work,
-) -> dict[str, Any]:
-    """The masks of list samplers, then `work`."""
-    key = tuple(int(word) for word in draw_key(rng))
-    has_record = present_mask(place.num_nodes, present)
-    train = node_mask(place.num_nodes, train_idx, "train_idx")
-    masks = {
-        "present": has_record, "train": train, "readers": train & has_record,
-        "everyone": np.ones(place.num_nodes, np.uint8),
-    }  # fmt: skip
-
-    def with_masks(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
-        job.write_bits(masks)
-        return work(job)
-
-    stated = {name: digest(mask) for name, mask in masks.items()}
-    sampled = {"name": sampler.promise.name, "params": sampler.promise.params}
-    return _made(place, kind, sampled, stated, (key[0], key[1]), with_masks)
 
 
 def _made(

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, inputs_of
+from exhaustive.method_neighbours import examine_method
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Support, facts_of

@@ -11,13 +11,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of
+from exhaustive.method_neighbours import examine_method
 
 from dpgnn import methods
 from dpgnn.accountants.calibration import epsilon
 from dpgnn.accountants.events import LaplaceRelease, parts
 from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.attacks.queries import ask, fitted_run, with_features
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store

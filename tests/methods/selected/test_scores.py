@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from contract import NOT_THERE, options_of
+from exhaustive.method_neighbours import examine_method
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.core import config as strict
 from dpgnn.methods.base import Entry, Support
 from dpgnn.methods.selected.options import score_of

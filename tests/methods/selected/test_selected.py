@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import DELTA, EPSILON, GRAPH, SPLIT, inputs_of, options_of
+from exhaustive.method_neighbours import examine_method
 
 from dpgnn import methods
 from dpgnn.accountants import composition
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.method_neighbours import examine_method
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import Streams
 from dpgnn.methods.base import Entry, Support, facts_of

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from contract import DELTA, EPSILON, entry_of
+from exhaustive.method_neighbours import MechanismReport, examine_method
 
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.method_neighbours import MechanismReport, examine_method
 from dpgnn.methods.base import Support
 from dpgnn.methods.releases import noised
 from dpgnn.methods.shared.undirected import symmetric_adjacency

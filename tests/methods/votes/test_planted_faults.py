@@ -1,6 +1,6 @@
 """Each variant that the proof refuses, planted in the running code, fails the audit of neighbours.
 
-The audit runs the method's own fit on all neighbours of a small directed graph (`audits.method_neighbours`).
+The audit runs the method's own fit on all neighbours of a small directed graph.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import DELTA, EPSILON, entry_of
+from exhaustive.method_neighbours import MechanismReport, examine_method
+from exhaustive.worlds import World, make_world
 
 from dpgnn.accountants.plan import Budget
-from dpgnn.audits.method_neighbours import MechanismReport, examine_method
-from dpgnn.audits.worlds import World, make_world
 from dpgnn.methods.base import Support
 from dpgnn.methods.votes import fit as votes_fit
 

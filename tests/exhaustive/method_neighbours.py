@@ -16,19 +16,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-
-from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Mechanism, Plan
-from dpgnn.audits.canary import NODE_UNITS
-from dpgnn.audits.capture import Case, skipped_trainings
-from dpgnn.audits.compare_worlds import (
+from exhaustive.compare_worlds import (
     Observed,
     compare_release,
     compare_sums,
     engines_keep_features,
     examples_of,
 )
-from dpgnn.audits.worlds import World, make_world, neighbours
+from exhaustive.worlds import World, make_world, neighbours
+
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget, Mechanism, Plan
+from dpgnn.audits.canary import NODE_UNITS
+from dpgnn.audits.capture import Case, skipped_trainings
 from dpgnn.data.graph import Graph, is_symmetric
 from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, facts_of

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from exhaustive.changed import changed_roots
+from exhaustive.worlds import World, neighbours
 
-from dpgnn.audits.worlds import World, neighbours
 from dpgnn.core.checks import at_least, positive
 from dpgnn.samplers.promise import Change, Promise
-from dpgnn.samplers.subgraphs import Subgraphs, changed_roots
+from dpgnn.samplers.subgraphs import Subgraphs
 
 # (subgraphs, values of nodes) -> float64, shape (num_roots, num_parameters), before clipping
 Gradient = Callable[[Subgraphs, np.ndarray], np.ndarray]

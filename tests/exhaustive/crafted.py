@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from exhaustive.changed import changed_roots
+from exhaustive.worlds import World, make_world
 
-from dpgnn.audits.worlds import World, make_world
 from dpgnn.core.checks import fail, require
 from dpgnn.samplers.hashing import draw_key, pair_hashes
 from dpgnn.samplers.own_list import OwnList
-from dpgnn.samplers.subgraphs import changed_roots
 
 CANARY = 0
 
