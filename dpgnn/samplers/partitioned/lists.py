@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from dpgnn.samplers.partitioned.job import Job
 from dpgnn.samplers.partitioned.parts import PartFacts, write_part
 from dpgnn.samplers.partitioned.scheduler import Scheduler
 from dpgnn.samplers.stable import Stable
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
