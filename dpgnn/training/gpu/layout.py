@@ -159,9 +159,8 @@ class FixedLayout:
         start = trees.entry_ptr[row]
         length = (trees.entry_ptr[row + 1] - start).masked_fill(owner > self._last, 0)
         offsets = _from_zero(length)
-        total = offsets[-1:].clone()
-        # the last target, which is padding, reads the padding
-        offsets[-1:].fill_(size)
+        # entries from here on are padding, which no row reads: one row would read all of it, in order
+        total = offsets[-1:]
         place = torch.arange(size, device=row.device)
         target = torch.searchsorted(offsets[1:], place, right=True).clamp(max=num_targets - 1)
         outside = place >= total
@@ -175,7 +174,7 @@ class FixedLayout:
             ordered, order = torch.sort(source, stable=True)
             back_target, back_weight = target[order], weight[order]
         edges = torch.arange(num_sources + 1, device=row.device)
-        back_offsets = torch.searchsorted(ordered, edges)
+        back_offsets = torch.minimum(torch.searchsorted(ordered, edges), total)
         return Hop(offsets, target, source, weight, back_offsets, back_target, back_weight)
 
     def keep(self, hop: int, h: Tensor) -> Tensor:
