@@ -72,6 +72,7 @@ class _Capture:
     def __init__(self) -> None:
         self.operations: list[tuple[Any, Any, Any, list[torch.Tensor]]] = []
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.spoilt = False
 
     def keep(self, func: Any, args: Any, kwargs: Any) -> None:
         """Copies of what an operation is about to change."""
@@ -243,6 +244,11 @@ class CUDAGraph:
     def __init__(self) -> None:
         self.captured: _Capture | None = None
 
+    def __del__(self) -> None:
+        """The driver refuses to drop a graph while another is captured, which is then spoilt."""
+        if self.captured is not None and _State.capture is not None:
+            _State.capture.spoilt = True
+
     def replay(self) -> None:
         """Run what was captured."""
         if self.captured is None:
@@ -266,6 +272,8 @@ def _graph(graph: CUDAGraph, **options: Any) -> Iterator[None]:
     finally:
         _State.capture = None
     graph.captured.undo()
+    if graph.captured.spoilt:
+        raise RuntimeError("operation failed due to a previous error during capture")
 
 
 @contextmanager

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+_ONE_CAPTURE = threading.Lock()
 
 
 class Staging:
@@ -38,21 +43,28 @@ class Staging:
 class Graph:
     """A function of tensors at fixed addresses, captured at its second call and then replayed.
 
+    It keeps no reference to the function, whose owner usually holds the graph: memory of the device is freed
+    with the owner, without a search for cycles.
+
     Args:
-        body: reads and writes tensors at fixed addresses on the current device; must not wait for it.
-        pool: memory for its inner tensors; graphs that never run at the same time may share one.
+        pool: memory for inner tensors; graphs that never run at the same time may share one.
         capture: False calls the function each time.
     """
 
-    def __init__(self, body: Callable[[], None], pool: Any, *, capture: bool = True) -> None:
-        self._body, self._pool, self._capture = body, pool, capture
+    def __init__(self, pool: Any, *, capture: bool = True) -> None:
+        self._pool, self._capture = pool, capture
         self._graph: Any = None
         self._calls = 0
 
-    def __call__(self) -> None:
-        """Run it."""
+    def __call__(self, body: Callable[[], None]) -> None:
+        """Run it.
+
+        Args:
+            body: the same function at each call; reads and writes tensors at fixed addresses on the current
+                device and must not wait for it.
+        """
         if not self._capture:
-            self._body()
+            body()
             return
         self._calls += 1
         if self._calls == 1:
@@ -60,13 +72,33 @@ class Graph:
             side, here = torch.cuda.Stream(), torch.cuda.current_stream()
             side.wait_stream(here)
             with torch.cuda.stream(side):
-                self._body()
+                body()
             here.wait_stream(side)
             return
         if self._graph is None:
-            graph = torch.cuda.CUDAGraph()
-            # other threads of this process (noise, other runs) may use the device at the same time
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                self._body()
-            self._graph = graph
+            self._graph = _captured(body, self._pool)
         self._graph.replay()
+
+
+def _captured(body: Callable[[], None], pool: Any) -> Any:
+    graph = torch.cuda.CUDAGraph()
+    # other threads of this process (noise, other runs) may use the device at the same time
+    with (
+        _ONE_CAPTURE,
+        without_collection(),
+        torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"),
+    ):
+        body()
+    return graph
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Stop the search for cycles: what it frees may call the driver, which spoils a capture."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

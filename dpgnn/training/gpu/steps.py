@@ -147,13 +147,8 @@ class ResidentSteps:
         held = self._graphs.pop(shape, None)
         if held is None:
             packed = torch.zeros(shape.packed_size, dtype=torch.int64, device=self.device)
-            views = self.network.views(sums)
-
-            def body() -> None:
-                self._body(shape, packed, views)
-
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            held = (Graph(body, self._pool, capture=self.capture), packed)
+            held = (Graph(self._pool, capture=self.capture), packed)
         self._graphs[shape] = held
         if len(self._graphs) > NUM_GRAPHS:
             self._graphs.popitem(last=False)
@@ -162,7 +157,7 @@ class ResidentSteps:
             self._staging = Staging(2 * shape.packed_size)
         self._staging.send(lambda out: self.shapes.pack(shape, roots, out), packed)
         with repeatable(self._attends):
-            graph()
+            graph(lambda: self._body(shape, packed, self.network.views(sums)))
 
     def _body(self, shape: Shape, packed: Tensor, sums: dict[str, Tensor]) -> None:
         """One chunk, from its roots to its terms in the sums, without waiting for the device."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -231,6 +233,46 @@ def test_few_graphs_are_kept(gpu, make_problem, monkeypatch):
         roots = np.arange(size)
         assert close(sum_of(gradients, problem, roots), plain(problem, roots, clipping), 1e-12)
         assert len(gradients._resident._graphs) <= 2
+
+
+def test_memory_of_the_device_is_freed_with_its_owner_without_a_search_for_cycles(
+    gpu, make_problem
+):
+    problem = make_problem(3, num_hops=2)
+    gradients = on_gpu(problem, uniform_clipping(problem.network, "group", 0.3))
+    for _ in range(3):
+        sum_of(gradients, problem, problem.roots)
+    assert gradients._resident is not None
+    held = weakref.ref(gradients._resident)
+    gc.disable()
+    try:
+        del gradients
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def test_garbage_that_holds_a_graph_does_not_spoil_a_capture(gpu, make_problem, monkeypatch):
+    problem = make_problem(3, num_hops=2)
+    clipping = uniform_clipping(problem.network, "group", 0.3)
+    old, new = on_gpu(problem, clipping), on_gpu(problem, clipping)
+    for _ in range(3):
+        sum_of(old, problem, problem.roots)
+    sum_of(new, problem, problem.roots)
+    cycle: list[Any] = [old]
+    cycle.append(cycle)
+    held, whole = [cycle], steps.ResidentSteps._body
+    del old, cycle
+
+    def body(*given: Any) -> None:
+        held.clear()
+        _ = [[] for _ in range(3000)]  # enough for a search for cycles
+        whole(*given)
+
+    monkeypatch.setattr(steps.ResidentSteps, "_body", body)
+    found = [sum_of(new, problem, problem.roots) for _ in range(2)]
+    expected = plain(problem, problem.roots, clipping)
+    assert all(close(each, expected, 1e-9) for each in found)
 
 
 def test_without_graphs_the_sum_is_the_same_to_the_bit(gpu, make_problem):
