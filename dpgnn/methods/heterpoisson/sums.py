@@ -135,10 +135,11 @@ class PublishedSums(DrawnSums):
 
     @torch.no_grad()
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
-        """divisor times the clamped noisy mean over the realised batch."""
-        config = self.config
+        """divisor times the clamped noisy mean over the realised batch; computed on the host."""
+        config, device = self.config, parameters.device
         if len(roots) == 0:
             return torch.zeros_like(parameters)
+        parameters = parameters.cpu()
         rng = self._streams.numpy("noise", step=self._step)
         ids, read = self.roots[roots], [self._read[root] for root in roots]
         if config.dedupe:
@@ -156,7 +157,7 @@ class PublishedSums(DrawnSums):
         if config.clamped:
             bound = self.noise_stddev / (100 * len(ids))
             noisy = noisy.clamp(-bound, bound)
-        return noisy * self.divisor
+        return (noisy * self.divisor).to(device)
 
     def _clipped_sum(
         self, parameters: Tensor, ids: np.ndarray, read: list[np.ndarray], size: int

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from dpgnn.training.clipping import LARGEST_ROW
-from dpgnn.training.ghost import root_norms
+from dpgnn.training.ghost import one_row_norms, root_norms
 from dpgnn.training.gpu import norms as plain
 from dpgnn.training.gpu.norms import Bounds
 from dpgnn.training.gpu.shapes import Shape
@@ -26,7 +26,22 @@ from dpgnn.training.gpu.shapes import Shape
 __all__ = ["clip_factors", "scaled", "slot_norms", "sum_rows", "trusted"]
 
 TILE, BLOCK = 8, 16
-WIDE = 128
+WIDE, ROWS, FEW = 128, 4, 4
+
+
+@triton.jit
+def _gram(h, row, other, is_row, is_other, width, TILE: tl.constexpr, BLOCK: tl.constexpr):
+    """Inner products of two tiles of rows, in float64."""
+    column = tl.arange(0, BLOCK)
+    products = tl.zeros((TILE, TILE, BLOCK), tl.float64)
+    for f in range(0, width, BLOCK):
+        inside = (f + column < width)[None, None, :]
+        at = row[:, None, None] * width + f + column[None, None, :]
+        x = tl.load(h + at, mask=is_row[:, None, None] & inside, other=0.0).to(tl.float64)
+        at = other[None, :, None] * width + f + column[None, None, :]
+        y = tl.load(h + at, mask=is_other[None, :, None] & inside, other=0.0).to(tl.float64)
+        products += x * y
+    return tl.sum(products, axis=2)
 
 
 @triton.jit
@@ -37,52 +52,29 @@ def _norms(
     slot = tl.program_id(0).to(tl.int64)
     first = tl.load(ptr + slot)
     count = tl.load(ptr + slot + 1) - first
-    tile, block = tl.arange(0, TILE), tl.arange(0, BLOCK)
+    tile = tl.arange(0, TILE)
     squared_w = tl.zeros((TILE, TILE), tl.float64)
     squared_b = tl.zeros((TILE, TILE), tl.float64)
     spread_w = tl.zeros((TILE,), tl.float64)
     spread_b = tl.zeros((TILE,), tl.float64)
     for s in range(0, count, TILE):
-        is_row = s + tile < count
-        row = first + s + tile
+        is_row, row = s + tile < count, first + s + tile
         length_a = tl.zeros((TILE,), tl.float64)
-        for f in range(0, num_in, BLOCK):
-            mask = is_row[:, None] & (f + block < num_in)[None, :]
-            at = row[:, None] * num_in + f + block[None, :]
-            x = tl.load(a + at, mask=mask, other=0.0).to(tl.float64)
-            length_a += tl.sum(x * x, axis=1)
         length_g = tl.zeros((TILE,), tl.float64)
-        for f in range(0, num_out, BLOCK):
-            mask = is_row[:, None] & (f + block < num_out)[None, :]
-            at = row[:, None] * num_out + f + block[None, :]
-            x = tl.load(g + at, mask=mask, other=0.0).to(tl.float64)
-            length_g += tl.sum(x * x, axis=1)
+        for t in range(0, count, TILE):
+            is_other, other = t + tile < count, first + t + tile
+            gram_a = _gram(a, row, other, is_row, is_other, num_in, TILE, BLOCK)
+            gram_g = _gram(g, row, other, is_row, is_other, num_out, TILE, BLOCK)
+            same = row[:, None] == other[None, :]
+            length_a += tl.sum(tl.where(same, gram_a, 0.0), axis=1)
+            length_g += tl.sum(tl.where(same, gram_g, 0.0), axis=1)
+            squared_w += gram_a * gram_g
+            squared_b += gram_g
         length_a, length_g = tl.sqrt(length_a), tl.sqrt(length_g)
         # false for NaN too
         length_a = tl.where(length_a <= largest, length_a, float("inf"))
         spread_w += tl.where(is_row, length_a * length_g, 0.0)
         spread_b += tl.where(is_row, length_g, 0.0)
-        for t in range(0, count, TILE):
-            is_other = t + tile < count
-            other = first + t + tile
-            gram_a = tl.zeros((TILE, TILE), tl.float64)
-            for f in range(0, num_in, BLOCK):
-                inside = (f + block < num_in)[None, :]
-                at = row[:, None] * num_in + f + block[None, :]
-                x = tl.load(a + at, mask=is_row[:, None] & inside, other=0.0).to(tl.float64)
-                at = other[:, None] * num_in + f + block[None, :]
-                y = tl.load(a + at, mask=is_other[:, None] & inside, other=0.0).to(tl.float64)
-                gram_a += tl.sum(x[:, None, :] * y[None, :, :], axis=2)
-            gram_g = tl.zeros((TILE, TILE), tl.float64)
-            for f in range(0, num_out, BLOCK):
-                inside = (f + block < num_out)[None, :]
-                at = row[:, None] * num_out + f + block[None, :]
-                x = tl.load(g + at, mask=is_row[:, None] & inside, other=0.0).to(tl.float64)
-                at = other[:, None] * num_out + f + block[None, :]
-                y = tl.load(g + at, mask=is_other[:, None] & inside, other=0.0).to(tl.float64)
-                gram_g += tl.sum(x[:, None, :] * y[None, :, :], axis=2)
-            squared_w += gram_a * gram_g
-            squared_b += gram_g
     total_w, total_b = tl.sum(spread_w, axis=0), tl.sum(spread_b, axis=0)
     # each entry of a Gram matrix is a sum of num_in or num_out products; a root has count^2 of them, added
     # tile by tile, with a few operations more; a power of two stays what it is in float32
@@ -99,14 +91,47 @@ def _norms(
     tl.store(out + 3 * num_slots + slot, total_b)
 
 
+@triton.jit
+def _length(h, row, is_row, width, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Lengths of rows, in float64."""
+    column = tl.arange(0, BLOCK)
+    squares = tl.zeros((ROWS, BLOCK), tl.float64)
+    for f in range(0, width, BLOCK):
+        mask = is_row[:, None] & (f + column < width)[None, :]
+        at = row[:, None] * width + f + column[None, :]
+        x = tl.load(h + at, mask=mask, other=0.0).to(tl.float64)
+        squares += x * x
+    return tl.sqrt(tl.sum(squares, axis=1))
+
+
+@triton.jit
+def _one_row(
+    a, g, out, num_slots, num_in, num_out, largest, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Some slots for each program, each with one row: |a||g| and |g|, as `ghost.one_row_norms`."""
+    slot = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_row = slot < num_slots
+    length_a = _length(a, slot, is_row, num_in, ROWS, BLOCK)
+    length_g = _length(g, slot, is_row, num_out, ROWS, BLOCK)
+    # false for NaN too
+    total = tl.where(length_a <= largest, length_a, float("inf")) * length_g
+    grow = 1.0 + (0 * slot + num_in + num_out + 9).to(tl.float64) * (1.0 / 4503599627370496.0)
+    tl.store(out + slot, total * total * grow, mask=is_row)
+    tl.store(out + num_slots + slot, total, mask=is_row)
+    tl.store(out + 2 * num_slots + slot, length_g * length_g * grow, mask=is_row)
+    tl.store(out + 3 * num_slots + slot, length_g, mask=is_row)
+
+
 @torch.library.custom_op("dpgnn::gram_norms", mutates_args=())
-def gram_norms(a: Tensor, g: Tensor, ptr: Tensor) -> Tensor:
-    """float64 (4, num_slots): what `norms.slot_norms` returns."""
+def gram_norms(a: Tensor, g: Tensor, ptr: Tensor, one_row: bool) -> Tensor:
+    """float64 (4, num_slots): what `norms.slot_norms` returns; `one_row` if each slot has one row."""
     a, g, num_slots = a.contiguous(), g.contiguous(), len(ptr) - 1
     out = torch.empty(4, num_slots, dtype=torch.float64, device=a.device)
-    _norms[(num_slots,)](
-        a, g, ptr, out, num_slots, a.shape[1], g.shape[1], LARGEST_ROW, TILE=TILE, BLOCK=BLOCK
-    )
+    sizes = num_slots, a.shape[1], g.shape[1], LARGEST_ROW
+    if one_row:
+        _one_row[(triton.cdiv(num_slots, ROWS),)](a, g, out, *sizes, ROWS=ROWS, BLOCK=WIDE)
+    else:
+        _norms[(num_slots,)](a, g, ptr, out, *sizes, TILE=TILE, BLOCK=BLOCK, num_warps=1)
     return out
 
 
@@ -114,7 +139,7 @@ def slot_norms(
     a: Tensor, g: Tensor, ptr: Tensor, shape: Shape, packed: Tensor, level: int
 ) -> Tensor:
     """As `norms.slot_norms`, by one kernel and without classes of roots."""
-    found: Tensor = gram_norms(a, g, ptr)
+    found: Tensor = gram_norms(a, g, ptr, level == len(shape.rows) - 1)
     return found
 
 
@@ -185,27 +210,34 @@ def clip_factors(
 
 
 @triton.jit
-def _scale(a, g, owner, factor, bad, num_in, num_out, WIDE: tl.constexpr):
-    """One row for each program: g times its factor; a is written only if its root is bad."""
-    row = tl.program_id(0).to(tl.int64)
-    slot = tl.load(owner + row)
-    share = tl.load(factor + slot)
-    is_bad = tl.load(bad + slot + 0 * tl.arange(0, WIDE)) != 0
+def _scale(
+    a, g, owner, factor, bad, num_rows, num_in, num_out, ROWS: tl.constexpr, WIDE: tl.constexpr
+):
+    """Some rows for each program: g times its factor; a is written only if its root is bad."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_row = row < num_rows
+    slot = tl.load(owner + row, mask=is_row, other=0)
+    share = tl.load(factor + slot, mask=is_row, other=0.0)
+    is_bad = tl.load(bad + slot, mask=is_row, other=0) != 0
     for f in range(0, num_out, WIDE):
         column = f + tl.arange(0, WIDE)
-        at = g + row * num_out + column
-        value = tl.load(at, mask=column < num_out, other=0.0)
-        tl.store(at, tl.where(is_bad, 0.0, value * share), mask=column < num_out)
-    for f in range(0, num_in, WIDE):
-        column = f + tl.arange(0, WIDE)
-        at = a + row * num_in + column
-        tl.store(at, tl.zeros((WIDE,), a.dtype.element_ty), mask=(column < num_in) & is_bad)
+        mask = is_row[:, None] & (column < num_out)[None, :]
+        at = g + row[:, None] * num_out + column[None, :]
+        value = tl.load(at, mask=mask, other=0.0) * share[:, None]
+        tl.store(at, tl.where(is_bad[:, None], 0.0, value), mask=mask)
+    if tl.max(is_bad.to(tl.int32), axis=0) > 0:
+        for f in range(0, num_in, WIDE):
+            column = f + tl.arange(0, WIDE)
+            mask = is_bad[:, None] & (column < num_in)[None, :]
+            at = a + row[:, None] * num_in + column[None, :]
+            tl.store(at, tl.zeros((ROWS, WIDE), a.dtype.element_ty), mask=mask)
 
 
 @torch.library.custom_op("dpgnn::scale_rows", mutates_args={"a", "g"})
 def scale_rows(a: Tensor, g: Tensor, owner: Tensor, factor: Tensor, bad: Tensor) -> None:
     """Scale g and set bad rows of a and g to 0, in place; both are contiguous."""
-    _scale[(len(g),)](a, g, owner, factor, bad, a.shape[1], g.shape[1], WIDE=WIDE)
+    sizes = len(g), a.shape[1], g.shape[1]
+    _scale[(triton.cdiv(len(g), ROWS),)](a, g, owner, factor, bad, *sizes, ROWS=ROWS, WIDE=WIDE)
 
 
 def scaled(
@@ -218,17 +250,21 @@ def scaled(
 
 
 @triton.jit
-def _sums(h, offsets, source, weight, out, width, WIDE: tl.constexpr):
-    """One target and one piece of its row for each program; entries are added in order."""
+def _sums(h, offsets, source, weight, out, width, FEW: tl.constexpr, WIDE: tl.constexpr):
+    """One target and one piece of its row for each program; entries are added in a fixed order."""
     target = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     inside = column < width
-    total = tl.zeros((WIDE,), out.dtype.element_ty)
-    for entry in range(tl.load(offsets + target), tl.load(offsets + target + 1)):
-        row = tl.load(source + entry)
-        share = tl.load(weight + entry).to(out.dtype.element_ty)
-        total += share * tl.load(h + row * width + column, mask=inside, other=0.0)
-    tl.store(out + target * width + column, total, mask=inside)
+    first, end = tl.load(offsets + target), tl.load(offsets + target + 1)
+    total = tl.zeros((FEW, WIDE), out.dtype.element_ty)
+    for entry in range(first, end, FEW):
+        at = entry + tl.arange(0, FEW)
+        row = tl.load(source + at, mask=at < end, other=0)
+        share = tl.load(weight + at, mask=at < end, other=0.0).to(out.dtype.element_ty)
+        mask = (at < end)[:, None] & inside[None, :]
+        read = tl.load(h + row[:, None] * width + column[None, :], mask=mask, other=0.0)
+        total += share[:, None] * read
+    tl.store(out + target * width + column, tl.sum(total, axis=0), mask=inside)
 
 
 @torch.library.custom_op("dpgnn::sum_rows", mutates_args=())
@@ -238,7 +274,7 @@ def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tens
     num_targets, width = len(offsets) - 1, h.shape[1]
     out = torch.empty(num_targets, width, dtype=h.dtype, device=h.device)
     _sums[(num_targets, triton.cdiv(width, WIDE))](
-        h, offsets, source, weight, out, width, WIDE=WIDE
+        h, offsets, source, weight, out, width, FEW=FEW, WIDE=WIDE, num_warps=1
     )
     return out
 
@@ -278,13 +314,11 @@ def _norms_agree(a: Tensor, g: Tensor, ptr: Tensor, counts: Tensor, device: torc
     filled = counts > 0
     expected = torch.stack(root_norms(a, g, torch.cat([ptr[:1], ptr[1:][filled]]).numpy()))
     there = ptr.to(device)
-    found = slot_norms(a.to(device), g.to(device), there, Shape(0, (), (), ()), there, 0)
-    found = found.cpu()[:, filled]
-    finite = expected.isfinite()
-    # NaN and infinity both mark a bad root
-    if not torch.equal(found.isfinite(), finite):
-        return False
-    if not torch.allclose(found[finite], expected[finite], rtol=1e-9):
+    shape = Shape(len(counts), (len(a), len(counts)), (), ())
+    found = slot_norms(a.to(device), g.to(device), there, shape, there, 0).cpu()[:, filled]
+    one_a, one_g = a[: len(counts)], g[: len(counts)]
+    alone = slot_norms(one_a.to(device), one_g.to(device), there, shape, there, 1).cpu()
+    if not _close(found, expected) or not _close(alone, torch.stack(one_row_norms(one_a, one_g))):
         return False
     given = (np.array([0, 1]), np.array([0.7, 1e-3]))
     here, away = (Bounds(given, 2.0**-24, 0.0, torch.device(d)) for d in ("cpu", device))
@@ -302,6 +336,13 @@ def _norms_agree(a: Tensor, g: Tensor, ptr: Tensor, counts: Tensor, device: torc
     )
     pairs = zip(found_rows, expected_rows)
     return same and all(torch.allclose(one.cpu(), other, rtol=1e-6) for one, other in pairs)
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    """Equal up to rounding; NaN and infinity both mark a bad root."""
+    finite = expected.isfinite()
+    same = torch.equal(found.isfinite(), finite)
+    return same and torch.allclose(found[finite], expected[finite], rtol=1e-9)
 
 
 def _sums_agree(ptr: Tensor, drawn: torch.Generator, device: torch.device) -> bool:

@@ -26,7 +26,7 @@ from helpers import ROOT
 
 from dpgnn import methods
 from dpgnn.core.randomness import FreshSecrets
-from dpgnn.methods.base import Performance
+from dpgnn.methods.base import Performance, Support
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gpu import noise, shapes, steps
 from dpgnn.training.gradients import Execution, RootGradients
@@ -237,3 +237,14 @@ def test_a_branch_that_nothing_reaches_is_found(tmp_path: Path) -> None:
     with counted({str(path)}) as lines:
         names["f"](torch.device("cpu"))
     assert _executable(path) - lines[str(path)] == {3}
+
+
+def test_sums_that_only_the_host_computes_come_back_to_the_device(
+    simulated: Any, tmp_path: Path
+) -> None:
+    support = Support(privacy_unit="node", relation="add-remove")
+    entry = contract.entry_of("heterpoisson", "published", support)
+    here = contract.run(tmp_path / "cpu", entry)
+    with simulated.simulated_cuda():
+        there = contract.run(tmp_path / "gpu", entry, performance=Performance(device="cuda"))
+    _same_metrics(here["metrics"], there["metrics"])
