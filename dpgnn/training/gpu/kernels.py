@@ -25,8 +25,9 @@ from dpgnn.training.gpu.shapes import Shape
 
 __all__ = ["clip_factors", "scaled", "slot_norms", "sum_rows", "trusted"]
 
-TILE, BLOCK = 8, 16
-WIDE, ROWS, FEW = 128, 4, 4
+# the fastest of some on an H200: columns of a Gram matrix's tile, rows and columns of other programs
+TILE, BLOCK = 8, 32
+ROWS, WIDE, PIECE = 4, 128, 256
 
 
 @triton.jit
@@ -250,21 +251,17 @@ def scaled(
 
 
 @triton.jit
-def _sums(h, offsets, source, weight, out, width, FEW: tl.constexpr, WIDE: tl.constexpr):
-    """One target and one piece of its row for each program; entries are added in a fixed order."""
+def _sums(h, offsets, source, weight, out, width, WIDE: tl.constexpr):
+    """One target and one piece of its row for each program; entries are added in order."""
     target = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     inside = column < width
-    first, end = tl.load(offsets + target), tl.load(offsets + target + 1)
-    total = tl.zeros((FEW, WIDE), out.dtype.element_ty)
-    for entry in range(first, end, FEW):
-        at = entry + tl.arange(0, FEW)
-        row = tl.load(source + at, mask=at < end, other=0)
-        share = tl.load(weight + at, mask=at < end, other=0.0).to(out.dtype.element_ty)
-        mask = (at < end)[:, None] & inside[None, :]
-        read = tl.load(h + row[:, None] * width + column[None, :], mask=mask, other=0.0)
-        total += share[:, None] * read
-    tl.store(out + target * width + column, tl.sum(total, axis=0), mask=inside)
+    total = tl.zeros((WIDE,), out.dtype.element_ty)
+    for entry in range(tl.load(offsets + target), tl.load(offsets + target + 1)):
+        row = tl.load(source + entry)
+        share = tl.load(weight + entry).to(out.dtype.element_ty)
+        total += share * tl.load(h + row * width + column, mask=inside, other=0.0)
+    tl.store(out + target * width + column, total, mask=inside)
 
 
 @torch.library.custom_op("dpgnn::sum_rows", mutates_args=())
@@ -273,8 +270,8 @@ def sum_rows(h: Tensor, offsets: Tensor, source: Tensor, weight: Tensor) -> Tens
     h = h.contiguous()
     num_targets, width = len(offsets) - 1, h.shape[1]
     out = torch.empty(num_targets, width, dtype=h.dtype, device=h.device)
-    _sums[(num_targets, triton.cdiv(width, WIDE))](
-        h, offsets, source, weight, out, width, FEW=FEW, WIDE=WIDE, num_warps=1
+    _sums[(num_targets, triton.cdiv(width, PIECE))](
+        h, offsets, source, weight, out, width, WIDE=PIECE, num_warps=1
     )
     return out
 

@@ -17,8 +17,9 @@ from torch import Tensor
 from dpgnn.core.checks import require
 from dpgnn.core.rounded_noise import LARGEST_SUM, Ahead, draw_ahead
 
-# steps drawn ahead, and threads that draw them; numpy releases the interpreter's lock while it draws
-DEPTH, NUM_THREADS = 3, 2
+# steps drawn ahead: as many as a GiB of pinned memory holds, within these bounds. Each has its own thread
+# where there are cores: numpy releases the interpreter's lock while it draws
+FEWEST, MOST, PINNED = 3, 8, 2**30
 
 
 class _Place:
@@ -62,10 +63,13 @@ class NoiseAhead:
         self._stddev = torch.as_tensor(stddev, dtype=torch.float64).cpu().numpy()
         self._size, self._draw, self._num_steps = size, draw, num_steps
         self._rounded = rounded
-        kind = (2, torch.float64) if rounded else (1, dtype)
-        self._places = [_Place(kind[0], size, kind[1], device) for _ in range(DEPTH)]
+        rows, kind = (2, torch.float64) if rounded else (1, dtype)
+        fit = PINNED // max(1, rows * size * kind.itemsize)
+        self._depth = max(FEWEST, min(MOST, fit))
+        self._places = [_Place(rows, size, kind, device) for _ in range(self._depth)]
         self._stream = torch.cuda.Stream(device)
-        self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="noise")
+        num_threads = max(2, min(self._depth, torch.get_num_threads()))
+        self._threads = ThreadPoolExecutor(num_threads, thread_name_prefix="noise")
         self._coming: dict[int, Future[Ahead | None]] = {}
         self._grid: Tensor | None = None
 
@@ -93,7 +97,7 @@ class NoiseAhead:
         """
         self._ask(step)
         drawn = self._coming.pop(step).result()
-        place, here = self._places[step % DEPTH], torch.cuda.current_stream()
+        place, here = self._places[step % self._depth], torch.cuda.current_stream()
         with torch.cuda.stream(self._stream):
             self._stream.wait_event(place.used)
             place.there.copy_(place.pinned, non_blocking=True)
@@ -108,13 +112,13 @@ class NoiseAhead:
 
     def _ask(self, first: int) -> None:
         """Start drawing the noise of the next steps."""
-        for step in range(first, min(first + DEPTH, self._num_steps + 1)):
+        for step in range(first, min(first + self._depth, self._num_steps + 1)):
             if step not in self._coming:
                 self._coming[step] = self._threads.submit(self._fill, step)
 
     def _fill(self, step: int) -> Ahead | None:
         """Draw the noise of a step into its place; runs in a thread that does not use the device."""
-        rng, pinned = self._draw(step=step), self._places[step % DEPTH].pinned.numpy()
+        rng, pinned = self._draw(step=step), self._places[step % self._depth].pinned.numpy()
         if not self._rounded:
             noise = rng.standard_normal(self._size)
             noise *= self._stddev

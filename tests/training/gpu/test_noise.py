@@ -16,7 +16,7 @@ from dpgnn.samplers.batches import poisson_batches
 from dpgnn.training.clipping import global_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
 from dpgnn.training.gpu import noise as gpu_noise
-from dpgnn.training.gpu.noise import DEPTH, NoiseAhead
+from dpgnn.training.gpu.noise import FEWEST, MOST, NoiseAhead
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.noise import add_noise, add_rounded_noise, joint_noise
 from dpgnn.training.options import OptimizerConfig
@@ -40,8 +40,9 @@ def ahead(stddev, *, rounded=False, num_steps=6, size=SIZE, draw=DRAW) -> NoiseA
 def test_every_step_gets_the_noise_of_its_own_stream_to_the_bit(gpu, stddev, rounded):
     total = torch.from_numpy(np.random.default_rng(5).standard_normal(SIZE) * 3.0)
     total = total if rounded else total.float()
-    with ahead(stddev, rounded=rounded) as coming:
-        for step in range(1, 7):
+    with ahead(stddev, rounded=rounded, num_steps=MOST + 3) as coming:
+        # more steps than places, so that each place is used again
+        for step in range(1, MOST + 4):
             add = add_rounded_noise if rounded else add_noise
             expected = add(total, stddev, rng=DRAW(step=step))
             assert torch.equal(coming.add(total.to("cuda"), step).cpu(), expected)
@@ -60,7 +61,16 @@ def test_nothing_is_drawn_beyond_the_last_step_and_a_restart_draws_the_same(gpu)
     assert sorted(drawn) == [1, 2, 3, 4]
     with ahead(1.0, num_steps=4) as coming:
         assert torch.equal(coming.add(total, 3).cpu(), first[2])
-        assert len(coming._coming) <= DEPTH
+        assert len(coming._coming) <= MOST
+
+
+def test_large_models_draw_fewer_steps_ahead(gpu, monkeypatch):
+    monkeypatch.setattr(gpu_noise, "PINNED", 4 * SIZE * (FEWEST + 1))
+    with ahead(1.0) as coming:
+        assert len(coming._places) == FEWEST + 1
+    monkeypatch.setattr(gpu_noise, "PINNED", 1)
+    with ahead(1.0) as coming:
+        assert len(coming._places) == FEWEST
 
 
 def test_an_error_of_a_thread_is_the_steps_error(gpu):
