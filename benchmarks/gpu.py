@@ -48,12 +48,15 @@ GOALS = (
     ("vmap(grad) at its best / private step", "vmap", "private", ">=", 8.0),
     ("products alone / private step, width 1024", "products 1024", "private 1024", ">=", 0.7),
 )
+# measured after the chosen shape, if time is left
+OTHERS = ("A-two-layers", "B-r2", "B-drw2", "B-mlp", "B-dpar602", "B-dpar8415-csr")
 PLAN = (
     "clipped sums, noise and whole runs on the GPU itself (the checks above, not simulated)",
     "milliseconds of a step of shape A: private, twin, without graphs, torch's operations or fused kernels",
     "vmap(grad) at its best chunk, and Opacus where it is installed, on the same GPU",
     "share of the matrix products in a step of width 1024",
     "steps an hour of four runs on one GPU against one",
+    "milliseconds of a step of other shapes",
 )
 
 
@@ -227,6 +230,19 @@ def shared(work: Workload) -> Iterator[tuple[str, float]]:
         yield f"steps an hour, {runs} at a time", sum(float(words[-1]) for words in answers) * 3600
 
 
+def others(work: Workload) -> Iterator[tuple[str, float]]:
+    """Steps of other shapes: private and not on the GPU, and the CPU's with all cores."""
+    for shape in OTHERS:
+        other = SHAPES[shape]()
+        for name, device, private in (
+            ("private", "cuda", True), ("twin", "cuda", False), ("cpu", "cpu", True)
+        ):  # fmt: skip
+            step = Steps(other, device, private=private)
+            inner = 1 if device == "cpu" else 10
+            yield f"{shape}: {name}", milliseconds(step, rounds=5, inner=inner, warm=3)
+            step.close()
+
+
 def worker(seconds: float) -> None:
     """Prints the steps per second of a private run that has the GPU to itself or shares it."""
     step = Steps(dp_gnn(), "cuda", private=True)
@@ -333,7 +349,7 @@ def main(argv: list[str] | None = None) -> int:
         if not args.checks_only:
             print("timings", file=sys.stderr, flush=True)
             work = SHAPES[args.shape]()
-            for part in (gpu_steps, cpu_step, naive, wide, shared) if here else (cpu_step,):
+            for part in (gpu_steps, cpu_step, naive, wide, shared, others) if here else (cpu_step,):
                 measure(result, part, work)
     except TimeUp:
         result["not_measured"]["the rest"] = f"{args.seconds} seconds were over"

@@ -58,9 +58,14 @@ def test_the_timed_parts_run_on_the_simulated_device(gpu_benchmark, monkeypatch)
     result: dict[str, Any] = {"timings": {}, "not_measured": {}}
     with gpu_benchmark.simulated_cuda():
         gpu_benchmark.measure(result, gpu_benchmark.gpu_steps, work)
+        monkeypatch.setattr(gpu_benchmark, "OTHERS", ("small",))
+        monkeypatch.setattr(gpu_benchmark, "SHAPES", {"small": lambda: work})
+        gpu_benchmark.measure(result, gpu_benchmark.others, work)
     gpu_benchmark.measure(result, gpu_benchmark.cpu_step, work)
     assert result["not_measured"] == {}
-    assert {"private", "twin", "private, no graphs", "cpu"} <= result["timings"].keys()
+    assert {"private", "twin", "private, no graphs", "cpu", "small: twin"} <= result[
+        "timings"
+    ].keys()
     (ratio, _) = gpu_benchmark.goals(result["timings"])[:2]
     assert ratio["ratio"] == 1.0
     assert ratio["met"]
