@@ -1,6 +1,6 @@
 """Whole runs of every method on a real GPU; skipped where there is none.
 
-On a bare machine: `PYTHONPATH=.:tests python -m pytest --noconftest tests/training/gpu/test_on_a_gpu.py`.
+All tests that need a GPU: `python -m pytest -m gpu tests/training`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import torch
 
 from dpgnn.methods.base import Performance, Support
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
 
 
 def scores(record: dict[str, Any]) -> dict[str, float]:

@@ -90,27 +90,29 @@ def check_sum(
     *,
     way: Any = None,
     per: Any = "global",
+    device: str = "cpu",
     **named: Any,
 ) -> str:
     network, x, trees, parameters = problem(module, num_hops, **named)
     parameters = parameters.to(torch.float64 if dtype == "float64" else torch.float32)
     bounds = uniform_clipping(network, per, 0.5)
-    execution = Execution(dtype=dtype, chunk_rows=20)
+    execution = Execution(device=device, dtype=dtype, chunk_rows=20)
     engine = RootGradients(network, x, trees, clipping=bounds, execution=execution)
     if way is not None:
         engine.module.choice = choose(network, way)
     roots = np.array([3, 0, 11, 7, 8, 5])
-    found = engine(parameters, roots).clone()
+    there = parameters.to(device)
+    found = engine(there, roots).cpu().clone()
     each = [plain_gradient(network, parameters, x, trees, int(root)) for root in roots]
     clipped = [clip(network, gradient, bounds) for gradient in each]
     assert any(float(g.norm()) > bounds.total_norm for g in each), "nothing was clipped"
     expected = torch.stack(clipped).sum(dim=0)
-    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    tolerance = (1e-12 if device == "cpu" else 1e-11) if dtype == "float64" else 1e-5
     assert float((found - expected).norm()) <= tolerance * float(expected.norm())
-    norms = engine.part_norms(parameters, roots, per)
+    norms = engine.part_norms(there, roots, per)
     assert np.allclose((norms**2).sum(0), [float(g.double().norm()) ** 2 for g in each], rtol=1e-5)
     engine.clip(None)
-    whole, plain = engine(parameters, roots), torch.stack(each).sum(dim=0)
+    whole, plain = engine(there, roots).cpu(), torch.stack(each).sum(dim=0)
     assert float((whole - plain).norm()) <= tolerance * float(plain.norm())
     return engine.module.choice.way
 
@@ -132,6 +134,15 @@ def test_the_other_ways_give_the_same_sum(conv: str, way: str) -> None:
     torch.manual_seed(0)
     module = own_modules.TwoHops(FEATURES, CLASSES, conv)
     assert check_sum(module, 2, "float64", way=way) == way
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("way", ["rows", "vmap", "loop"])
+@pytest.mark.parametrize("conv", list(own_modules.CONVS))
+def test_on_a_gpu_every_way_gives_the_sum_of_the_plain_loop(conv: str, way: str) -> None:
+    module = own_modules.TwoHops(FEATURES, CLASSES, conv)
+    assert check_sum(module, 2, "float64", way=way, device="cuda") == way
 
 
 @pytest.mark.parametrize(
