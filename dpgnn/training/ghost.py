@@ -233,11 +233,12 @@ def one_row_norms(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def _buckets(counts: np.ndarray) -> list[tuple[np.ndarray, int]]:
-    """Roots grouped by number of rows, rounded up to a power of two if they differ."""
-    if (counts == counts[0]).all():
+    """Roots grouped by number of rows, rounded up to a power of two if they differ; none without rows."""
+    if counts[0] > 0 and (counts == counts[0]).all():
         return [(np.arange(len(counts)), int(counts[0]))]
     sizes = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-    return [(np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes)]
+    sizes[counts == 0] = 0
+    return [(np.flatnonzero(sizes == size), int(size)) for size in np.unique(sizes[sizes > 0])]
 
 
 def _gram_norms(

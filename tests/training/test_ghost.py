@@ -22,3 +22,20 @@ def test_a_row_that_is_not_finite_stays_out_of_the_norms_of_the_roots_beside_it(
         found = torch.stack(ghost.root_norms(spoiled, spoiled_g, ptr))
         assert torch.equal(found[:, [0, 2]], whole[:, [0, 2]])
         assert not torch.isfinite(found[0, [1, 3]]).any()
+
+
+def test_a_root_without_rows_has_no_norm_and_reads_no_other_root():
+    """A layer on edges has none for a root without edges, also for the first and the last root."""
+    rng = np.random.default_rng(0)
+    for counts in ([0, 3, 0, 4, 0], [0, 1, 1, 0], [0, 0]):
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        a, g = (torch.from_numpy(rng.standard_normal((ptr[-1], 40))) for _ in range(2))
+        found = torch.stack(ghost.root_norms(a, g, ptr))
+        filled = np.array(counts) > 0
+        assert (found[:, ~filled] == 0.0).all()
+        if filled.any():
+            expected = torch.stack(ghost.root_norms(a, g, np.concatenate([[0], ptr[1:][filled]])))
+            torch.testing.assert_close(found[:, filled], expected, rtol=1e-12, atol=0.0)
+            # what is not finite in the next root is not read
+            spoiled = torch.stack(ghost.root_norms(a * np.nan, g * np.nan, ptr))
+            assert (spoiled[:, ~filled] == 0.0).all()

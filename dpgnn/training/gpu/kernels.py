@@ -26,7 +26,7 @@ from dpgnn.training.gpu.shapes import Shape
 __all__ = ["clip_factors", "scaled", "slot_norms", "sum_rows", "trusted"]
 
 # the fastest of some on an H200: columns of a Gram matrix's tile, rows and columns of other programs
-TILE, BLOCK = 8, 32
+FEW, TILE, BLOCK = 4, 8, 32
 ROWS, WIDE, PIECE = 4, 128, 256
 
 
@@ -46,13 +46,11 @@ def _gram(h, row, other, is_row, is_other, width, TILE: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit
-def _norms(
-    a, g, ptr, out, num_slots, num_in, num_out, largest, TILE: tl.constexpr, BLOCK: tl.constexpr
-):
-    """One root for each program: Gram matrices tile by tile in float64, never stored."""
-    slot = tl.program_id(0).to(tl.int64)
-    first = tl.load(ptr + slot)
-    count = tl.load(ptr + slot + 1) - first
+def _root(
+    a, g, out, first, count, num_slots, num_in, num_out, largest,
+    TILE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Norms of one root: Gram matrices tile by tile in float64, never stored."""
     tile = tl.arange(0, TILE)
     squared_w = tl.zeros((TILE, TILE), tl.float64)
     squared_b = tl.zeros((TILE, TILE), tl.float64)
@@ -86,10 +84,25 @@ def _norms(
     # false for NaN, which stays
     square_w = tl.where(square_w < 0.0, 0.0, square_w) + gamma * total_w * total_w
     square_b = tl.where(square_b < 0.0, 0.0, square_b) + gamma * total_b * total_b
-    tl.store(out + slot, square_w)
-    tl.store(out + num_slots + slot, total_w)
-    tl.store(out + 2 * num_slots + slot, square_b)
-    tl.store(out + 3 * num_slots + slot, total_b)
+    tl.store(out, square_w)
+    tl.store(out + num_slots, total_w)
+    tl.store(out + 2 * num_slots, square_b)
+    tl.store(out + 3 * num_slots, total_b)
+
+
+@triton.jit
+def _norms(
+    a, g, ptr, out, num_slots, num_in, num_out, largest,
+    FEW: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One root for each program; a root of few rows takes a smaller tile."""
+    slot = tl.program_id(0).to(tl.int64)
+    first = tl.load(ptr + slot)
+    count = tl.load(ptr + slot + 1) - first
+    if count <= FEW:
+        _root(a, g, out + slot, first, count, num_slots, num_in, num_out, largest, FEW, BLOCK)
+    else:
+        _root(a, g, out + slot, first, count, num_slots, num_in, num_out, largest, TILE, BLOCK)
 
 
 @triton.jit
@@ -132,7 +145,8 @@ def gram_norms(a: Tensor, g: Tensor, ptr: Tensor, one_row: bool) -> Tensor:
     if one_row:
         _one_row[(triton.cdiv(num_slots, ROWS),)](a, g, out, *sizes, ROWS=ROWS, BLOCK=WIDE)
     else:
-        _norms[(num_slots,)](a, g, ptr, out, *sizes, TILE=TILE, BLOCK=BLOCK, num_warps=1)
+        tiles = {"FEW": FEW, "TILE": TILE, "BLOCK": BLOCK}
+        _norms[(num_slots,)](a, g, ptr, out, *sizes, **tiles, num_warps=1)
     return out
 
 

@@ -71,19 +71,20 @@ class Shapes:
 
     @cached_property
     def _needs(self) -> np.ndarray:
-        """Rows, entries and members that each root adds; int64, shape (num_roots, numbers)."""
+        """Rows, entries and members that each root adds; int64, shape (numbers, num_roots)."""
         hops = self.trees.num_hops
         columns = [self._level_rows[:, :hops], self._entries]
         for level in range(hops):
             owner, sizes = self._classes[level]
             columns.append((owner[:, None] == np.arange(len(sizes))) & self.fits[:, None])
-        return np.concatenate(columns, axis=1, dtype=np.int64)
+        # a batch adds one number after another, each from consecutive memory
+        return np.ascontiguousarray(np.concatenate(columns, axis=1, dtype=np.int64).T)
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and mean square of `_needs` over the roots that fit."""
-        needs = self._needs[self.fits].astype(np.float64)
-        return needs.mean(axis=0), (needs**2).mean(axis=0)
+        needs = self._needs[:, self.fits].astype(np.float64)
+        return needs.mean(axis=1), (needs**2).mean(axis=1)
 
     def shape_of(self, roots: np.ndarray) -> Shape:
         """The smallest allowed shape that holds these roots.
@@ -91,7 +92,7 @@ class Shapes:
         Args:
             roots: int64 positions of roots that fit.
         """
-        needed = self._needs[roots].sum(axis=0)
+        needed = np.array([each[roots].sum() for each in self._needs])
         mean, square = self._moments
         doublings = max(0.0, np.log2(max(len(roots), 1) / SMALLEST))
         step = int(np.ceil(doublings * STEPS_PER_DOUBLING))
@@ -115,16 +116,21 @@ class Shapes:
             at += len(sizes)
         return Shape(num_slots, (*rows, num_slots), tuple(entries), (*members, ()))
 
-    def pack(self, shape: Shape, roots: np.ndarray, out: np.ndarray) -> None:
+    def pack(
+        self, shape: Shape, roots: np.ndarray, out: np.ndarray, *, members: bool = True
+    ) -> None:
         """Write a batch as one array: the root of each slot, -1 where empty, then the members of classes.
 
         Args:
             shape: from `shape_of`.
             roots: int64 positions.
             out: int64, shape (shape.packed_size,).
+            members: False leaves them out, where nothing reads them.
         """
         out[: shape.num_slots] = -1
         out[: len(roots)] = roots
+        if not members:
+            return
         at = shape.num_slots
         out[at:] = shape.num_slots - 1  # the empty slot stands for missing members
         for level, classes in enumerate(shape.members):

@@ -155,7 +155,12 @@ class ResidentSteps:
         graph, packed = held
         if self._staging is None or self._staging.size < shape.packed_size:
             self._staging = Staging(2 * shape.packed_size)
-        self._staging.send(lambda out: self.shapes.pack(shape, roots, out), packed)
+        # the fused kernels read no classes of roots
+        size = shape.num_slots if self.kernels == "triton" else shape.packed_size
+        self._staging.send(
+            lambda out: self.shapes.pack(shape, roots, out, members=size > shape.num_slots),
+            packed[:size],
+        )
         with repeatable(self._attends):
             graph(lambda: self._body(shape, packed, self.network.views(sums)))
 
