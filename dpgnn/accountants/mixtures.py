@@ -127,6 +127,17 @@ class MixturePair:
         return MixturePair(p=self.q.mirrored(), q=self.p.mirrored())
 
 
+def log_of_sum(exponents: Floats) -> float:
+    """log sum exp(exponents); SciPy's logsumexp to the last bit, in less than half the time.
+
+    Args:
+        exponents: float64 (n,), n >= 1; may be infinite.
+    """
+    if not math.isfinite(exponents.max()):
+        return float(logsumexp(exponents))
+    return float(_log_sum_exp(exponents[None])[0])
+
+
 def _log_sum_exp(exponents: Floats) -> Floats:
     """SciPy's logsumexp of each row, to the last bit, for rows with a finite largest value."""
     top = exponents.max(axis=1, keepdims=True)

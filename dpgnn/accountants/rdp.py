@@ -25,7 +25,13 @@ from dpgnn.accountants.events import (
     RandomizedResponse,
     parts,
 )
-from dpgnn.accountants.mixtures import MixturePair, hypergeometric, removal_pair, two_sided_pair
+from dpgnn.accountants.mixtures import (
+    MixturePair,
+    hypergeometric,
+    log_of_sum,
+    removal_pair,
+    two_sided_pair,
+)
 from dpgnn.core import checks
 
 Floats = NDArray[np.floating[Any]]
@@ -306,7 +312,7 @@ def glued_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
         terms = np.concatenate(
             (log_w + log_n + a * loss, log_w + log_n + (1 - a) * loss, [log_atom])
         )
-        out[k] = min(out[k], max(0.0, float(logsumexp(terms))) / (a - 1))
+        out[k] = min(out[k], max(0.0, log_of_sum(terms)) / (a - 1))
     return out
 
 
@@ -324,7 +330,7 @@ def _mixture_rdp(pair: MixturePair, orders: Floats) -> Floats:
     log_q = _blocked(pair, x) - 0.5 * math.log(2 * math.pi)
     for k in np.flatnonzero(moved):
         a = orders[k]
-        moment = max(0.0, float(logsumexp(log_w + log_q + a * loss)))
+        moment = max(0.0, log_of_sum(log_w + log_q + a * loss))
         out[k] = min(out[k], moment / (a - 1))
     return out
 
