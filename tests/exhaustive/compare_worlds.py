@@ -29,11 +29,13 @@ class Observed:
         trainings: mechanism -> arguments of the training loop.
         calls: name of a release -> arguments of each call.
         samplers: configured samplers that were used.
+        measured: mechanism -> what its training gave, once it was asked for.
     """
 
     trainings: dict[str, Training] = field(default_factory=dict)
     calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     samplers: list[Any] = field(default_factory=list)
+    measured: dict[str, Any] = field(default_factory=dict)
 
     def keep(self, training: Training, mechanism: str) -> None:
         """Record a training under its mechanism."""
@@ -101,7 +103,8 @@ def compare_sums(
         return 0.0, "", []
     sides = [seen.trainings[mechanism.name] for seen in (first, second)]
     broken = []
-    examples = [examples_of(side) for side in sides]
+    measured = [_measured(seen, mechanism.name) for seen in (first, second)]
+    examples = [side.examples for side in measured]
     counts = [Counter(side) for side in examples]
     changed = ((counts[0] - counts[1]).total(), (counts[1] - counts[0]).total())
     allowed, population = _roots_of(mechanism)
@@ -112,7 +115,7 @@ def compare_sums(
     norms = [side.spec.clipping.total_norm for side in sides]
     if norms[0] != norms[1] or sides[0].spec.divisor != sides[1].spec.divisor:
         broken.append("clipping norm or divisor depends on the data")
-    shift, leaks, apart = _moved(sides, examples)
+    shift, leaks, apart = _moved(measured)
     bound = max(norms) * sum(allowed)
     if shift > bound * (1 + _ROUNDING):
         broken.append("shift of the clipped sum")
@@ -134,19 +137,39 @@ def _roots_of(mechanism: Mechanism) -> tuple[tuple[int, int], int | None]:
     return (event.changed_roots,) * 2, event.population
 
 
-def _moved(sides: list[Any], examples: list[list[bytes]]) -> tuple[float, bool, float]:
-    """At small and large weights: largest shift of the sum between the worlds, whether equal examples have
-    different gradients, and the error of a sum against its roots one by one."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Measured:
+    """A training's examples, and at small and large weights its roots' rows and the sum over all of them."""
+
+    examples: list[bytes]
+    rows: list[np.ndarray]
+    wholes: list[np.ndarray]
+
+
+def _measured(seen: Observed, name: str) -> _Measured:
+    """What a training of a world gives, computed once: the base world stands against every neighbour."""
     from dpgnn.audits.training_audit import noise_free_sum, root_rows
 
+    if name not in seen.measured:
+        side = seen.trainings[name]
+        weights = [side.initial * scale for scale in (1.0, 25.0)]
+        seen.measured[name] = _Measured(
+            examples=examples_of(side), rows=[root_rows(side, at) for at in weights],
+            wholes=[noise_free_sum(side, at) for at in weights],
+        )  # fmt: skip
+    found: _Measured = seen.measured[name]
+    return found
+
+
+def _moved(sides: list[_Measured]) -> tuple[float, bool, float]:
+    """At small and large weights: largest shift of the sum between the worlds, whether equal examples have
+    different gradients, and the error of a sum against its roots one by one."""
     shift, leaks, apart = 0.0, False, 0.0
-    for scale in (1.0, 25.0):
-        rows = [root_rows(side, side.initial * scale) for side in sides]
+    for rows, wholes in zip(zip(*(s.rows for s in sides)), zip(*(s.wholes for s in sides))):
         shift = max(shift, float(np.linalg.norm(rows[0].sum(axis=0) - rows[1].sum(axis=0))))
-        wholes = [noise_free_sum(side, side.initial * scale) for side in sides]
         alone = [side.sum(axis=0) for side in rows]
         apart = max(apart, *(float(np.linalg.norm(w - a)) for w, a in zip(wholes, alone)))
-        owners = [dict(zip(e, (row.tobytes() for row in r))) for e, r in zip(examples, rows)]
+        owners = [dict(zip(s.examples, (row.tobytes() for row in r))) for s, r in zip(sides, rows)]
         leaks |= any(owners[0][key] != owners[1][key] for key in owners[0].keys() & owners[1])
     return shift, leaks, apart
 
