@@ -66,7 +66,7 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path or 'configuration'} must be a mapping, got {shown(value)}")
     hints = _hints(cls)  # type: ignore[arg-type]
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    fields = _fields(cls)  # type: ignore[arg-type]
     for key in value:
         if key not in fields:
             raise ConfigError(_unknown_key(join(path, str(key)), str(key), list(fields)))
@@ -85,12 +85,18 @@ def read(cls: type[T], value: Any, path: str = "") -> T:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from None
 
 
+@functools.cache
+def _fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
+    """The fields that a constructor takes, by name; not to be changed."""
+    return {field.name: field for field in dataclasses.fields(cls) if field.init}
+
+
 def _on_default(default: Any, value: Any) -> Any:
     """Complete a mapping for a field whose default is a dataclass with the values of that default.
 
     The class's own defaults may differ: `head: Head = Head(layers=2)` with {"width": 8} has 2 layers.
     """
-    if not dataclasses.is_dataclass(default) or not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default):
         return value
     rest = {
         field.name: getattr(default, field.name)
@@ -102,9 +108,11 @@ def _on_default(default: Any, value: Any) -> Any:
 
 def read_value(hint: Any, value: Any, path: str) -> Any:
     """Read one value of the annotated type `hint`; see `read`."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
+    if hint is str or hint is int or hint is float or hint is bool:
+        return _read_scalar(hint, value, path)  # nearly every value; what follows takes longer
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
         return _read_union(arguments, value, path)
     if origin is Literal:
@@ -221,14 +229,12 @@ def _read_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any,
 
 
 def _read_scalar(hint: Any, value: Any, path: str) -> Any:
-    if hint is bool and isinstance(value, bool):
+    if (hint is str and isinstance(value, str)) or (hint is bool and isinstance(value, bool)):
         return value
     if hint in (int, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
         _check_size(hint, value, path)
         if hint is float or isinstance(value, int):
             return hint(value)
-    if hint is str and isinstance(value, str):
-        return value
     names = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
     given = f"{shown(value)} ({type(value).__name__})"
     hintless = "; put it in quotes" if hint is str else _number_form(hint, value)
