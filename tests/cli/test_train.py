@@ -189,14 +189,17 @@ def test_no_byte_of_a_run_depends_on_what_its_process_made_before(
 ) -> None:
     """Runs on two graphs, by several methods: all in one process, in the other order, and one alone."""
     private = {"mode": "sound", "relation": "add-remove"}
-    steps = {"num_steps": 3, "expected_batch_size": 4}
+    steps, few = {"num_steps": 3, "expected_batch_size": 4}, {"num_epochs": 3}
     study = TOY | {
         "datasets": {name: {"settings": ["public"]} for name in ("chains-s", "chains-50")},
         "epsilons": ["8"],
         "entries": {
             **TOY["entries"],
-            "gcn": {"method": "gcn", "mode": "nonprivate", "options": {"training": {"num_epochs": 3}}},
-            "gap": private | {"method": "gap", "privacy_unit": "edge", "options": {"num_hops": 1}},
+            "gcn": {"method": "gcn", "mode": "nonprivate", "options": {"training": few}},
+            "gap": private | {
+                "method": "gap", "privacy_unit": "edge",
+                "options": {"num_hops": 1, "head": {"encoder_training": few, "training": few}},
+            },
             "dp_gcn": private | {
                 "method": "dp_gnn", "privacy_unit": "node-record",
                 "options": {"conv": "gcn", "width": 8, "max_degree": 1, "training": steps},
