@@ -27,8 +27,10 @@ import numpy as np
 import torch
 
 from benchmarks._gpu_checks import all_checks
+from benchmarks._page import fill
 from benchmarks._simulated_cuda import simulated_cuda
 from benchmarks._workloads import SHAPES, Workload, dp_gnn
+from dpgnn.core.checks import require
 from dpgnn.core.randomness import Streams
 from dpgnn.models.network import Linear, Network, NetworkConfig
 from dpgnn.training.clipping import uniform_clipping
@@ -48,6 +50,8 @@ GOALS = (
     ("vmap(grad) at its best / private step", "vmap", "private", ">=", 8.0),
     ("products alone / private step, width 1024", "products 1024", "private 1024", ">=", 0.7),
 )
+# the last result of a GPU
+KEPT = Path("benchmarks/gpu.json")
 # measured after the chosen shape, if time is left
 OTHERS = ("A-two-layers", "B-r2", "B-drw2", "B-mlp", "B-dpar602", "B-dpar8415-csr")
 PLAN = (
@@ -317,6 +321,46 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(result: dict[str, Any]) -> str:
+    """The result for docs/performance.md: checks by kind, steps by shape, goals, the rest."""
+    checks, timings = result["checks"], dict(result["timings"])
+    kept = sum(each["ok"] for each in checks)
+    lines = [
+        f"{result['device']}, torch {result['torch']}, {result['cpus']} cores, "
+        f"{result['seconds']:.0f} seconds. {kept} of {len(checks)} checks keep their bound.", "",
+        "| shape | private, ms | not private, ms | ratio | CPU step, ms | CPU / private |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]  # fmt: skip
+    for shape in (None, *OTHERS):
+        names = [
+            name if shape is None else f"{shape}: {name}" for name in ("private", "twin", "cpu")
+        ]
+        if all(name in timings for name in names):
+            private, twin, cpu = (timings.pop(name) for name in names)
+            row = f"{private:.3f} | {twin:.3f} | {private / twin:.2f} | {cpu:.2f} | {cpu / private:.1f}"
+            lines.append(f"| {shape or result['shape']} | {row} |")
+    lines += ["", "| goal | bound | measured | met |", "| --- | --- | ---: | --- |"]
+    for each in result["goals"]:
+        met = "yes" if each["met"] else "**no**"
+        lines.append(f"| {each['goal']} | {each['bound']} | {each['ratio']:.2f} | {met} |")
+    lines += ["", "| also | measured |", "| --- | ---: |"]
+    lines += [f"| {name} | {value:,.3f} |" for name, value in timings.items() if value is not None]
+    return "\n".join(lines)
+
+
+def fill_docs(path: Path) -> None:
+    """Keep a result of a real GPU: `benchmarks/gpu.json` and its part of docs/performance.md.
+
+    Raises:
+        ValueError: it was made on the simulated device.
+    """
+    text = path.read_text(encoding="utf-8")
+    result = json.loads(text)
+    require(not result["simulated"], str(path), "be of a GPU", "a simulated device")
+    KEPT.write_text(text, encoding="utf-8")
+    fill(Path("docs/performance.md"), "gpu", summary(result))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Check, measure, write; 1 where a check fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -324,17 +368,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="ends after so many seconds")
     parser.add_argument("--shape", choices=list(SHAPES), default="A", help="of the timed steps")
     parser.add_argument("--checks-only", action="store_true", help="no timings")
+    parser.add_argument(
+        "--fill", type=Path, metavar="JSON",
+        help="measure nothing; put this result of a GPU into benchmarks/ and docs/performance.md",
+    )  # fmt: skip
     parser.add_argument("--worker", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.worker:
         worker(args.worker)
         return 0
+    if args.fill:
+        fill_docs(args.fill)
+        return 0
     start, here = time.monotonic(), torch.cuda.is_available()
     result: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if here else "no GPU (simulated device)",
         "simulated": not here, "torch": torch.__version__, "python": platform.python_version(),
-        "cpus": os.cpu_count(), "checks": [], "timings": {}, "goals": [], "not_measured": {},
-        "would_do": [] if here else list(PLAN),
+        "cpus": os.cpu_count(), "shape": args.shape, "checks": [], "timings": {}, "goals": [],
+        "not_measured": {}, "would_do": [] if here else list(PLAN),
     }  # fmt: skip
 
     def stop(number: int, frame: object) -> None:

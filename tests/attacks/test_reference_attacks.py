@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from studies import known
 
+from dpgnn.__main__ import main
 from dpgnn.records.archive import read_attack_texts
 from dpgnn.records.attacks import AttackResult, read_attacks
 from dpgnn.report.tables import attack_grid, attack_pages, attack_pivots, attacks
@@ -35,12 +36,14 @@ def chosen(found: Found, **wanted: Any) -> Found:
     return attack_pivots.matching(made, **wanted)
 
 
-def test_the_table_beside_the_json_is_made_from_it(folder: Path, found: Found) -> None:
-    table = attacks.attacks_table(found)
-    assert (folder / "attacks.csv").read_text() == to_csv(table)
-    assert sorted(path.name for path in folder.glob("attacks.*")) == [
-        "attacks.csv", "attacks.parquet",
-    ]  # fmt: skip
+def test_the_archive_stands_alone_and_its_table_can_be_made(
+    repository: Path, folder: Path, tmp_path: Path
+) -> None:
+    assert [path.name for path in folder.glob("attacks.*")] == ["attacks.parquet"]
+    study = str(repository / "workflow" / "studies" / "attacks.yaml")
+    assert main(["attack", "--study", study, "--out", str(folder), "--table", str(tmp_path)]) == 0
+    table = attacks.attacks_table(read_attacks(folder))
+    assert (tmp_path / "attacks.csv").read_text() == to_csv(table)
 
 
 PAGES = ("attacks.md", "attacks_grid.md")

@@ -110,3 +110,26 @@ def test_wheels_are_the_locks_versions_and_too_many_are_refused(
     assert wheels.report(tmp_path) == 0
     monkeypatch.setattr(wheels, "LARGEST_MB", 0.0001)
     assert wheels.report(tmp_path) == 1
+
+
+def test_the_page_shows_the_kept_result_of_a_card_and_no_other_is_put_there(
+    gpu_benchmark, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page, kept = repository / "docs" / "performance.md", repository / "benchmarks" / "gpu.json"
+    result = json.loads(kept.read_text())
+    for folder in ("docs", "benchmarks"):
+        (tmp_path / folder).mkdir()
+    copied = tmp_path / "docs" / "performance.md"
+    copied.write_text("before\n<!-- gpu: begin -->\nold\n<!-- gpu: end -->\nafter\n")
+    monkeypatch.chdir(tmp_path)
+    assert gpu_benchmark.main(["--fill", str(kept)]) == 0
+    assert (tmp_path / "benchmarks" / "gpu.json").read_bytes() == kept.read_bytes()
+    shown = copied.read_text().removeprefix("before\n").removesuffix("after\n")
+    assert shown in page.read_text()
+    assert f"{result['timings']['private']:.3f}" in shown
+
+    simulated = tmp_path / "simulated.json"
+    simulated.write_text(json.dumps(result | {"simulated": True}))
+    with pytest.raises(ValueError, match="simulated device"):
+        gpu_benchmark.main(["--fill", str(simulated)])
+    assert copied.read_text().endswith(f"{shown}after\n")
