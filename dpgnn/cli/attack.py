@@ -10,6 +10,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_tier
+
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
     from dpgnn.cli.attack_inputs import Loaded
@@ -24,9 +26,7 @@ def add_parser(subparsers: Any) -> None:
     """Add `attack` to the command line."""
     parser = subparsers.add_parser("attack", help="attack runs of a study: edges and membership")
     parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), help="tier of the runs; the study's own if not given"
-    )
+    add_tier(parser)
     parser.add_argument(
         "--run", action="append", default=[],
         help="DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT, many times; all of the tier if not given",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpgnn.cli.flags import add_study
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `cite` to the command line."""
     parser = subparsers.add_parser("cite", help="BibTeX of what a study used")
-    parser.add_argument("study", help="quick, a paper's study, or a YAML file")
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
+    add_study(parser)
     parser.set_defaults(func=main)
 
 

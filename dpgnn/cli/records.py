@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dpgnn.cli.flags import add_study
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `records` to the command line."""
@@ -15,18 +17,12 @@ def add_parser(subparsers: Any) -> None:
     )
     what = parser.add_subparsers(dest="what", required=True)
     pack = what.add_parser("pack", help="put a study's records into FOLDER/STUDY/runs.parquet")
-    pack.add_argument("study", help="quick, a paper's study, or a YAML file")
-    pack.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
+    add_study(pack)
     pack.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     pack.add_argument("--out", type=Path, default=None, help="folder of archives (docs/reference)")
     pack.set_defaults(func=pack_main)
     choose = what.add_parser("choose", help="fix the points of tuned entries, see `tuned_on`")
-    choose.add_argument("study", help="a paper's study, or a YAML file")
-    choose.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
+    add_study(choose, "a paper's study, or a YAML file")
     choose.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     choose.set_defaults(func=choose_main)
     show = what.add_parser("show", help="print the record of one run, or the names of all runs")

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_study
+
 if TYPE_CHECKING:
     from dpgnn.study.study import Study
 
@@ -20,13 +22,10 @@ def add_parser(subparsers: Any) -> None:
         help="write a finished run as a bundle: model, certificate, card",
         epilog="Names given here are published with the model. See docs/releasing.md for all steps.",
     )
-    parser.add_argument("study", help="quick, another study's name, or a YAML file")
+    add_study(parser, "quick, another study's name, or a YAML file")
     said = "DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT; the study's only run if it plans one"
     parser.add_argument("--run", help=said)
     parser.add_argument("--out", type=Path, required=True, help="a new or empty folder")
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
     for kind in ("classes", "features"):
         said = f"public names of the {kind}, separated by commas; those of graph.yaml if not given"
         parser.add_argument(f"--{kind}", default="", help=said)

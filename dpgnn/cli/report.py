@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_tier
+
 if TYPE_CHECKING:
     from dpgnn.records.info import StudyInfo
     from dpgnn.study.study import Study
@@ -23,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
         "--docs", action="store_true", help="docs/results.md and its tables from docs/reference"
     )
     parser.add_argument("--root", type=Path, default=Path(), help="with --docs: the repository")
-    parser.add_argument("--tier", choices=("S", "M", "L"), default=None, help="tier of the study")
+    add_tier(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument(
         "--out",

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_tier
 from dpgnn.core.paths import FINISHED, Paths, check_writable
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ def add_parser(subparsers: Any) -> None:
         help="quick, baselines, dpgnn, drw, dpar, caribou, progap, headtohead, ladder, scale, attacks, "
         "or a YAML file",
     )
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
+    add_tier(parser)
     parser.add_argument("--estimate", action="store_true", help="runs and hours, without running")
     parser.add_argument("--status", action="store_true", help="done, running, failed, left, hours")
     parser.add_argument("--file", action="store_true", help="the path of the study's YAML file")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpgnn.cli.flags import add_study
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `share` to the command line."""
     parser = subparsers.add_parser(
         "share", help="version a finished study in git and DVC, and push it"
     )
-    parser.add_argument("study", help="quick, a paper's study, or a YAML file")
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
+    add_study(parser)
     parser.add_argument("--message", default="", help="of the git commit")
     parser.add_argument("--no-push", action="store_true", help="version and commit only")
     parser.add_argument("--git", action="store_true", help="push the git commit too")

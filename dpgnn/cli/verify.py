@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from dpgnn.cli.flags import add_study
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `verify` to the command line."""
@@ -16,13 +18,8 @@ def add_parser(subparsers: Any) -> None:
         help="check a study's files and releases, or a bundle: files, signature, plan, epsilon, tensors",
         epilog="Exit status: 1 if anything is wrong, else 0. A file without a checksum counts as unchanged.",
     )
-    parser.add_argument(
-        "study", help="quick, another study's name, a YAML file, or a bundle's folder"
-    )
+    add_study(parser, "quick, another study's name, a YAML file, or a bundle's folder")
     parser.add_argument("--key", type=Path, help="of a bundle: PEM file of the maker's public key")
-    parser.add_argument(
-        "--tier", choices=("S", "M", "L"), default=None, help="the study's own if none"
-    )
     parser.set_defaults(func=main)
 
 

@@ -157,6 +157,15 @@ def one_of(kind: str, value: T, known: Iterable[T]) -> T:
     return value
 
 
+def is_number_text(text: str) -> bool:
+    """Whether Python reads the text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_number(value: object) -> bool:
     return (isinstance(value, (int, float)) and not isinstance(value, bool)) or _is_numpy(value)
 

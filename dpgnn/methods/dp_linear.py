@@ -25,8 +25,8 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
-from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
-from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig, claim_for, poisson_dp_sgd
+from dpgnn.methods.shared.own_root import SUPPORTS, plan_own_roots
+from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -59,21 +59,8 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
 
     Source: docs/accounting.md, theorem 1, with one changed root.
     """
-    config: DPLinearConfig = entry.options
-    assert entry.relation is not None
     require(facts.task == "multiclass", "task", "be multiclass for dp_linear", facts.task)
-    d_plus, d_minus = CHANGED_ROOTS[entry.relation]
-    counted = poisson_dp_sgd(
-        entry, config.training, budget, num_roots=facts.num_train, d_plus=d_plus, d_minus=d_minus,
-        reference_sensitivity=config.training.clipping_norm, accountant="pld",
-    )  # fmt: skip
-    claim = claim_for(entry, budget, counted.spent, assumed_public=ASSUMED_PUBLIC)
-    return Plan(
-        mechanisms=(counted.mechanism,),
-        claims=(claim,),
-        num_steps=counted.mechanism.num_steps,
-        facts=facts.recorded(),
-    )
+    return plan_own_roots(entry, entry.options.training, facts, budget)
 
 
 def fit(

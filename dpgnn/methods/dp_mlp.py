@@ -29,8 +29,8 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
-from dpgnn.methods.shared.own_root import ASSUMED_PUBLIC, CHANGED_ROOTS, SUPPORTS
-from dpgnn.methods.shared.planning import DPSGDConfig, claim_for, poisson_dp_sgd
+from dpgnn.methods.shared.own_root import SUPPORTS, plan_own_roots
+from dpgnn.methods.shared.planning import DPSGDConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,26 +75,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     Source: Abadi et al. (2016), arXiv:1607.00133; sound mode counts by docs/accounting.md, theorem 1, with
     one changed root; published mode by Renyi DP, as the papers that use DP-MLP as their baseline do.
     """
-    config: DPMLPConfig = entry.options
-    assert entry.relation is not None
-    d_plus, d_minus = CHANGED_ROOTS[entry.relation]
-    counted = poisson_dp_sgd(
-        entry,
-        config.training,
-        budget,
-        num_roots=facts.num_train,
-        d_plus=d_plus,
-        d_minus=d_minus,
-        reference_sensitivity=config.training.clipping_norm,
-        accountant="pld" if entry.mode == "sound" else "rdp",
-    )
-    claim = claim_for(entry, budget, counted.spent, assumed_public=ASSUMED_PUBLIC, status="proved")
-    return Plan(
-        mechanisms=(counted.mechanism,),
-        claims=(claim,),
-        num_steps=counted.mechanism.num_steps,
-        facts=facts.recorded(),
-    )
+    return plan_own_roots(entry, entry.options.training, facts, budget)
 
 
 def network_of(config: DPMLPConfig, *, num_features: int, num_classes: int, task: Any) -> Network:

@@ -18,10 +18,11 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of
 from dpgnn.methods import dp_mlp
 from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prediction, Prepared
-from dpgnn.methods.dp_gnn.sample import arcs_of, mean_over_lists
+from dpgnn.methods.dp_gnn.sample import mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
+from dpgnn.methods.shared.undirected import arcs_of
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph

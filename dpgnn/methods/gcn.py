@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, probability, require
 from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
 from dpgnn.methods.queries import Queries
-from dpgnn.training.options import AdamConfig
+from dpgnn.training.options import AdamConfig, check_layers
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +43,7 @@ class GCNConfig:
     training: AdamConfig = AdamConfig()
 
     def __post_init__(self) -> None:
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
-        for width in self.hidden:
-            at_least("hidden", width, 1)
+        check_layers(self.hidden, self.dropout)
 
 
 def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
@@ -62,17 +58,11 @@ def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
     )
 
 
-def _edges(config: GCNConfig, graph: Graph) -> np.ndarray:
-    edges = graph.edge_index
-    if graph.directed and config.symmetrize:
-        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
-    return edges[:, edges[0] != edges[1]]
-
-
 def _operator(config: GCNConfig, graph: Graph) -> Operator:
+    from dpgnn.methods.shared.undirected import arcs_of
     from dpgnn.models.gcn import normalized_adjacency
 
-    return normalized_adjacency(_edges(config, graph), graph.num_nodes)
+    return normalized_adjacency(arcs_of(graph, symmetrize=config.symmetrize), graph.num_nodes)
 
 
 def fit(
@@ -116,11 +106,12 @@ def _layers(run: FittedRun) -> Layers:
     import scipy.sparse as sp
 
     from dpgnn.methods.shared.layers import normalized_features, relu_convolutions
+    from dpgnn.methods.shared.undirected import arcs_of
 
     graph, config = run.graph, run.entry.options
     loops = np.arange(graph.num_nodes)
-    edges = np.concatenate([_edges(config, graph), np.stack([loops, loops])], axis=1)
-    source, reader = edges
+    arcs = arcs_of(graph, symmetrize=config.symmetrize)
+    source, reader = np.concatenate([arcs, np.stack([loops, loops])], axis=1)
     scale = 1.0 / np.sqrt(np.bincount(reader, minlength=graph.num_nodes))
     values = scale[source] * scale[reader]
     operator = sp.csr_array((values, (reader, source)), shape=(graph.num_nodes,) * 2)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, probability, require
 from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
 from dpgnn.methods.queries import Queries
-from dpgnn.training.options import AdamConfig
+from dpgnn.training.options import AdamConfig, check_layers
 
 if TYPE_CHECKING:
     import torch
@@ -42,10 +41,7 @@ class MLPConfig:
     training: AdamConfig = AdamConfig()
 
     def __post_init__(self) -> None:
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
-        for width in self.hidden:
-            at_least("hidden", width, 1)
+        check_layers(self.hidden, self.dropout)
 
 
 def _model(config: MLPConfig, graph: Graph, generator: torch.Generator) -> MLP:

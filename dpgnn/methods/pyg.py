@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, probability, require
+from dpgnn.core.checks import at_least, require
 from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
 from dpgnn.methods.queries import Queries
-from dpgnn.training.options import AdamConfig
+from dpgnn.training.options import AdamConfig, check_dropout
 
 if TYPE_CHECKING:
     import torch
@@ -50,8 +50,7 @@ class PyGConfig:
 
     def __post_init__(self) -> None:
         at_least("hidden", self.hidden, 1)
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        check_dropout(self.dropout)
         heads = 8 if self.network == "gatv2" else 1
         require(self.hidden % heads == 0, "hidden", f"be a multiple of {heads} heads", self.hidden)
 
@@ -73,12 +72,11 @@ def _input(config: PyGConfig, graph: Graph) -> tuple[Tensor, Tensor]:
     """Dense features, and edges without self-loops."""
     import torch
 
+    from dpgnn.methods.shared.undirected import arcs_of
+
     x = normalize_rows(graph.x, config.row_norm)
-    edges = graph.edge_index
-    if graph.directed and config.symmetrize:
-        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
     dense = x if isinstance(x, np.ndarray) else x.toarray()
-    plain = np.ascontiguousarray(edges[:, edges[0] != edges[1]])
+    plain = np.array(arcs_of(graph, symmetrize=config.symmetrize), order="C")
     return torch.from_numpy(np.array(dense)), torch.from_numpy(plain)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
+from dpgnn.models.inputs import SparseRows, input_linear
 from dpgnn.models.masks import Masks
+from dpgnn.models.mlp import Stack
 
 # from this width and this many products on, the compiled loop is faster
 COMPILED_WIDTH, COMPILED_PRODUCTS = 16, 2**23
@@ -48,26 +49,8 @@ def normalized_adjacency(edge_index: np.ndarray, num_nodes: int) -> Operator:
     return Operator(matrix.to_sparse_csr(), matrix.t().coalesce().to_sparse_csr())
 
 
-class GCN(nn.Module):
-    """Graph convolutions with ReLU and dropout between them.
-
-    Args:
-        num_features, hidden, num_classes, dropout, generator: as for `models.mlp.MLP`.
-    """
-
-    def __init__(
-        self,
-        num_features: int,
-        hidden: tuple[int, ...],
-        num_classes: int,
-        *,
-        dropout: float,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        widths = (num_features, *hidden, num_classes)
-        self.layers = nn.ModuleList(linear_stack(widths, generator))
-        self.dropout = dropout
+class GCN(Stack):
+    """Graph convolutions with ReLU and dropout between them; arguments as for `Stack`."""
 
     def forward(
         self, x: Tensor | SparseRows, adjacency: Operator, masks: Masks | None = None

@@ -12,8 +12,8 @@ from dpgnn.models.inputs import SparseRows, input_linear, linear_stack
 from dpgnn.models.masks import Masks
 
 
-class MLP(nn.Module):
-    """Linear layers with ReLU and dropout between them.
+class Stack(nn.Module):
+    """Linear layers, with ReLU and dropout between them.
 
     Args:
         num_features: width of the input.
@@ -36,6 +36,10 @@ class MLP(nn.Module):
         widths = (num_features, *hidden, num_classes)
         self.layers = nn.ModuleList(linear_stack(widths, generator))
         self.dropout = dropout
+
+
+class MLP(Stack):
+    """Linear layers with ReLU and dropout between them; arguments as for `Stack`."""
 
     def forward(self, x: Tensor | SparseRows, masks: Masks | None = None) -> Tensor:
         """Logits, shape (num_rows, num_classes); `masks` are for dropout, None for none."""

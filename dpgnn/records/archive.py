@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpgnn.core.checks import require
+from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import Paths, parse_run
 from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, write_text
 from dpgnn.data.datasets import listed
@@ -215,9 +216,7 @@ def _read_scores(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     if not (folder / SCORES).exists():
         return {}
     table = read_parquet(folder / SCORES, ["run", "label", "scores"]).to_pydict()
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(table["run"]):
-        rows.setdefault(name, []).append(row)
+    rows = grouped(range(len(table["run"])), lambda row: str(table["run"][row]))
     return {
         name: (
             np.array([table["scores"][row] for row in chosen], np.float64),

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpgnn.accountants.claims import Answers, Claim
 from dpgnn.core.code_hash import PACKAGE
+from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import read_json
 from dpgnn.data.datasets import is_stand_in
@@ -76,11 +77,10 @@ def _cells(path: Path, _changed: int) -> tuple[Measured, ...]:
 
 
 def _read_cells(path: Path) -> Iterator[Measured]:
-    grouped: dict[str, list[tuple[str, str]]] = {}
-    for run, texts in read_archive(path).items():
-        grouped.setdefault(run.rpartition("/")[0], []).append(texts)
-    for cell, repeats in grouped.items():
+    texts = read_archive(path)
+    for cell, names in grouped(texts, lambda run: run.rpartition("/")[0]).items():
         key = parse_run(f"{cell}/0")
+        repeats = [texts[name] for name in names]
         runs = [(json.loads(record), json.loads(used or "{}")) for record, used in repeats]
         scored = [(record, used) for record, used in runs if record["metrics"].get("test")]
         if scored and not is_stand_in(str(key["dataset"])):

@@ -17,6 +17,7 @@ from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.accountants.plan import Budget
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, positive, require
+from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.records.committed import Measured, committed, graph_facts
 from dpgnn.run.plan import stated_claims
@@ -169,11 +170,9 @@ def _nearest(budgets: set[str], epsilon: float) -> str:
 
 def _by_entry(cells: Sequence[Measured], datasets: Sequence[str]) -> list[list[Measured]]:
     """The cells of each entry on some data sets, in the order of those."""
-    found: dict[str, list[Measured]] = {}
     here = [cell for cell in cells if cell.dataset in datasets]
-    for cell in sorted(here, key=lambda cell: datasets.index(cell.dataset)):
-        found.setdefault(cell.entry, []).append(cell)
-    return list(found.values())
+    ordered = sorted(here, key=lambda cell: datasets.index(cell.dataset))
+    return list(grouped(ordered, lambda cell: cell.entry).values())
 
 
 def _protects(claim: Claim, asked: Asked) -> bool:

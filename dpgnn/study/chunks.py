@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpgnn.core.grouping import grouped
 from dpgnn.core.storage import sha256_json
 from dpgnn.study.study import RunKey, Study
 
@@ -53,9 +54,7 @@ def run_groups(study: Study, *, apart: bool = False) -> dict[str, list[RunKey]]:
     if size == 1:
         return {f"{study.name}/{key.folder}": [key] for key in study.keys}
     name = f"{study.name}/asked" if apart else study.name
-    alike: dict[str, list[RunKey]] = {}
-    for key in study.keys:
-        alike.setdefault(f"{key.dataset}.{key.setting}", []).append(key)
+    alike = grouped(study.keys, lambda key: f"{key.dataset}.{key.setting}")
     groups: dict[str, list[RunKey]] = {}
     left: dict[str, list[RunKey]] = {}
     for place, keys in alike.items():

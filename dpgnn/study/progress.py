@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dpgnn.core.grouping import grouped
 from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
 from dpgnn.study.chunks import run_logs
@@ -266,12 +267,9 @@ def _record(folder: Path) -> dict[str, Any] | None:
 
 def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:
     """A line for each cause: the first run that has it, and how many more do."""
-    runs: dict[str, list[str]] = {}
-    for key, cause in empty.items():
-        runs.setdefault(cause, []).append(key.folder)
     return [
-        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {cause}"
-        for cause, names in runs.items()
+        f"{keys[0].folder}{f' and {len(keys) - 1} more' if len(keys) > 1 else ''}: {cause}"
+        for cause, keys in grouped(empty, lambda key: empty[key]).items()
     ]
 
 

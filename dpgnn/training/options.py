@@ -10,6 +10,27 @@ from dpgnn.core.checks import at_least, non_negative, one_of, positive, probabil
 Selection = Literal["best_validation", "last"]
 
 
+def check_dropout(dropout: float) -> None:
+    """Check the option `dropout`, a rate in [0, 1).
+
+    Raises:
+        ValueError: names the option.
+    """
+    probability("dropout", dropout)
+    require(dropout < 1, "dropout", "be < 1", dropout)
+
+
+def check_layers(hidden: tuple[int, ...], dropout: float) -> None:
+    """Check the options `hidden`, widths of hidden layers, and `dropout`, a rate in [0, 1).
+
+    Raises:
+        ValueError: names the option.
+    """
+    check_dropout(dropout)
+    for width in hidden:
+        at_least("hidden", width, 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdamConfig:
     """Full-batch Adam.

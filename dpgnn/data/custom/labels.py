@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpgnn.core.checks import is_number_text
 from dpgnn.data.custom.check import Problems
 from dpgnn.data.custom.columns import LABEL_COLUMN, Rows, numbers, row_of, texts_of
 from dpgnn.data.custom.options import Options
@@ -148,7 +149,7 @@ def _no_name(found: Sequence[str], options: Options) -> Wrong | None:
     remedy = f"leave it empty where unlabelled, or {NAME_THEM}"
     if whole:
         return names[0], f"be a whole number, as {whole[0]} is", remedy
-    odd = [text for text in names if _is_number(text)]
+    odd = [text for text in names if is_number_text(text)]
     if odd:
         return odd[0], "be a whole number or a name", remedy
     if options.num_classes is not None:
@@ -165,11 +166,3 @@ def _no_class(values: dict[str, int]) -> Wrong | None:
         if value < -1:
             return text, "be >= 0, or empty", ""
     return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

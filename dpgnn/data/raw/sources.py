@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from dpgnn.core.checks import fail, one_of
+from dpgnn.core.grouping import grouped
 
 COLUMNS = (
     "name",
@@ -99,14 +100,12 @@ def read_sources(path: Path | None = None) -> dict[str, Source]:
         ValueError: a column is missing, or a count is not a number; names the line.
     """
     path = path or data_folder() / "sources.csv"
-    rows: dict[str, list[dict[str, str]]] = {}
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
             fail(str(path), f"have the columns {', '.join(COLUMNS)}", f"no {', '.join(missing)}")
-        for row in reader:
-            rows.setdefault(row["name"], []).append(row)
+        rows = grouped(reader, lambda row: row["name"])
     return {name: _source(path, name, lines) for name, lines in rows.items()}
 
 

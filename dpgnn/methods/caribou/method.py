@@ -28,7 +28,7 @@ from dpgnn.methods.caribou.queries import LEAKS, QUERIES
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
-from dpgnn.methods.shared.head_options import check_node_level
+from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -120,28 +120,13 @@ METHOD = Method(
         steps="num_hops",
         counted="hops",
         structure={"minimum_degree": 1},
-        flags={
-            "contraction": "contraction",
-            "max-degree": "node.max_degree",
-            "encoder-batch-size": "node.encoder.batch_size",
-            "encoder-epochs": "node.encoder.num_epochs",
-            "head-batch-size": "node.head.batch_size",
-            "head-epochs": "node.head.num_epochs",
-        },
+        flags={"contraction": "contraction", **FLAGS},
     ),
     predict=answer,
     score=by_unit,
     releases=releases,
     degrees=degrees,
-    example={
-        "num_hops": 2,
-        "head": {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}},
-        "node": {
-            "max_degree": 30,
-            "encoder": {"batch_size": 10, "num_epochs": 3},
-            "head": {"batch_size": 10, "num_epochs": 3},
-        },
-    },
+    example={"num_hops": 2, **EXAMPLE},
     queries=QUERIES,
     leaks=LEAKS,
     citation="caribou",

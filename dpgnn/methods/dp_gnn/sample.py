@@ -11,6 +11,7 @@ from dpgnn.data.graph import distinct_keys
 from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import Entry, Prepared, SamplerSpec
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, sampler_from_spec, sampler_of
+from dpgnn.methods.shared.undirected import arcs_of
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -70,17 +71,6 @@ def prepared_from(
             "largest_occurrence": int(occurrences.max(initial=0)),
         },
     )
-
-
-def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
-    """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
-    edges = graph.edge_index
-    # a large graph's edges are copied only if necessary
-    if graph.allow_self_loops:
-        edges = edges[:, edges[0] != edges[1]]
-    if symmetrize and graph.directed:
-        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
-    return edges
 
 
 def read_sample(entry: Entry, graph: Graph, prepared: Prepared | None) -> Subgraphs | None:

@@ -9,26 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared, SamplerSpec, pairs
+from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared
 from dpgnn.methods.dpdgc.node_plan import plan
 from dpgnn.methods.dpdgc.options import DPDGCConfig
 from dpgnn.methods.dpdgc.queries import LEAKS, QUERIES
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer
-from dpgnn.methods.shared.head_options import check_node_level
-from dpgnn.methods.shared.node_level import CHANGED
+from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
-
-
-def sampler(entry: Entry) -> SamplerSpec | None:
-    """Degree-bounded edges at node level."""
-    config: DPDGCConfig = entry.options
-    return aggregate_bounds.sampler(entry, config.node)
 
 
 def fit(
@@ -63,26 +56,13 @@ METHOD = Method(
     config=DPDGCConfig,
     source="Chien et al. (2023), arXiv:2309.06645",
     modes=("nonprivate", "published", "sound"),
-    supports=(
-        *pairs("edge", "add-remove"),
-        *pairs("node-bounded", *CHANGED),
-        *pairs("node-record", *CHANGED),
-    ),
-    sampler=sampler,
+    supports=aggregate_bounds.SUPPORTS,
+    sampler=aggregate_bounds.sampler_of_node,
     prepare=aggregate_bounds.prepare,
     check=check_node_level,
     plan=plan,
     fit=fit,
-    asked=Asked(
-        flags={
-            "norm-scale": "norm_scale",
-            "max-degree": "node.max_degree",
-            "encoder-batch-size": "node.encoder.batch_size",
-            "encoder-epochs": "node.encoder.num_epochs",
-            "head-batch-size": "node.head.batch_size",
-            "head-epochs": "node.head.num_epochs",
-        }
-    ),
+    asked=Asked(flags={"norm-scale": "norm_scale", **FLAGS}),
     predict=answer,
     score=by_unit,
     queries=QUERIES,
@@ -90,13 +70,6 @@ METHOD = Method(
     releases=releases,
     degrees=aggregate_bounds.degrees,
     shows_nodes=lambda entry: True,
-    example={
-        "head": {"hidden": 8, "training": {"num_epochs": 5}},
-        "node": {
-            "max_degree": 30,
-            "encoder": {"batch_size": 10, "num_epochs": 3},
-            "head": {"batch_size": 10, "num_epochs": 3},
-        },
-    },
+    example={**EXAMPLE, "head": {"hidden": 8, "training": {"num_epochs": 5}}},
     citation="chien2023dpdgc",
 )

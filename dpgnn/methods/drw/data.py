@@ -46,14 +46,6 @@ def training_edges(graph: Graph, split: Split) -> np.ndarray:
     return np.ascontiguousarray(edges[:, mask[edges[0]] & mask[edges[1]]])
 
 
-def undirected(graph: Graph) -> np.ndarray:
-    """edge_index with both directions of every edge and no self-loop."""
-    edges = graph.edge_index
-    if graph.directed:
-        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
-    return edges[:, edges[0] != edges[1]]
-
-
 def first_hop(trees: Trees, x: Any) -> Inputs:
     """Precompute the first hop of trees of depth >= 1: aggregated rows, and trees one hop shallower.
 

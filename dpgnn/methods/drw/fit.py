@@ -14,10 +14,10 @@ from dpgnn.methods.drw.data import (
     first_hop_of_graph,
     network_behind_first_hop,
     training_edges,
-    undirected,
 )
 from dpgnn.methods.drw.options import DRWConfig, resolved
 from dpgnn.methods.drw.walks import BatchesOfWalks, RunWalks, training_graph
+from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.samplers.walks import Walks, record_chains
 from dpgnn.training import evaluation
 
@@ -251,7 +251,7 @@ def _logits(
 
     if config.sampler == "nodes":
         return full_graph(network, x, None)
-    edges = undirected(graph)
+    edges = arcs_of(graph, symmetrize=True)
     return full_graph(network, first_hop_of_graph(edges, x, config.conv), edges)
 
 

@@ -9,13 +9,13 @@ walks by own-list chains, because one edge can change every later walk.
 from __future__ import annotations
 
 from dpgnn.methods.base import Asked, Method, pairs
-from dpgnn.methods.drw.data import undirected
 from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check, resolved
 from dpgnn.methods.drw.plan import plan
 from dpgnn.methods.queries import FittedRun, Queries
 from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
+from dpgnn.methods.shared.undirected import arcs_of
 
 
 def _layers(run: FittedRun) -> Layers:
@@ -24,7 +24,9 @@ def _layers(run: FittedRun) -> Layers:
     hops = config.sampler != "nodes"
     features = normalized_features(graph.x, config.row_norm)
     logits = network_logits(network_of(config, graph), run.state, features, first_hop=hops)
-    operator = convolution(undirected(graph), graph.num_nodes, config.conv) if hops else None
+    operator = (
+        convolution(arcs_of(graph, symmetrize=True), graph.num_nodes, config.conv) if hops else None
+    )
     return Layers(logits=logits, operator=operator)
 
 

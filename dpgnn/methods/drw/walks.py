@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.methods.drw.data import Inputs, first_hop, undirected
+from dpgnn.methods.drw.data import Inputs, first_hop
 from dpgnn.methods.drw.options import resolved
+from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
 from dpgnn.samplers.walks import Partition, Walks, partition_from_table, record_chains
 from dpgnn.training.step_gradients import LossOfStep
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 def training_graph(graph: Graph, split: Split) -> Adjacency:
     """The graph induced by the training nodes, for walks."""
-    return induced_adjacency(undirected(graph), num_nodes=graph.num_nodes, node_idx=split.train_idx)
+    return induced_adjacency(
+        arcs_of(graph, symmetrize=True), num_nodes=graph.num_nodes, node_idx=split.train_idx
+    )
 
 
 class RunWalks(LossOfStep):

@@ -9,25 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared, SamplerSpec, pairs
+from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared
 from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
 from dpgnn.methods.gap.queries import LEAKS, QUERIES
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
-from dpgnn.methods.shared.head_options import check_node_level
+from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
-
-
-def sampler(entry: Entry) -> SamplerSpec | None:
-    """Degree-bounded edges at node level; nothing at edge level."""
-    config: GapConfig = entry.options
-    return aggregate_bounds.sampler(entry, config.node)
 
 
 def fit(
@@ -63,41 +57,19 @@ METHOD = Method(
     config=GapConfig,
     source="Sajadmanesh et al. (2023), arXiv:2203.00949",
     modes=("nonprivate", "published", "sound"),
-    supports=(
-        *pairs("edge", "add-remove"),
-        *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
-        *pairs("node-record", "add-remove", "null-one", "replace-one"),
-    ),
-    sampler=sampler,
+    supports=aggregate_bounds.SUPPORTS,
+    sampler=aggregate_bounds.sampler_of_node,
     prepare=aggregate_bounds.prepare,
     check=check_node_level,
     plan=plan,
     fit=fit,
-    asked=Asked(
-        steps="num_hops",
-        counted="hops",
-        flags={
-            "max-degree": "node.max_degree",
-            "encoder-batch-size": "node.encoder.batch_size",
-            "encoder-epochs": "node.encoder.num_epochs",
-            "head-batch-size": "node.head.batch_size",
-            "head-epochs": "node.head.num_epochs",
-        },
-    ),
+    asked=Asked(steps="num_hops", counted="hops", flags=FLAGS),
     predict=answer,
     score=by_unit,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,
     degrees=aggregate_bounds.degrees,
-    example={
-        "num_hops": 2,
-        "head": {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}},
-        "node": {
-            "max_degree": 30,
-            "encoder": {"batch_size": 10, "num_epochs": 3},
-            "head": {"batch_size": 10, "num_epochs": 3},
-        },
-    },
+    example={"num_hops": 2, **EXAMPLE},
     citation="sajadmanesh2023gap",
 )

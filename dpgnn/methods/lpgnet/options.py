@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpgnn.core.checks import at_least, non_negative, one_of, positive, probability, require
+from dpgnn.core.checks import at_least, non_negative, one_of, positive
+from dpgnn.training.options import check_dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,5 @@ class LPGNetConfig:
         at_least("num_hops", self.num_hops, 1)
         at_least("hidden", self.hidden, 1)
         at_least("num_layers", self.num_layers, 1)
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        check_dropout(self.dropout)
         at_least("num_workers", self.num_workers, 1)

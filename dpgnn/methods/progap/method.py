@@ -18,7 +18,6 @@ from dpgnn.methods.base import (
     Method,
     Prepared,
     SamplerSpec,
-    pairs,
 )
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
@@ -99,11 +98,7 @@ METHOD = Method(
     config=ProgapConfig,
     source="Sajadmanesh and Gatica-Perez (2024), arXiv:2304.08928",
     modes=("nonprivate", "published", "sound"),
-    supports=(
-        *pairs("edge", "add-remove"),
-        *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
-        *pairs("node-record", "add-remove", "null-one", "replace-one"),
-    ),
+    supports=aggregate_bounds.SUPPORTS,
     sampler=sampler,
     prepare=aggregate_bounds.prepare,
     check=check,

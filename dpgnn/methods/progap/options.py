@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpgnn.core.checks import at_least, one_of, positive, probability, require
+from dpgnn.core.checks import at_least, one_of, positive
 from dpgnn.methods.shared.node_level_options import NodeConfig, Rule, StageConfig
-from dpgnn.training.options import AdamConfig, OptimizerConfig
+from dpgnn.training.options import AdamConfig, OptimizerConfig, check_dropout
 
 TEN_EPOCHS = StageConfig(num_epochs=10, optimizer=OptimizerConfig(lr=0.01))
 
@@ -79,5 +79,4 @@ class ProgapConfig:
     def __post_init__(self) -> None:
         for name in ("num_hops", "hidden", "base_layers", "head_layers"):
             at_least(name, getattr(self, name), 1)
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        check_dropout(self.dropout)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.checks import at_least
 from dpgnn.data.graph import distinct_keys
-from dpgnn.methods.base import Degrees, Prepared, SamplerSpec
+from dpgnn.methods.base import Degrees, Prepared, SamplerSpec, pairs
 from dpgnn.methods.shared.node_level_options import NodeConfig
 from dpgnn.methods.shared.undirected import (
     check_degree_promise,
@@ -35,9 +35,22 @@ if TYPE_CHECKING:
     from dpgnn.methods.base import Entry
 
 
+# of methods whose only private reading of edges is a sum over neighbours
+SUPPORTS = (
+    *pairs("edge", "add-remove"),
+    *pairs("node-bounded", "add-remove", "null-one", "replace-one"),
+    *pairs("node-record", "add-remove", "null-one", "replace-one"),
+)
+
+
 def degrees(entry: Entry) -> Degrees:
     """The slots of node level."""
     return Degrees(slots=entry.options.node.max_degree)
+
+
+def sampler_of_node(entry: Entry) -> SamplerSpec | None:
+    """Degree-bounded edges by the options `node` at node level; nothing at edge level."""
+    return sampler(entry, entry.options.node)
 
 
 def sampler(entry: Entry, config: NodeConfig, *, mirrored: bool = False) -> SamplerSpec | None:

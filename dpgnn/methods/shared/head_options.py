@@ -5,15 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpgnn.core.checks import at_least, probability, require
-from dpgnn.training.options import AdamConfig
+from dpgnn.core.checks import at_least, require
+from dpgnn.training.options import AdamConfig, check_dropout
 
 if TYPE_CHECKING:
     from dpgnn.methods.base import Entry
 
 DEFAULT_TRAINING = AdamConfig(lr=1e-3, weight_decay=0.0, num_epochs=100)
 
-
+# flags of `dpgnn account` and smallest options of methods with `head` and `node`
+FLAGS = {
+    "max-degree": "node.max_degree",
+    "encoder-batch-size": "node.encoder.batch_size",
+    "encoder-epochs": "node.encoder.num_epochs",
+    "head-batch-size": "node.head.batch_size",
+    "head-epochs": "node.head.num_epochs",
+}
+EXAMPLE = {
+    "head": {"hidden": 8, "encoder_training": {"num_epochs": 5}, "training": {"num_epochs": 5}},
+    "node": {
+        "max_degree": 30,
+        "encoder": {"batch_size": 10, "num_epochs": 3},
+        "head": {"batch_size": 10, "num_epochs": 3},
+    },
+}
 # options that training by DP-SGD at node level does not read
 EDGE_LEVEL_ONLY = ("head_layers", "dropout", "batch_norm", "encoder_training", "training")
 
@@ -46,8 +61,7 @@ class HeadConfig:
         for name in ("hidden", "base_layers", "head_layers"):
             at_least(name, getattr(self, name), 1)
         at_least("encoder_layers", self.encoder_layers, 0)
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
+        check_dropout(self.dropout)
 
 
 def check_node_level(entry: Entry, path: str) -> None:

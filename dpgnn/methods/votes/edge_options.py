@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpgnn.core.checks import at_least, non_negative, positive, probability, require
 from dpgnn.data.rows import RowNorm
-from dpgnn.training.options import AdamConfig
+from dpgnn.training.options import AdamConfig, check_layers
 
 
 def _keeps_last(training: AdamConfig) -> None:
@@ -32,10 +32,7 @@ class BaseConfig:
     training: AdamConfig = AdamConfig(weight_decay=1e-4, num_epochs=80, selection="last")
 
     def __post_init__(self) -> None:
-        probability("dropout", self.dropout)
-        require(self.dropout < 1, "dropout", "be < 1", self.dropout)
-        for width in self.hidden:
-            at_least("hidden", width, 1)
+        check_layers(self.hidden, self.dropout)
         _keeps_last(self.training)
 
 

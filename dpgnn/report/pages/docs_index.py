@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.core.grouping import grouped
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.choose import STUDY
@@ -345,10 +346,9 @@ def _undecided(rows: Sequence[PaperRow]) -> list[str]:
 
 def _different(rows: Sequence[PaperRow]) -> list[str]:
     """Values that differ; those of one method, data set and reason share a line."""
-    groups: dict[tuple[str, str, str, str], list[PaperRow]] = {}
-    for row in rows:
-        key = (row.dataset, row.method, row.detail, row.reason or "not known")
-        groups.setdefault(key, []).append(row)
+    groups = grouped(
+        rows, lambda row: (row.dataset, row.method, row.detail, row.reason or "not known")
+    )
     body = [
         [
             *key[:3], _ends([epsilon_text(row.epsilon) if row.epsilon else DASH for row in here]),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
@@ -125,11 +126,8 @@ def _papers(papers: Sequence[Table[PaperRow]]) -> list[str]:
 
 def _leaders(rankings: Sequence[Ranking]) -> list[str]:
     """Who leads under each guarantee, at the largest epsilon at which two entries give it."""
-    by_guarantee: dict[str, list[Ranking]] = {}
-    for ranking in rankings:
-        by_guarantee.setdefault(ranking.title, []).append(ranking)
     found = []
-    for guarantee, group in by_guarantee.items():
+    for guarantee, group in grouped(rankings, lambda ranking: ranking.title).items():
         contested = [ranking for ranking in group if len(ranking.places) > 1]
         largest = max(contested or group, key=lambda ranking: float(ranking.epsilon)).epsilon
         group = [ranking for ranking in contested or group if ranking.epsilon == largest]
@@ -139,9 +137,8 @@ def _leaders(rankings: Sequence[Ranking]) -> list[str]:
 
 
 def _alone(group: Sequence[Ranking]) -> str:
-    where: dict[str, list[str]] = {}
-    for ranking in group:
-        where.setdefault(ranking.places[0].cell.marked_label, []).append(_where(ranking, group))
+    alone = grouped(group, lambda ranking: ranking.places[0].cell.marked_label)
+    where = {label: [_where(ranking, group) for ranking in here] for label, here in alone.items()}
     parts = [f"{label} stands alone on {listed(on)}" for label, on in where.items()]
     return f"{listed(parts)}, so nothing is ranked"
 
@@ -183,10 +180,10 @@ def _refused(refusals: Sequence[Refusal]) -> list[str]:
 
 
 def _without_privacy(differences: Sequence[Difference]) -> list[str]:
-    pairs: dict[str, list[Difference]] = {}
-    for item in differences:
-        if item.question == "no privacy on either side" and _told(item):
-            pairs.setdefault(item.entry.entry, []).append(item)
+    told = (
+        item for item in differences if item.question == "no privacy on either side" and _told(item)
+    )
+    pairs = grouped(told, lambda item: item.entry.entry)
     return _shortened(
         [
             f"{group[0].entry.label} against {group[0].reference.label}: {_spread(group)}."
@@ -197,10 +194,8 @@ def _without_privacy(differences: Sequence[Difference]) -> list[str]:
 
 def _prices(differences: Sequence[Difference], questions: Sequence[str]) -> list[str]:
     """Results of these questions for each pair of entries, at the smallest and the largest epsilon."""
-    pairs: dict[tuple[str, str], list[Difference]] = {}
-    for item in differences:
-        if item.question in questions and _told(item):
-            pairs.setdefault((item.entry.entry, item.reference.entry), []).append(item)
+    told = (item for item in differences if item.question in questions and _told(item))
+    pairs = grouped(told, lambda item: (item.entry.entry, item.reference.entry))
     found = []
     for group in pairs.values():
         budgets = sorted({_budget(item) for item in group}, key=float)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.parts import STAND_INS
@@ -134,10 +135,8 @@ def figure_lines(
     if not pictures and not paper_figures:
         return []
     lines = ['<a id="figures"></a>', "", "## Figures", "", FOR_PRINT, ""]
-    groups: dict[str, list[Picture]] = {}
-    for picture in pictures:
-        if not picture.name.startswith(LARGEST):
-            groups.setdefault(_whole(picture.title), []).append(picture)
+    shown = (picture for picture in pictures if not picture.name.startswith(LARGEST))
+    groups = grouped(shown, lambda picture: _whole(picture.title))
     linked = [title for title in groups if STAND_INS in title]
     captions = {t: _sentences(parts) for t, parts in groups.items() if t not in linked}
     told, shared = _shared(captions)
@@ -174,11 +173,8 @@ def _shared(captions: Mapping[str, Sequence[str]]) -> tuple[list[str], dict[str,
 
     Figures are of one kind where their captions begin alike; a kind has at least three.
     """
-    kinds: dict[str, list[str]] = {}
-    for title, sentences in captions.items():
-        kinds.setdefault(sentences[0], []).append(title)
     lines, shared = [], {title: set[str]() for title in captions}
-    for titles in kinds.values():
+    for titles in grouped(captions, lambda title: captions[title][0]).values():
         common = [item for item in captions[titles[0]] if all(item in captions[t] for t in titles)]
         if len(titles) >= FEW:
             names = dict.fromkeys(re.split(r": | \(", title)[0] for title in titles)

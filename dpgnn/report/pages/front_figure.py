@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
@@ -87,10 +88,8 @@ def _with_signs(row: RankingRow) -> RankingRow:
 
 def _best_of(rows: Sequence[RankingRow], datasets: Sequence[str]) -> list[RankingRow]:
     """The rows of each guarantee's best entries, among those in every panel if there are any."""
-    groups: dict[tuple[str, str], list[RankingRow]] = {}
-    for row in rows:
-        if row.dataset in datasets:
-            groups.setdefault((row.guarantee, row.entry), []).append(row)
+    here = (row for row in rows if row.dataset in datasets)
+    groups = grouped(here, lambda row: (row.guarantee, row.entry))
     whole = {key: group for key, group in groups.items() if len(group) == len(datasets)} or groups
     kept: set[tuple[str, str]] = set()
     for guarantee in dict.fromkeys(name for name, _ in whole):
@@ -168,12 +167,13 @@ def _lines(rows: Sequence[RankingRow], guarantees: Sequence[str]) -> list[tuple[
     found: list[tuple[str, str]] = []
     for guarantee in guarantees:
         here = [row for row in rows if row.guarantee == guarantee]
-        means: dict[str, list[float]] = {}
         labels = {row.entry: marked(row) for row in here}
-        for row in here:
-            means.setdefault(row.entry, []).append(row.mean)
+        means = {
+            entry: sum(row.mean for row in of_entry) / len(of_entry)
+            for entry, of_entry in grouped(here, lambda row: row.entry).items()
+        }
         found.append(("", _heading(guarantee)))
-        ordered = sorted(means, key=lambda entry: -sum(means[entry]) / len(means[entry]))
+        ordered = sorted(means, key=lambda entry: -means[entry])
         found += [(f"{guarantee}|{entry}", labels[entry]) for entry in ordered]
     return found
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.core.checks import require
+from dpgnn.core.checks import is_number_text, require
 from dpgnn.core.checksums import OF_FOLDER, write_checksums
 from dpgnn.core.storage import write_json, write_text
 from dpgnn.records.cells import Cell
@@ -278,15 +278,9 @@ def sort_value(row: Any, column: Column) -> str:
         return ""
     if column.kind == "text":
         return column.text(row).lower()
-    return repr(float(value)) if not isinstance(value, str) or _is_number(value) else value.lower()
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return (
+        repr(float(value)) if not isinstance(value, str) or is_number_text(value) else value.lower()
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.ranking import compare, why_unranked
-from dpgnn.report.statistics.statistics import Verdict, holm, verdict
+from dpgnn.report.statistics.statistics import Verdict, judged
 
 UNITS = ("edge", "node-record", "node-bounded", "node")
 GIVEN: tuple[Answers, ...] = ("everyone", "own-record")
@@ -115,12 +115,8 @@ def _choice(wanted: Notion, answers: Answers, epsilon: str, cells: Sequence[Cell
     following: dict[str, Cell] = next(others, {})
     shared = [dataset for dataset in best if dataset in following]
     tests = [compare(best[dataset], following[dataset]) for dataset in shared]
-    corrected = holm([None if test is None else test.p for test in tests])
-    against = {
-        dataset: verdict(test, p)
-        for dataset, test, p in zip(shared, tests, corrected)
-        if test is not None
-    }
+    _, words = judged(tests)
+    against = {dataset: word for dataset, word in zip(shared, words) if word is not None}
     return Choice(
         notion=wanted, answers=answers, epsilon=epsilon, best=best, next=following, against=against
     )

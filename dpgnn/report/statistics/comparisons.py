@@ -21,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from dpgnn.accountants.implications import may_rank_together
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import Comparison, StudyInfo
-from dpgnn.report.statistics.ranking import compare, pair_of, why_unranked
-from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, verdict
+from dpgnn.report.statistics.ranking import compare, pair_of, together
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, judged
 
 CLEAR = "larger than the noise"
 
@@ -104,10 +104,9 @@ def _pairs(asked: Comparison, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cel
     names = dict.fromkeys(cell.entry for cell in here)
     for entry_name, reference_name in sides:
         named = {name for name in names if fnmatchcase(name, reference_name)}
-        references: dict[tuple[str, str], list[Cell]] = {}
-        for cell in here:
-            if cell.entry in named:
-                references.setdefault(cell.place, []).append(cell)
+        references = grouped(
+            (cell for cell in here if cell.entry in named), lambda cell: cell.place
+        )
         entries = {name for name in names if fnmatchcase(name, entry_name)}
         for entry in (cell for cell in here if cell.entry in entries):
             for reference in references.get(entry.place, ()):
@@ -120,7 +119,7 @@ def _pairs(asked: Comparison, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cel
 
 def _family(question: str, pairs: Sequence[tuple[Cell, Cell]]) -> list[Compared]:
     tests = [compare(entry, reference) for entry, reference in pairs]
-    corrected = holm([None if test is None else test.p for test in tests])
+    corrected, verdicts = judged(tests)
     size = sum(p is not None for p in corrected)
     return [
         Compared(
@@ -130,11 +129,11 @@ def _family(question: str, pairs: Sequence[tuple[Cell, Cell]]) -> list[Compared]
             epsilon=entry.epsilon if entry.is_private else reference.epsilon,
             test=test,
             corrected_p=p,
-            verdict=None if test is None else verdict(test, p),
+            verdict=word,
             family=size,
             claims=_claims_differ(entry, reference),
         )
-        for (entry, reference), test, p in zip(pairs, tests, corrected)
+        for (entry, reference), test, p, word in zip(pairs, tests, corrected, verdicts)
     ]
 
 
@@ -142,10 +141,5 @@ def _claims_differ(entry: Cell, reference: Cell) -> str:
     open_sides = [cell.label for cell in (entry, reference) if not cell.is_private]
     if open_sides:
         return f"{' and '.join(open_sides)} without privacy"
-    for cell in (entry, reference):
-        if reason := why_unranked(cell):
-            return f"{cell.label}: {reason}"
-    assert entry.claim is not None
-    assert reference.claim is not None
-    answer = may_rank_together([entry.claim, reference.claim])
-    return "" if answer.allowed else answer.reason
+    allowed, reason = together(entry, reference)
+    return "" if allowed else reason

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.implications import may_rank_together
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.statistics.ranking import compare, pair_of, why_unranked
-from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, verdict
+from dpgnn.report.statistics.ranking import compare, pair_of, together
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, judged
 
 if TYPE_CHECKING:
     from dpgnn.report.statistics.comparisons import Compared
@@ -86,10 +86,10 @@ def _baseline_pairs(cells: Sequence[Cell], info: StudyInfo) -> list[tuple[Cell, 
 
 
 def _soundness_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    published: dict[tuple[str, tuple[str, str], str], list[Cell]] = {}
-    for cell in cells:
-        if cell.mode == "published":
-            published.setdefault((cell.method, cell.place, cell.epsilon), []).append(cell)
+    published = grouped(
+        (cell for cell in cells if cell.mode == "published"),
+        lambda cell: (cell.method, cell.place, cell.epsilon),
+    )
     pairs = []
     for sound in (cell for cell in cells if cell.mode == "sound"):
         candidates = published.get((sound.method, sound.place, sound.epsilon))
@@ -150,13 +150,8 @@ def _question(entry: Cell, reference: Cell, *, two_forms: bool) -> tuple[str, st
     if two_forms:
         listed = ", ".join(differing_options(entry, reference)) or "nothing"
         return "price of soundness", f"options that differ: {listed}"
-    for cell in (entry, reference):
-        if reason := why_unranked(cell):
-            return "refused", f"{cell.label}: {reason}"
-    assert entry.claim is not None
-    assert reference.claim is not None
-    answer = may_rank_together([entry.claim, reference.claim])
-    return ("same guarantee" if answer.allowed else "refused"), answer.reason
+    allowed, reason = together(entry, reference)
+    return ("same guarantee" if allowed else "refused"), reason
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:
@@ -182,11 +177,9 @@ def _corrected(
             )
     for positions in families.values():
         tests = [found[position].test for position in positions]
-        p_values = [None if test is None else test.p for test in tests]
-        size = sum(p is not None for p in p_values)
-        for position, test, p in zip(positions, tests, holm(p_values)):
-            if test is not None:
-                done[position] = replace(
-                    found[position], corrected_p=p, verdict=verdict(test, p), family=size
-                )
+        corrected, words = judged(tests)
+        size = sum(p is not None for p in corrected)
+        for position, p, word in zip(positions, corrected, words):
+            if word is not None:
+                done[position] = replace(found[position], corrected_p=p, verdict=word, family=size)
     return done

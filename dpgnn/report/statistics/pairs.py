@@ -10,6 +10,7 @@ from fnmatch import translate
 from functools import cache
 from typing import Literal
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.ranking import compare, shared_repeats
 from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
@@ -172,12 +173,10 @@ def _same_budget(ours: Cell, theirs: Cell) -> bool:
 def _widened(
     found: Sequence[tuple[Cell, Cell, PairedTest]],
 ) -> Iterator[tuple[Cell, Cell, PairedTest]]:
-    by_place: dict[tuple[str, str, str, str], list[tuple[Cell, Cell]]] = {}
-    for ours, theirs, _ in found:
-        by_place.setdefault((*ours.place, ours.entry, theirs.entry), []).append((ours, theirs))
+    by_place = grouped(found, lambda item: (item[0].place, item[0].entry, item[1].entry))
     for group in by_place.values():
         ordered = sorted(group, key=lambda item: float(item[0].epsilon))
-        (low, low_reference), (high, high_reference) = ordered[0], ordered[-1]
+        (low, low_reference, _), (high, high_reference, _) = ordered[0], ordered[-1]
         shared = sorted(
             {*shared_repeats(low, low_reference)} & {*shared_repeats(high, high_reference)}
         )

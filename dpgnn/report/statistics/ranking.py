@@ -16,8 +16,14 @@ from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.accountants.claims import ANSWERS, Answers, Claim
 from dpgnn.accountants.implications import Notion, may_rank_together, notion, notion_implies
 from dpgnn.core.checks import require
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
-from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
+from dpgnn.report.statistics.statistics import (
+    PairedTest,
+    Verdict,
+    judged,
+    paired_test,
+)
 
 ANSWERS_TO: dict[Answers, str] = {
     "everyone": "everyone", "own-record": "their own node", "none": "nobody",
@@ -197,6 +203,15 @@ def why_unranked(cell: Cell) -> str:
     return ""
 
 
+def together(a: Cell, b: Cell) -> tuple[bool, str]:
+    """Whether two private cells may be compared under one guarantee; why not, or which guarantee."""
+    for cell in (a, b):
+        if reason := why_unranked(cell):
+            return False, f"{cell.label}: {reason}"
+    answer = may_rank_together([_claim(a), _claim(b)])
+    return answer.allowed, answer.reason
+
+
 def kind(cell: Cell) -> str:
     """Notion, answers and status of a cell in a few words."""
     claim = _claim(cell)
@@ -245,11 +260,8 @@ def _claim(cell: Cell) -> Claim:
 
 def _at_equal_budget(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Private cells with a claim, grouped by data set, setting and epsilon."""
-    found: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in cells:
-        if cell.is_private and cell.claim is not None:
-            found.setdefault((cell.dataset, cell.setting, cell.epsilon), []).append(cell)
-    return list(found.values())
+    private = (cell for cell in cells if cell.is_private and cell.claim is not None)
+    return list(grouped(private, lambda cell: (cell.place, cell.epsilon)).values())
 
 
 def _against_leader(
@@ -259,10 +271,6 @@ def _against_leader(
     data."""
     pairs = list(itertools.combinations(range(len(ordered)), 2))
     tests = [compare(ordered[i], ordered[j]) for i, j in pairs]
-    corrected = holm([None if test is None else test.p for test in tests])
+    _, words = judged(tests)
     led = [position for position, (i, _) in enumerate(pairs) if i == 0]
-    verdicts: list[Verdict | None] = []
-    for position in led:
-        test = tests[position]
-        verdicts.append(None if test is None else verdict(test, corrected[position]))
-    return verdicts, [tests[position] for position in led]
+    return [words[position] for position in led], [tests[position] for position in led]

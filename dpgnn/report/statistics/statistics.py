@@ -89,6 +89,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
+def judged(
+    tests: Sequence[PairedTest | None],
+) -> tuple[list[float | None], list[Verdict | None]]:
+    """Holm's p value and the verdict of each test of one family; None for a missing test."""
+    corrected = holm([None if test is None else test.p for test in tests])
+    return corrected, [None if t is None else verdict(t, p) for t, p in zip(tests, corrected)]
+
+
 def verdict(test: PairedTest, corrected_p: float | None, level: float = LEVEL) -> Verdict:
     """The verdict of a comparison.
 

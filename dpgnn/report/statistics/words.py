@@ -9,6 +9,7 @@ from typing import Any
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.accountants.claims import Claim
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 
 NOT_PROTECTED = {
@@ -93,10 +94,8 @@ def setting_words(split: Mapping[str, Any]) -> str:
 
 def protections(cells: Sequence[Cell]) -> list[Protection]:
     """The protection of every entry of a study; cells with the same kind of claim are grouped."""
-    grouped: dict[tuple[str, str], list[Cell]] = {}
-    for cell in cells:
-        grouped.setdefault((cell.entry, _kind(cell)), []).append(cell)
-    return [_protection(members) for members in grouped.values()]
+    alike = grouped(cells, lambda cell: (cell.entry, _kind(cell)))
+    return [_protection(members) for members in alike.values()]
 
 
 def _kind(cell: Cell) -> str:

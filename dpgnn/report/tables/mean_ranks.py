@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpgnn.core.checks import require
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.statistics.stand_ins import on_real_graphs
 from dpgnn.report.statistics.statistics import LEVEL
@@ -90,9 +91,7 @@ def mean_rank_rows(ranked: Sequence[RankingRow]) -> list[MeanRankRow]:
             one of the graphs.
     """
     real = on_real_graphs(ranked, lambda row: row.dataset)
-    groups: dict[tuple[str, str, str], list[RankingRow]] = {}
-    for row in real:
-        groups.setdefault((row.guarantee, row.setting, row.epsilon), []).append(row)
+    groups = grouped(real, lambda row: (row.guarantee, row.setting, row.epsilon))
     return [made for rows in groups.values() for made in _group(rows)]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.tables.rows import (
     ClaimRow,
@@ -22,7 +23,6 @@ from dpgnn.report.tables.rows import (
 from dpgnn.report.tables.table import DASH, epsilon_text, format_value, signed, without_tags
 
 CLEAR = ("ahead", "behind")
-MARKS = {"unclear": " (unclear)", "one repeat": " (one repeat)", "inside the noise": ""}
 S = TypeVar("S", bound=SpreadRow)
 
 
@@ -92,12 +92,11 @@ def mean_rank_lines(rows: Sequence[MeanRankRow], *, ends: bool = False) -> list[
         rows: mean ranks, the best of each group first.
         ends: only the smallest and the largest budget of each guarantee.
     """
-    groups: dict[tuple[str, str], dict[str, list[MeanRankRow]]] = {}
-    for row in rows:
-        budgets = groups.setdefault((row.guarantee, row.setting), {})
-        budgets.setdefault(row.epsilon, []).append(row)
     body = []
-    for (guarantee, setting), budgets in groups.items():
+    for (guarantee, setting), group in grouped(
+        rows, lambda row: (row.guarantee, row.setting)
+    ).items():
+        budgets = grouped(group, lambda row: row.epsilon)
         order = sorted(budgets, key=float)
         for budget in dict.fromkeys((order[0], order[-1])) if ends else order:
             here = budgets[budget]
@@ -136,21 +135,18 @@ def _by_guarantee(ranked: Sequence[RankingRow]) -> Iterator[tuple[str, list[Rank
 
 def _counted(rows: Sequence[RankingRow]) -> str:
     """Each label with its data sets, the most frequent first: "GAP (2: cora, cs)"."""
-    counts: dict[str, list[str]] = {}
-    for row in rows:
-        counts.setdefault(marked(row), []).append(row.dataset)
+    counts = grouped(rows, marked)
     return "; ".join(
-        f"{label} ({len(where)}: {', '.join(where)})"
-        for label, where in sorted(counts.items(), key=lambda pair: -len(pair[1]))
+        f"{label} ({len(here)}: {', '.join(row.dataset for row in here)})"
+        for label, here in sorted(counts.items(), key=lambda pair: -len(pair[1]))
     )
 
 
 def guarantee_lines(rows: Sequence[Guarantee]) -> list[str]:
     """As-published claims: what is claimed and what can be proved for what was run."""
-    groups: dict[tuple[str, str, str], list[Guarantee]] = {}
-    for row in rows:
-        unit = re.sub(r", degree ≤ \d+", "", row.claim.unit)
-        groups.setdefault((row.study, row.method, unit), []).append(row)
+    groups = grouped(
+        rows, lambda row: (row.study, row.method, re.sub(r", degree ≤ \d+", "", row.claim.unit))
+    )
     body = []
     for (study, method, unit), here in groups.items():
         claims = [row.claim for row in here]
@@ -194,11 +190,8 @@ def _fold(
     text: Callable[[Sequence[S]], str],
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Group rows by key, with a cell for each budget."""
-    groups: dict[tuple[str, ...], list[S]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
     made = []
-    for name, members in groups.items():
+    for name, members in grouped(rows, key).items():
         cells = [[row for row in members if row.epsilon == budget] for budget in budgets]
         made.append((name, [text(found) if found else "–" for found in cells]))
     return made

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from dpgnn.core.checksums import check
+from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import read_json
 from dpgnn.records.cells import Cell
@@ -39,20 +40,20 @@ class DatasetRow:
 def status_table(runs: Sequence[Run], info: StudyInfo) -> Table[StatusRow]:
     """Every planned run without a score: failed, not available, not run, or released without metrics."""
     by_name = {run.name: run for run in runs}
-    grouped: dict[tuple[str, str, str, str, str, str], list[str]] = {}
+    found: dict[tuple[str, str, str, str, str, str], list[str]] = {}
     for folder in info.planned:
         place, entry, epsilon, repeat = folder.split("/")
         status, reason = _status(by_name.get(folder))
         if status != "ok":
             dataset, setting = place.split(".", 1)
             key = (dataset, setting, entry, epsilon.removeprefix("eps="), status, reason)
-            grouped.setdefault(key, []).append(repeat)
+            found.setdefault(key, []).append(repeat)
     rows = [
         StatusRow(
             dataset=dataset, setting=setting, entry=entry, label=info.labels.get(entry, entry),
             epsilon=epsilon, repeats=", ".join(repeats), status=status, reason=reason,
         )
-        for (dataset, setting, entry, epsilon, status, reason), repeats in grouped.items()
+        for (dataset, setting, entry, epsilon, status, reason), repeats in found.items()
     ]  # fmt: skip
     return Table(
         name="status",
@@ -75,11 +76,8 @@ def _all_done(runs: Sequence[Run], info: StudyInfo) -> str:
 
 def cost_table(cells: Sequence[Cell]) -> Table[CostRow]:
     """Seconds and memory by data set and entry."""
-    grouped: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in cells:
-        grouped.setdefault((cell.dataset, cell.setting, cell.entry), []).append(cell)
     rows = []
-    for members in grouped.values():
+    for members in grouped(cells, lambda cell: (cell.place, cell.entry)).values():
         seconds = [value for cell in members for value in cell.seconds]
         memory = [value for cell in members for value in cell.max_rss_mb]
         devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}

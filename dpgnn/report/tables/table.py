@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
+from dpgnn.core.checks import is_number_text
 from dpgnn.core.storage import write_text
 from dpgnn.report.tables.latex import Cell, longtable
 
@@ -260,7 +261,8 @@ def csv_text(text: str) -> str:
     newlines.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+    is_number = is_number_text(text) and not text[0].isspace()
+    return f"'{text}" if text.startswith(_FORMULA) and not is_number else text
 
 
 def markdown_text(text: str) -> str:
@@ -271,11 +273,3 @@ def markdown_text(text: str) -> str:
 def without_tags(text: str) -> str:
     """Markdown with HTML tags and comments escaped; links stay links."""
     return _TAG.sub("&lt;", text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text[0].isspace()

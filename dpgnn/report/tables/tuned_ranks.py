@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Annotated
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.ranking import compare, rankings
-from dpgnn.report.statistics.statistics import PairedTest, holm, verdict
+from dpgnn.report.statistics.statistics import PairedTest, judged
 from dpgnn.report.tables.pivots import markdown
 from dpgnn.report.tables.rows import Dataset, Entry, Epsilon, Label, Pairs, Setting, Verdict
 from dpgnn.report.tables.table import Column, Table, columns_of, epsilon_text, interval_text
@@ -66,11 +67,8 @@ def tuned_ranks_table(found: Sequence[Tuned], cells: Sequence[Cell]) -> Table[Tu
     fixed = {_key(item.fixed): item.fixed for item in found if item.fixed is not None}
     accounted = {key: all_accounted[key] for key in tuned}
     tests = {key: compare(accounted[key], fixed[key]) for key in tuned}
-    corrected = holm([None if test is None else test.p for test in tests.values()])
-    verdicts = {
-        key: verdict(test, p) if test else "no shared split"
-        for (key, test), p in zip(tests.items(), corrected)
-    }
+    corrected, words = judged([*tests.values()])
+    verdicts = {key: word or "no shared split" for key, word in zip(tests, words)}
     rows = []
     for ranking in rankings(list(accounted.values())):
         keys = [_key(place.cell) for place in ranking.places]
@@ -114,12 +112,10 @@ def what_accounting_costs(rows: Sequence[TunedRankRow]) -> str:
 
 def side_by_side(rows: Sequence[TunedRankRow]) -> list[str]:
     """Markdown: means over graphs of scores and places, one line a guarantee, setting, epsilon and entry."""
-    groups: dict[tuple[str, str, str], dict[str, list[TunedRankRow]]] = {}
-    for row in rows:
-        group = groups.setdefault((row.guarantee, row.setting, row.epsilon), {})
-        group.setdefault(row.label, []).append(row)
     body = []
-    for (guarantee, setting, epsilon), entries in groups.items():
+    groups = grouped(rows, lambda row: (row.guarantee, row.setting, row.epsilon))
+    for (guarantee, setting, epsilon), group in groups.items():
+        entries = grouped(group, lambda row: row.label)
         most = max(map(len, entries.values()))
         whole = {label: found for label, found in entries.items() if len(found) == most}
         order = sorted(whole, key=lambda label: fmean(row.accounted_place for row in whole[label]))

@@ -19,7 +19,7 @@ from dpgnn.records.cells import Cell, claims_of
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.statistics.ranking import Ranking, compare, shared_repeats
-from dpgnn.report.statistics.statistics import PairedTest, holm, verdict
+from dpgnn.report.statistics.statistics import PairedTest, judged
 from dpgnn.report.tables.rows import RankingRow, TunedRow
 from dpgnn.report.tables.table import Table, columns_of
 from dpgnn.report.tables.tables import ON_REPEATS, mean_of, rankings_table
@@ -126,8 +126,8 @@ def tuned_table(found: Sequence[Tuned], tuned_on: int = 0) -> Table[TunedRow]:
     tests: list[PairedTest | None] = [
         None if item.fixed is None else compare(item.cell, item.fixed) for item in found
     ]
-    corrected = holm([None if test is None else test.p for test in tests])
-    rows = [_row(*tested) for tested in zip(found, tests, corrected)]
+    corrected, words = judged(tests)
+    rows = [_row(*tested) for tested in zip(found, tests, words)]
     return Table(
         name="tuned",
         title=f"An equal tuning budget ({CHOSEN})",
@@ -165,7 +165,7 @@ def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table[RankingRow]:
     )
 
 
-def _row(item: Tuned, test: PairedTest | None, p: float | None) -> TunedRow:
+def _row(item: Tuned, test: PairedTest | None, word: str | None) -> TunedRow:
     cell, score = item.cell, item.cell.interval
     return TunedRow(
         dataset=cell.dataset, setting=cell.setting, epsilon=cell.epsilon, entry=cell.entry,
@@ -173,7 +173,7 @@ def _row(item: Tuned, test: PairedTest | None, p: float | None) -> TunedRow:
         mean=score.mean, low=score.low, high=score.high, n=score.n,
         gain_mean=test.mean if test else None, gain_low=test.low if test else None,
         gain_high=test.high if test else None, n_pairs=test.n if test else None,
-        verdict=verdict(test, p) if test else item.no_fixed or "no shared split",
+        verdict=word or item.no_fixed or "no shared split",
         chosen=", ".join(f"{point} ({times})" for point, times in item.chosen.items()),
     )  # fmt: skip
 

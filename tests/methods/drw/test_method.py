@@ -25,8 +25,8 @@ from dpgnn.methods.drw.data import (
     first_hop_of_graph,
     network_behind_first_hop,
     training_edges,
-    undirected,
 )
+from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.models.forward import evaluate, full_graph_logits
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import trees_of
@@ -83,7 +83,7 @@ def run(
 def walks_of(length: int, num_walks: int = 1, inside: Any = "induced") -> Any:
     """Subgraphs of one partition of the training graph."""
     graph = induced_adjacency(
-        undirected(GRAPH), num_nodes=GRAPH.num_nodes, node_idx=SPLIT.train_idx
+        arcs_of(GRAPH, symmetrize=True), num_nodes=GRAPH.num_nodes, node_idx=SPLIT.train_idx
     )
     partition = Walks(length=length, num_walks=num_walks).draw(graph, rng=np.random.default_rng(3))
     return partition.subgraphs(graph, inside=inside)
@@ -134,7 +134,7 @@ def test_the_first_hop_of_a_graph_is_the_normalised_adjacency() -> None:
     adjacency = GRAPH.adjacency().toarray() + np.eye(GRAPH.num_nodes)
     degree = adjacency.sum(axis=1)
     expected = adjacency / np.sqrt(degree[:, None] * degree[None, :])
-    found = first_hop_of_graph(undirected(GRAPH), GRAPH.x, "symmetric")
+    found = first_hop_of_graph(arcs_of(GRAPH, symmetrize=True), GRAPH.x, "symmetric")
     np.testing.assert_allclose(found, expected @ GRAPH.x, rtol=1e-5, atol=1e-5)
 
 
@@ -158,8 +158,8 @@ def test_full_graph_inference_is_a_two_layer_gcn() -> None:
     operator = adjacency / np.sqrt(np.outer(adjacency.sum(1), adjacency.sum(1)))
     w0, b0, w1, b1 = (value.numpy() for value in parameters.values())
     expected = operator @ np.maximum(operator @ GRAPH.x @ w0 + b0, 0) @ w1 + b1
-    rows = first_hop_of_graph(undirected(GRAPH), GRAPH.x, "symmetric")
-    found = full_graph_logits(network, parameters, rows, undirected(GRAPH))
+    rows = first_hop_of_graph(arcs_of(GRAPH, symmetrize=True), GRAPH.x, "symmetric")
+    found = full_graph_logits(network, parameters, rows, arcs_of(GRAPH, symmetrize=True))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -312,5 +312,6 @@ def test_a_directed_graph_is_walked_in_both_directions() -> None:
     one_way = GRAPH.edge_index[:, GRAPH.edge_index[0] < GRAPH.edge_index[1]]
     directed = dataclasses.replace(GRAPH, edge_index=one_way.copy(), directed=True)
     assert np.array_equal(
-        np.unique(undirected(directed), axis=1), np.unique(undirected(GRAPH), axis=1)
+        np.unique(arcs_of(directed, symmetrize=True), axis=1),
+        np.unique(arcs_of(GRAPH, symmetrize=True), axis=1),
     )
