@@ -21,9 +21,26 @@ import numpy as np
 import pytest
 import yaml
 
+from dpgnn.accountants.plan import Plan
 from dpgnn.data.graph import Graph
+from dpgnn.data.splits import Split
+from dpgnn.methods.base import Context, Entry, PlannedRun, Prepared
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def planned_run(
+    entry: Entry,
+    graph: Graph,
+    split: Split,
+    prepared: Prepared | None,
+    plan: Plan,
+    context: Context,
+) -> PlannedRun:
+    """What a method's `fit` gets."""
+    return PlannedRun(
+        entry=entry, graph=graph, split=split, prepared=prepared, plan=plan, context=context
+    )
 
 
 def two_community_graph(num_nodes: int = 60, seed: int = 0) -> Graph:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from dpgnn.accountants.events import Event, GaussianRelease
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods.base import Context, Entry, Facts, Fitted, Method, Support
+from dpgnn.methods.base import Entry, Facts, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.releases import Draw, as_called, gaussian, noised, release
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.aggregate_answers import answer
@@ -65,16 +65,14 @@ def noisy_sums(
     return noised(adjacency @ unit_rows(rows), noise_stddev, draw)
 
 
-def fit(
-    entry: Entry, graph: Any, split: Any, prepared: Any, plan: Plan, context: Context
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Noise once, then train on what came out."""
     from dpgnn.methods.shared.head_training import train_head
 
-    rows = graph.dense_x().astype(np.float64)
-    noise = context.ledger.enter(SUMS).noise_stddev
-    sums = noisy_sums(adjacency_of(graph), rows, noise, normal_draw(context, SUMS))
-    state, history = train_head(entry.options.head, [rows, sums], graph, split, context)
+    rows = run.graph.dense_x().astype(np.float64)
+    noise = run.context.ledger.enter(SUMS).noise_stddev
+    sums = noisy_sums(adjacency_of(run.graph), rows, noise, normal_draw(run.context, SUMS))
+    state, history = train_head(run, [rows, sums])
     return Fitted(state=state, history=tuple(history))
 
 

@@ -16,7 +16,7 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Ledger
 from dpgnn.core.checks import fail, require
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Fitted, facts_of
+from dpgnn.methods.base import Context, Fitted, PlannedRun, facts_of
 from dpgnn.methods.queries import FittedRun, Queries, Query
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def fitted_run(
     plan = method.plan(entry, facts_of(graph, split, prepared, population), budget)
     if state is None:
         context = Context(ledger=Ledger(plan), streams=streams, store=Store(None), label=label)
-        state = method.fit(entry, method.sees(graph), split, prepared, plan, context).state
+        state = method.fit(PlannedRun(
+            entry=entry, graph=method.sees(graph), split=split, prepared=prepared, plan=plan,
+            context=context,
+        )).state  # fmt: skip
     return FittedRun(
         entry=entry, state=state, graph=graph, split=split, prepared=prepared, plan=plan,
         streams=streams, leaks=method.leaks,

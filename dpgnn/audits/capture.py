@@ -21,7 +21,7 @@ from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
 from dpgnn.core.randomness import FreshSecrets, Randomness
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Entry, Facts, Performance, SilentContext
+from dpgnn.methods.base import Entry, Facts, Performance, PlannedRun, SilentContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -110,7 +110,9 @@ class Case:
             performance=Performance(),
             label="audit",
         )
-        methods.get(self.entry.method).fit(self.entry, graph, split, sample, chosen, context)
+        methods.get(self.entry.method).fit(PlannedRun(
+            entry=self.entry, graph=graph, split=split, prepared=sample, plan=chosen, context=context,
+        ))  # fmt: skip
 
     def training(self, inside: np.ndarray | bool, mechanism: str) -> Training:
         """The arguments of the training that executes a mechanism.

@@ -155,6 +155,17 @@ def clean_edges(
     return np.stack([keys // num_nodes, keys % num_nodes])
 
 
+def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
+    """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
+    edges = graph.edge_index
+    # a large graph's edges are copied only if necessary
+    if graph.allow_self_loops:
+        edges = edges[:, edges[0] != edges[1]]
+    if symmetrize and graph.directed:
+        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
+    return edges
+
+
 def is_symmetric(edge_index: np.ndarray, num_nodes: int) -> bool:
     """Whether each directed edge is also stored in the other direction, with the same multiplicity.
 

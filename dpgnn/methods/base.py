@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODES", "Asked", "Context", "Degrees", "Entry", "Facts", "Fitted", "Method", "Mode", "Performance",
-    "Prediction", "Prepared", "Progress", "SamplerSpec", "SilentContext", "SilentProgress", "Support",
-    "facts_of", "no_runs", "nonprivate_plan", "pairs",
+    "PlannedRun", "Prediction", "Prepared", "Progress", "SamplerSpec", "SilentContext", "SilentProgress",
+    "Support", "facts_of", "no_runs", "nonprivate_plan", "pairs",
 ]  # fmt: skip
 
 
@@ -124,6 +124,27 @@ class SilentContext(Context):
     def progress(self, total: int, stage: str = "train") -> Progress:
         """A line that shows nothing."""
         return SilentProgress()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlannedRun:
+    """What a fit gets; as sensitive as the graph.
+
+    Attributes:
+        entry: method, mode, unit, relation and options.
+        graph: as the method sees it, edges of the setting.
+        split: nodes to train, select and test on.
+        prepared: the prepared sample, or None.
+        plan: what may be done to private data; made from public facts.
+        context: ledger, streams, checkpoints, speed settings.
+    """
+
+    entry: Entry
+    graph: Graph
+    split: Split
+    prepared: Prepared | None
+    plan: Plan
+    context: Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +256,7 @@ class Method:
         sampler: which prepared sample an entry needs; returns None where none is needed.
         prepare: (graph, split, spec, rng) -> Prepared; graph edges are those of the setting.
         plan: (entry, facts, budget) -> Plan; public facts only.
-        fit: (entry, graph, split, prepared, plan, context) -> Fitted.
+        fit: (run: PlannedRun) -> Fitted.
         predict: (entry, fitted, graph, node_idx) -> Prediction: entry and fitted of the run, the evaluation
             graph, which is private, and node_idx: int64, shape (num_asked,).
         check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
@@ -281,7 +302,7 @@ class Method:
     modes: tuple[Mode, ...]
     supports: tuple[Support, ...] = ()
     plan: Callable[[Entry, Facts, Budget], Plan]
-    fit: Callable[[Entry, Graph, Split, Prepared | None, Plan, Context], Fitted]
+    fit: Callable[[PlannedRun], Fitted]
     predict: Callable[[Entry, Fitted, Graph, np.ndarray], Prediction]
     sampler: Callable[[Entry], SamplerSpec | None] = lambda entry: None
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None

@@ -14,13 +14,12 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import positive, require
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Entry,
     Facts,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
-    Prepared,
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
@@ -30,7 +29,6 @@ from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.shared.layers import Layers
 
@@ -63,25 +61,18 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return plan_own_roots(entry, entry.options.training, facts, budget)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Run the planned steps on the training nodes.
 
     Guarantee: the released weights are post-processing of the plan's mechanism.
     """
     from dpgnn.methods.shared.linear import train_linear
 
-    config: DPLinearConfig = entry.options
-    rows = tuple(_rows(config, graph, part) for part in (split.train_idx, split.val_idx))
-    weights, history = train_linear(
-        graph, split, (rows[0], rows[1]), plan, config.training, context
+    config: DPLinearConfig = run.entry.options
+    rows = tuple(
+        _rows(config, run.graph, part) for part in (run.split.train_idx, run.split.val_idx)
     )
+    weights, history = train_linear(run, (rows[0], rows[1]))
     return Fitted(state=weights, history=tuple(history))
 
 

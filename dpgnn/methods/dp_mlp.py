@@ -18,13 +18,12 @@ from dpgnn.data.rows import RowNorm
 from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Entry,
     Facts,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
-    Prepared,
     own_features_only,
 )
 from dpgnn.methods.queries import Queries
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.network import Network
@@ -96,14 +94,7 @@ def network_of(config: DPMLPConfig, *, num_features: int, num_classes: int, task
     )
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Run the planned steps on the training nodes.
 
     Guarantee: the released weights are post-processing of the plan's mechanism.
@@ -111,19 +102,19 @@ def fit(
     from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
     from dpgnn.models.trees import lone_roots
 
-    config: DPMLPConfig = entry.options
-    network = _network(config, graph)
-    x = normalized(graph.x, config.row_norm)
-    train, val = split.train_idx, split.val_idx
+    config: DPMLPConfig = run.entry.options
+    network = _network(config, run.graph)
+    x = normalized(run.graph.x, config.row_norm)
+    train, val = run.split.train_idx, run.split.val_idx
     stored = isinstance(x, StoredRows)  # in a file: a batch reads its own rows
     weights, history = run_dp_sgd(
         network,
         x if stored else x[train],
-        lone_roots(train if stored else np.arange(len(train)), graph.y[train]),
+        lone_roots(train if stored else np.arange(len(train)), run.graph.y[train]),
         config.training.optimizer,
-        context,
-        delta=plan.claims[0].delta,
-        evaluate=scorer(_answers(network, x, val), graph.y[val], graph.task),
+        run.context,
+        delta=run.plan.claims[0].delta,
+        evaluate=scorer(_answers(network, x, val), run.graph.y[val], run.graph.task),
     )
     return Fitted(state=weights, history=tuple(history))
 

@@ -16,17 +16,24 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of
+from dpgnn.data.graph import arcs_of
 from dpgnn.methods import dp_mlp
-from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prediction, Prepared
+from dpgnn.methods.base import (
+    Asked,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    PlannedRun,
+    Prediction,
+)
 from dpgnn.methods.dp_gnn.sample import mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
-from dpgnn.methods.shared.undirected import arcs_of
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +73,12 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return replace(made, claims=claims)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """DP-MLP's training.
 
     Guarantee: as `dp_mlp.fit`.
     """
-    return dp_mlp.fit(_trained(entry), graph, split, prepared, plan, context)
+    return dp_mlp.fit(replace(run, entry=_trained(run.entry)))
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.methods.base import Context, Entry, Facts, Fitted, Method, Prepared, Support
+from dpgnn.methods.base import Entry, Facts, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit
@@ -25,7 +25,6 @@ from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES, symmetric_edge
 if TYPE_CHECKING:
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 MECHANISM = "edges"
@@ -61,23 +60,16 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return Plan(mechanisms=(mechanism,), claims=(claim,), facts=facts.recorded())
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Perturb the edges once, train on the result.
 
     Guarantee: edges enter only through the planned mechanism.
     """
     from dpgnn.methods.shared.graph_training import train_gcn
 
-    context.ledger.enter(MECHANISM)
-    pairs = _noisy_pairs(graph, plan, context.streams)
-    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+    run.context.ledger.enter(MECHANISM)
+    pairs = _noisy_pairs(run.graph, run.plan, run.context.streams)
+    return train_gcn(run, pairs)
 
 
 def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpgnn.data.graph import arcs_of
 from dpgnn.data.rows import RowNorm, normalize_rows
-from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
+from dpgnn.methods.base import (
+    Entry,
+    Fitted,
+    Method,
+    PlannedRun,
+    Prediction,
+    nonprivate_plan,
+)
 from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig, check_layers
 
 if TYPE_CHECKING:
     import torch
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.gcn import GCN, Operator
@@ -59,30 +65,22 @@ def _model(config: GCNConfig, graph: Graph, generator: torch.Generator) -> GCN:
 
 
 def _operator(config: GCNConfig, graph: Graph) -> Operator:
-    from dpgnn.methods.shared.undirected import arcs_of
     from dpgnn.models.gcn import normalized_adjacency
 
     return normalized_adjacency(arcs_of(graph, symmetrize=config.symmetrize), graph.num_nodes)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train on the graph of the setting; no guarantee."""
     from dpgnn.methods.shared.nonprivate import train_on_graph
     from dpgnn.models.inputs import as_input
 
-    config: GCNConfig = entry.options
-    model = _model(config, graph, context.streams.torch("weights"))
-    x = as_input(normalize_rows(graph.x, config.row_norm))
-    operator = _operator(config, graph)
+    config: GCNConfig = run.entry.options
+    model = _model(config, run.graph, run.context.streams.torch("weights"))
+    x = as_input(normalize_rows(run.graph.x, config.row_norm))
+    operator = _operator(config, run.graph)
     state, history = train_on_graph(
-        model, lambda masks: model(x, operator, masks), graph, split, config.training, context
+        run, model, lambda masks: model(x, operator, masks), config.training
     )
     return Fitted(state=state, history=tuple(history))
 
@@ -106,7 +104,6 @@ def _layers(run: FittedRun) -> Layers:
     import scipy.sparse as sp
 
     from dpgnn.methods.shared.layers import normalized_features, relu_convolutions
-    from dpgnn.methods.shared.undirected import arcs_of
 
     graph, config = run.graph, run.entry.options
     loops = np.arange(graph.num_nodes)

@@ -9,7 +9,15 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import open_probability
-from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
+from dpgnn.methods.base import (
+    Asked,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    PlannedRun,
+    Support,
+)
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit
@@ -20,7 +28,6 @@ from dpgnn.methods.shared.noisy_graph_queries import GCN_QUERIES, symmetric_edge
 if TYPE_CHECKING:
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 COUNT, CELLS = "count", "cells"
@@ -60,14 +67,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return Plan(mechanisms=mechanisms, claims=(claim,), facts=facts.recorded())
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Perturb the edges once, train on the result.
 
     Guarantee: edges enter only through the planned mechanisms.
@@ -75,9 +75,9 @@ def fit(
     from dpgnn.methods.shared.graph_training import train_gcn
 
     for name in (COUNT, CELLS):
-        context.ledger.enter(name)
-    pairs = _noisy_pairs(graph, plan, context.streams)
-    return train_gcn(entry.options.gcn, pairs, graph, split, context)
+        run.context.ledger.enter(name)
+    pairs = _noisy_pairs(run.graph, run.plan, run.context.streams)
+    return train_gcn(run, pairs)
 
 
 def _noisy_pairs(graph: Graph, plan: Plan, streams: Streams) -> np.ndarray:

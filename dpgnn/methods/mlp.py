@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpgnn.data.rows import RowNorm, normalize_rows
-from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
+from dpgnn.methods.base import (
+    Entry,
+    Fitted,
+    Method,
+    PlannedRun,
+    Prediction,
+    nonprivate_plan,
+)
 from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig, check_layers
 
 if TYPE_CHECKING:
     import torch
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.shared.layers import Layers
     from dpgnn.models.mlp import MLP
@@ -56,27 +61,20 @@ def _model(config: MLPConfig, graph: Graph, generator: torch.Generator) -> MLP:
     )
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train on the training nodes' features and labels; no guarantee."""
     import torch
 
     from dpgnn.models.inputs import as_input
     from dpgnn.training.nonprivate import train_on_rows
 
-    config: MLPConfig = entry.options
-    model = _model(config, graph, context.streams.torch("weights"))
+    config: MLPConfig = run.entry.options
+    model = _model(config, run.graph, run.context.streams.torch("weights"))
     # the model runs only on rows for training and selection
-    x = normalize_rows(graph.x, config.row_norm)
+    x = normalize_rows(run.graph.x, config.row_norm)
     train, val = (
-        (as_input(x[rows]), torch.from_numpy(graph.y[rows]))
-        for rows in (split.train_idx, split.val_idx)
+        (as_input(x[rows]), torch.from_numpy(run.graph.y[rows]))
+        for rows in (run.split.train_idx, run.split.val_idx)
     )
     state, history = train_on_rows(
         model,
@@ -84,9 +82,9 @@ def fit(
         [train],
         val,
         config.training,
-        task=graph.task,
-        generator=context.streams.torch("dropout"),
-        progress=context.progress(config.training.num_epochs),
+        task=run.graph.task,
+        generator=run.context.streams.torch("dropout"),
+        progress=run.context.progress(config.training.num_epochs),
     )
     return Fitted(state=state, history=tuple(history))
 

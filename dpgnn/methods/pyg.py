@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpgnn.core.checks import at_least, require
+from dpgnn.data.graph import arcs_of
 from dpgnn.data.rows import RowNorm, normalize_rows
-from dpgnn.methods.base import Context, Entry, Fitted, Method, Prediction, Prepared, nonprivate_plan
+from dpgnn.methods.base import (
+    Entry,
+    Fitted,
+    Method,
+    PlannedRun,
+    Prediction,
+    nonprivate_plan,
+)
 from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig, check_dropout
 
@@ -21,9 +29,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.models.masks import Masks
 
 
@@ -72,36 +78,27 @@ def _input(config: PyGConfig, graph: Graph) -> tuple[Tensor, Tensor]:
     """Dense features, and edges without self-loops."""
     import torch
 
-    from dpgnn.methods.shared.undirected import arcs_of
-
     x = normalize_rows(graph.x, config.row_norm)
     dense = x if isinstance(x, np.ndarray) else x.toarray()
     plain = np.array(arcs_of(graph, symmetrize=config.symmetrize), order="C")
     return torch.from_numpy(np.array(dense)), torch.from_numpy(plain)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train on the graph of the setting; no guarantee."""
     from dpgnn.methods.shared.nonprivate import train_on_graph
     from dpgnn.models.pyg import DrawnDropout
 
-    config: PyGConfig = entry.options
-    model = _network(config, graph, context.streams.torch("weights"))
-    x, edges = _input(config, graph)
+    config: PyGConfig = run.entry.options
+    model = _network(config, run.graph, run.context.streams.torch("weights"))
+    x, edges = _input(config, run.graph)
 
     def forward(masks: Masks | None) -> Tensor:
         with DrawnDropout(masks):
             out: Tensor = model(x, edges)
         return out
 
-    state, history = train_on_graph(model, forward, graph, split, config.training, context)
+    state, history = train_on_graph(run, model, forward, config.training)
     return Fitted(state=state, history=tuple(history))
 
 

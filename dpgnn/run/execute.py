@@ -15,7 +15,7 @@ import numpy as np
 from dpgnn import methods
 from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Context, Facts, Fitted, Method, facts_of
+from dpgnn.methods.base import Context, Facts, Fitted, Method, PlannedRun, facts_of
 from dpgnn.records.schema import Record, claim_of, plan_of
 from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy, write_fingerprint
 from dpgnn.run.method_checks import check_answer, check_fitted
@@ -175,9 +175,10 @@ def _fit(run: Specification, plan: Plan, store: Store) -> Fitted:
     if not gc.isenabled():  # the command line keeps it off until most imports are done
         gc.freeze()
         gc.enable()
-    fitted = run.method.fit(
-        inputs.entry, inputs.graph, inputs.split, inputs.prepared, plan, context
-    )
+    fitted = run.method.fit(PlannedRun(
+        entry=inputs.entry, graph=inputs.graph, split=inputs.split, prepared=inputs.prepared,
+        plan=plan, context=context,
+    ))  # fmt: skip
     check_fitted(inputs.entry, plan, fitted)
     ledger.close()
     return fitted

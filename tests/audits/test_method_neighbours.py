@@ -79,10 +79,11 @@ def test_a_method_that_reads_edges_past_its_sampler_fails(monkeypatch):
 
     real = dp_mlp.fit
 
-    def fit(entry, graph, split, prepared, plan, context):
+    def fit(run):
+        graph = run.graph
         x = graph.x * (1 + np.bincount(graph.edge_index[0], minlength=graph.num_nodes)[:, None])
         wider = dataclasses.replace(graph, x=x.astype(np.float32))
-        return real(entry, wider, split, prepared, plan, context)
+        return real(dataclasses.replace(run, graph=wider))
 
     method = dataclasses.replace(methods.get("dp_mlp"), fit=fit)
     monkeypatch.setattr("dpgnn.methods.get", lambda name: method)

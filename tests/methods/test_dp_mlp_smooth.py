@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
@@ -34,7 +34,7 @@ def fit(method: str, options: Any, graph: Any = GRAPH) -> tuple[Entry, Fitted]:
     plan = found.plan(entry, facts_of(graph, SPLIT, None), Budget(epsilon=8.0, delta=1e-3))
     streams = Streams(root_seed=0, axes={"repeat": 0})
     context = Context(ledger=Ledger(plan), streams=streams, store=Store(None, "x"))
-    fitted = found.fit(entry, graph, SPLIT, None, plan, context)
+    fitted = found.fit(planned_run(entry, graph, SPLIT, None, plan, context))
     context.ledger.close()
     if method == "dp_mlp_smooth":
         has = entry.options.num_averages > 0

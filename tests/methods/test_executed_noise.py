@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 
 from dpgnn import methods
 from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
@@ -55,7 +55,7 @@ def fitted(
         streams=streams or Streams(root_seed=0, axes={"r": 0}),
         store=Store(None),
     )
-    return plan, known.fit(entry, GRAPH, SPLIT, prepared, plan, context)
+    return plan, known.fit(planned_run(entry, GRAPH, SPLIT, prepared, plan, context))
 
 
 class Scales:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 from scipy.stats import norm
 
 from dpgnn import methods
@@ -135,7 +135,7 @@ def test_head_not_private_one_label_changes_the_released_weights_without_noise()
         context = Context(
             ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"r": 0}), store=Store(None)
         )
-        state = method.fit(entry, world, split, prepared, plan, context).state
+        state = method.fit(planned_run(entry, world, split, prepared, plan, context)).state
         return state["head.head.layers.0.bias"].numpy()
 
     labels = graph.y.copy()

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.caribou.options import is_released_code
 from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.shared.aggregate import (
@@ -22,39 +22,34 @@ from dpgnn.methods.shared.aggregate import (
     symmetric_operator,
 )
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
-from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.edge_level import entered_noise
 from dpgnn.methods.shared.head_private import private_encoder, private_head
 from dpgnn.methods.shared.head_training import encode, train_head
-from dpgnn.methods.shared.node_level import AGGREGATE
 from dpgnn.methods.shared.undirected import adjacency_of, check_degree_promise
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.methods.base import Entry
     from dpgnn.methods.caribou.options import CaribouConfig
 
 
-def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+def fit_edge(run: PlannedRun) -> Fitted:
     """Edge level, or no privacy: encoder and head without noise, X_K once.
 
     Guarantee: edges enter only through the planned mechanism, which returns only its last state. This does
     not hold for `variant: as-released`, see `released_code_iteration`.
     """
-    config: CaribouConfig = entry.options
-    adjacency = adjacency_of(graph)
+    config: CaribouConfig = run.entry.options
+    adjacency = adjacency_of(run.graph)
     check_degree_promise(
-        adjacency, minimum=config.minimum_degree or 0, maximum=None, name=graph.name
+        adjacency, minimum=config.minimum_degree or 0, maximum=None, name=run.graph.name
     )
-    if is_released_code(entry):
-        return _released_code(entry, adjacency, graph, split, plan, context)
-    x0, weights = encode(config.head, graph, split, context)
-    channels = channels_of(
-        entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
-    )
+    if is_released_code(run.entry):
+        return _released_code(run, adjacency)
+    x0, weights = encode(run)
+    channels = channels_of(run.entry, run.graph, x0, adjacency, *entered_noise(run))
     weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
-    head, history = train_head(config.head, channels, graph, split, context)
+    head, history = train_head(run, channels)
     return Fitted(state=weights | head, history=tuple(history))
 
 
@@ -103,61 +98,37 @@ def operator_of(entry: Entry, adjacency: sp.csr_array) -> sp.csr_array:
     return symmetric_operator(adjacency, padding=padding)
 
 
-def fit_node(
-    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
-) -> Fitted:
+def fit_node(run: PlannedRun) -> Fitted:
     """Node level: encoder and head by DP-SGD.
 
     Guarantee: see `node_plan.node_plan`; rows that are not released stay in the process.
     """
-    config: CaribouConfig = entry.options
-    delta = plan.claims[0].delta
-    adjacency = reading_matrix(prepared, graph.num_nodes)
-    if entry.mode == "published":
+    config: CaribouConfig = run.entry.options
+    adjacency = reading_matrix(run.prepared, run.graph.num_nodes)
+    if run.entry.mode == "published":
         minimum = config.minimum_degree or 0
-        check_degree_promise(adjacency, minimum=minimum, maximum=None, name=graph.name)
-    x0, weights = private_encoder(
-        config.head, config.node.encoder.optimizer, graph, split, context, delta=delta
-    )
-    channels = channels_of(
-        entry, graph, x0, adjacency, _noise(plan, context), normal_draw(context, AGGREGATE)
-    )
+        check_degree_promise(adjacency, minimum=minimum, maximum=None, name=run.graph.name)
+    x0, weights = private_encoder(run)
+    channels = channels_of(run.entry, run.graph, x0, adjacency, *entered_noise(run))
     if config.release == "noisy-state":
         weights = weights | {"noisy_state": torch.from_numpy(channels[-1].astype(np.float32))}
-    head, logits, history = private_head(
-        config.head, config.node.head.optimizer, channels, graph, split, context, delta=delta
-    )
+    head, logits, history = private_head(run, channels)
     return Fitted(state=weights | head, history=tuple(history), kept={"logits": logits})
 
 
-def fit_node_authors_code(
-    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
-) -> Fitted:
+def fit_node_authors_code(run: PlannedRun) -> Fitted:
     """The released code at node level: thinned edges made symmetric, a head trained without noise.
 
     Guarantee: none. Answers and the head's statistics of private rows stay in the process.
     """
-    adjacency = reading_matrix(prepared, graph.num_nodes)
-    made = _released_code(entry, adjacency, graph, split, plan, context)
+    adjacency = reading_matrix(run.prepared, run.graph.num_nodes)
+    made = _released_code(run, adjacency)
     state = {key: value for key, value in made.state.items() if key.endswith((".weight", ".bias"))}
     return replace(made, state=state, kept={"logits": made.state["logits"]})
 
 
-def _released_code(
-    entry: Entry, adjacency: sp.csr_array, graph: Graph, split: Split, plan: Plan, context: Context
-) -> Fitted:
-    channels = channels_of(
-        entry,
-        graph,
-        np.zeros((graph.num_nodes, 0)),
-        adjacency,
-        _noise(plan, context),
-        normal_draw(context, AGGREGATE),
-    )
-    head, history = train_head(entry.options.head, channels, graph, split, context)
+def _released_code(run: PlannedRun, adjacency: sp.csr_array) -> Fitted:
+    none = np.zeros((run.graph.num_nodes, 0))
+    channels = channels_of(run.entry, run.graph, none, adjacency, *entered_noise(run))
+    head, history = train_head(run, channels)
     return Fitted(state=head, history=tuple(history))
-
-
-def _noise(plan: Plan, context: Context) -> float:
-    """Enter the planned mechanism and return its noise; 0 without privacy."""
-    return context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0

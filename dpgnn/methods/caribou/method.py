@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Degrees,
     Entry,
     Facts,
     Fitted,
     Method,
-    Prepared,
+    PlannedRun,
     SamplerSpec,
     nonprivate_plan,
     pairs,
 )
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
+from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 
@@ -65,14 +63,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return (caribou_plan.edge_plan if edge else caribou_node_plan.node_plan)(entry, facts, budget)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Encode, iterate with noise, train the head.
 
     Guarantee: the plan's claims. The iteration returns only its last state and stores no earlier one, so an
@@ -80,12 +71,11 @@ def fit(
     """
     from dpgnn.methods.caribou import fit as caribou_fit
 
-    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
-        return for_this_graph(caribou_fit.fit_edge(entry, graph, split, plan, context), graph)
-    assert prepared is not None
-    if entry.options.variant == "as-released" and entry.mode == "published":
-        return caribou_fit.fit_node_authors_code(entry, graph, split, prepared, plan, context)
-    return caribou_fit.fit_node(entry, graph, split, prepared, plan, context)
+    if not at_node_level(run.entry):
+        return for_this_graph(caribou_fit.fit_edge(run), run.graph)
+    if run.entry.options.variant == "as-released" and run.entry.mode == "published":
+        return caribou_fit.fit_node_authors_code(run)
+    return caribou_fit.fit_node(run)
 
 
 def releases() -> tuple[Release[..., Any], ...]:

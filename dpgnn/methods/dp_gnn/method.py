@@ -18,14 +18,13 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.data.files.stored_graph import StoredGraph
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Degrees,
     Entry,
     Facts,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
-    Prepared,
     nonprivate_plan,
     own_features_only,
     pairs,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
     from dpgnn.models.network import Network
     from dpgnn.samplers.subgraphs import Subgraphs
@@ -90,14 +88,7 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return (sound_plan if entry.mode == "sound" else published_plan)(entry, facts, budget)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Run the plan on the prepared subgraphs of the training nodes.
 
     Guarantee: the released weights are post-processing of the plan's mechanisms (sound mode).
@@ -107,24 +98,34 @@ def fit(
     from dpgnn.methods.dp_gnn.stored import stored_trees
     from dpgnn.methods.shared.private_training import scorer
 
-    config: DPGNNConfig = entry.options
-    network = _network(config, graph)
-    x = features_of(config, graph.x)
-    if isinstance(prepared, StoredSample):
-        sample, inputs, trees = None, x, stored_trees(entry, graph, prepared)
+    config: DPGNNConfig = run.entry.options
+    network = _network(config, run.graph)
+    x = features_of(config, run.graph.x)
+    if isinstance(run.prepared, StoredSample):
+        sample, inputs, trees = None, x, stored_trees(run.entry, run.graph, run.prepared)
     else:
-        sample = read_sample(entry, graph, prepared)
-        inputs, trees = training_input(config, x, graph.y, split.train_idx, sample)
+        sample = read_sample(run.entry, run.graph, run.prepared)
+        inputs, trees = training_input(config, x, run.graph.y, run.split.train_idx, sample)
     # sampled lists matter from the second hop on: validation and test nodes read complete ones
-    sampled = sample if entry.mode != "sound" and config.num_hops > 1 else None
-    arcs, answers = _asked(config, network, graph, x, split.val_idx, (split.train_idx, sampled))
-    evaluate = scorer(answers, graph.y[split.val_idx], graph.task)
+    sampled = sample if run.entry.mode != "sound" and config.num_hops > 1 else None
+    arcs, answers = _asked(
+        config, network, run.graph, x, run.split.val_idx, (run.split.train_idx, sampled)
+    )
+    evaluate = scorer(answers, run.graph.y[run.split.val_idx], run.graph.task)
     details: dict[str, Any] = {}
-    if entry.mode == "nonprivate":
-        weights, history, details = train_plain(entry, network, inputs, trees, context, evaluate)
+    if run.entry.mode == "nonprivate":
+        weights, history, details = train_plain(
+            run.entry, network, inputs, trees, run.context, evaluate
+        )
     else:
         weights, history, details = train_private(
-            entry, network, inputs, trees, context, delta=plan.claims[0].delta, evaluate=evaluate
+            run.entry,
+            network,
+            inputs,
+            trees,
+            run.context,
+            delta=run.plan.claims[0].delta,
+            evaluate=evaluate,
         )
     return FittedGNN(
         state=released(network, weights), history=tuple(history), details=details,

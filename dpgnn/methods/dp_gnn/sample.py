@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import require
-from dpgnn.data.graph import distinct_keys
+from dpgnn.data.graph import arcs_of, distinct_keys
 from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import Entry, Prepared, SamplerSpec
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, sampler_from_spec, sampler_of
-from dpgnn.methods.shared.undirected import arcs_of
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph

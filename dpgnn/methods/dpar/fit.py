@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted, Prediction, Prepared, own_features_only
+from dpgnn.methods.base import Fitted, PlannedRun, Prediction, own_features_only
 from dpgnn.methods.dpar.options import DPARConfig, is_control_of_sound, resolved
 from dpgnn.methods.dpar.rows import members_of, vectors, weights_of_roots
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.base import Context, Entry
     from dpgnn.models.network import Network
     from dpgnn.training.gradients import RootGradients
@@ -28,14 +27,7 @@ if TYPE_CHECKING:
 HISTORY_ROWS = 10
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Make the rows, then train the network on them.
 
     Guarantee: in sound mode the released weights are post-processing of the planned mechanisms: the rows
@@ -43,51 +35,44 @@ def fit(
     """
     from dpgnn.models.trees import weighted_rows
 
-    config = resolved(entry)
-    nodes, rows = _first_stage(entry, graph, split, prepared, plan, context)
-    sound = entry.mode == "sound" or is_control_of_sound(entry)
+    config = resolved(run.entry)
+    nodes, rows = _first_stage(run)
+    sound = run.entry.mode == "sound" or is_control_of_sound(run.entry)
     weights = weights_of_roots(
-        config, rows, len(nodes), sound=sound, key=context.streams.numpy("column-cap")
+        config, rows, len(nodes), sound=sound, key=run.context.streams.numpy("column-cap")
     )
-    x = normalize_rows(graph.x, config.row_norm)[nodes]
-    y = graph.y[nodes[: weights.shape[0]]]
+    x = normalize_rows(run.graph.x, config.row_norm)[nodes]
+    y = run.graph.y[nodes[: weights.shape[0]]]
     trees = weighted_rows(weights, y)
-    network = network_of(config, graph, hop=True)
-    if entry.mode == "nonprivate":
-        state, history = _train_plain(config, network, x, trees, plan, context)
+    network = network_of(config, run.graph, hop=True)
+    if run.entry.mode == "nonprivate":
+        state, history = _train_plain(config, network, x, trees, run.plan, run.context)
     else:
-        state, history = _train_private(config, network, x, trees, plan, context)
+        state, history = _train_private(config, network, x, trees, run.plan, run.context)
     return Fitted(state=state, history=tuple(history))
 
 
-def _first_stage(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> tuple[np.ndarray, sp.csr_array]:
+def _first_stage(run: PlannedRun) -> tuple[np.ndarray, sp.csr_array]:
     """Nodes of the subsample and their rows, made once per run.
 
     They are checkpointed before training starts: a resumed run must not draw secret noise for the same
     vectors again, which would be a second release that no plan counts.
     """
-    held = context.store.load("rows")
+    held = run.context.store.load("rows")
     if held is not None:
         arrays, values = held
-        for mechanism in plan.mechanisms:
+        for mechanism in run.plan.mechanisms:
             if mechanism.name != "train":
-                context.ledger.enter(mechanism.name)
+                run.context.ledger.enter(mechanism.name)
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         return arrays["nodes"], sp.csr_array(parts, shape=tuple(values["shape"]))
     # lost rows are released anew, so training on the lost ones must not be resumed
-    context.store.clear()
-    members = members_of(entry, graph, split, prepared, context)
-    rows = sp.csr_array(vectors(resolved(entry), members.exact, context))
+    run.context.store.clear()
+    members = members_of(run)
+    rows = sp.csr_array(vectors(resolved(run.entry), members.exact, run.context))
     arrays = {"nodes": members.nodes, "data": rows.data, "indices": rows.indices,
               "indptr": rows.indptr}  # fmt: skip
-    context.store.save("rows", arrays, {"shape": list(rows.shape)})
+    run.context.store.save("rows", arrays, {"shape": list(rows.shape)})
     return members.nodes, rows
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.exact_selection import largest_with_gumbel
 from dpgnn.core.rounded_noise import LAPLACE, LONGER, add_rounded
-from dpgnn.methods.base import Prepared, SamplerSpec
+from dpgnn.methods.base import PlannedRun, Prepared, SamplerSpec
 from dpgnn.methods.dpar.clipped_rows import MEASURES, capped, dense_row, shortened
 from dpgnn.methods.dpar.options import PRIVATE_ROWS, DPARConfig, resolved
 from dpgnn.methods.releases import release
@@ -116,16 +116,17 @@ def row_options(config: DPARConfig) -> dict[str, Any]:
     }
 
 
-def members_of(
-    entry: Entry, graph: Graph, split: Split, prepared: Prepared | None, context: Context
-) -> Members:
+def members_of(run: PlannedRun) -> Members:
     """The prepared subsample, or a secret one from the stream `batches`."""
-    config = resolved(entry)
-    if prepared is None:
+    config = resolved(run.entry)
+    if run.prepared is None:
         return draw_members(
-            graph, split, config, rng=context.streams.numpy("batches", stage="subsample")
+            run.graph,
+            run.split,
+            config,
+            rng=run.context.streams.numpy("batches", stage="subsample"),
         )
-    table = prepared.table
+    table = run.prepared.table
     num_members = table.num_rows
     exact = rows_from_table(table, num_nodes=num_members).matrix()
     nodes = table.column("root").to_numpy().astype(np.int64)

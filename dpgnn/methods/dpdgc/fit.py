@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.releases import (
     Arguments,
     Draw,
@@ -25,7 +25,7 @@ from dpgnn.methods.releases import (
 from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.aggregate_answers import for_this_graph
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
-from dpgnn.methods.shared.edge_level import normal_draw
+from dpgnn.methods.shared.edge_level import entered_noise
 from dpgnn.methods.shared.head_private import private_head
 from dpgnn.methods.shared.head_training import train_head
 from dpgnn.methods.shared.node_level import AGGREGATE, ENCODER
@@ -36,67 +36,52 @@ from dpgnn.models.trees import lone_roots
 from dpgnn.training.nonprivate import train_on_rows
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Plan
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry, Prepared
     from dpgnn.methods.dpdgc.options import DPDGCConfig
 
 
-def fit_private(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit_private(run: PlannedRun) -> Fitted:
     """Embedding by DP-SGD, one noisy release, and a head that is private at node level only.
 
     Guarantee: see `dpdgc.plan`. The forward pass of the training and the release read the same rows of norm
     s, a function of the released weights, so the release has exactly the sensitivity of its plan.
     """
-    config: DPDGCConfig = entry.options
-    delta, edge_level = plan.claims[0].delta, entry.privacy_unit == "edge"
-    if prepared is None:
-        adjacency = adjacency_of(graph)
+    config: DPDGCConfig = run.entry.options
+    if run.prepared is None:
+        adjacency = adjacency_of(run.graph)
     else:
-        adjacency = reading_matrix(prepared, graph.num_nodes)
-    weights = _embedding(config, adjacency, graph, split, context, delta)
-    noise = context.ledger.enter(AGGREGATE).noise_stddev
-    released = released_sums(config, adjacency, weights, noise, normal_draw(context, AGGREGATE))
+        adjacency = reading_matrix(run.prepared, run.graph.num_nodes)
+    weights = _embedding(run, adjacency)
+    released = released_sums(config, adjacency, weights, *entered_noise(run))
     state = {f"{ENCODER}.weight": weights}
-    if edge_level:
+    if run.entry.privacy_unit == "edge":
         state["noisy_state"] = torch.from_numpy(released.astype(np.float32))
-        head, history = train_head(config.head, [graph.x, released], graph, split, context)
-        return for_this_graph(Fitted(state=state | head, history=tuple(history)), graph)
-    x = normalize_rows(graph.x, "l2")
+        head, history = train_head(run, [run.graph.x, released])
+        return for_this_graph(Fitted(state=state | head, history=tuple(history)), run.graph)
+    x = normalize_rows(run.graph.x, "l2")
     dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
     # as unit rows: large sums and noise would dominate the features in one clipped gradient
-    head, logits, rows = private_head(
-        config.head, config.node.head.optimizer, [dense, unit_rows(released)], graph, split, context,
-        delta=delta,
-    )  # fmt: skip
+    channels = [dense, unit_rows(released)]
+    head, logits, rows = private_head(run, channels)
     return Fitted(state=state | head, history=tuple(rows), kept={"logits": logits})
 
 
-def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
+def fit_plain(run: PlannedRun) -> Fitted:
     """The same model without privacy: full-batch training of the embedding, no noise."""
     from dpgnn.methods.dpdgc.embedding import PlainEmbedding
     from dpgnn.models.inputs import as_input
 
-    config: DPDGCConfig = entry.options
-    adjacency = sp.csr_array(adjacency_of(graph).astype(np.float32))
+    config: DPDGCConfig = run.entry.options
+    adjacency = sp.csr_array(adjacency_of(run.graph).astype(np.float32))
     model = PlainEmbedding(
-        graph.num_nodes,
+        run.graph.num_nodes,
         config.head.hidden,
-        graph.num_classes,
+        run.graph.num_classes,
         norm_scale=config.norm_scale if config.normalized else None,
-        generator=context.streams.torch("weights", stage=ENCODER),
+        generator=run.context.streams.torch("weights", stage=ENCODER),
     )
     train, val = (
-        (as_input(sp.csr_array(adjacency[rows])), torch.from_numpy(graph.y[rows]))
-        for rows in (split.train_idx, split.val_idx)
+        (as_input(sp.csr_array(adjacency[rows])), torch.from_numpy(run.graph.y[rows]))
+        for rows in (run.split.train_idx, run.split.val_idx)
     )
     state, _ = train_on_rows(
         model,
@@ -104,51 +89,46 @@ def fit_plain(entry: Entry, graph: Graph, split: Split, context: Context) -> Fit
         [train],
         val,
         config.head.encoder_training,
-        task=graph.task,
-        generator=context.streams.torch("dropout", stage=ENCODER),
-        progress=context.progress(config.head.encoder_training.num_epochs, ENCODER),
+        task=run.graph.task,
+        generator=run.context.streams.torch("dropout", stage=ENCODER),
+        progress=run.context.progress(config.head.encoder_training.num_epochs, ENCODER),
     )
     sums = embedding_sums(config, adjacency, state["embedding.weight"].T)
     if config.normalized:
         sums /= config.norm_scale
-    head, history = train_head(config.head, [graph.x, sums], graph, split, context)
-    return for_this_graph(Fitted(state=head, history=tuple(history)), graph)
+    head, history = train_head(run, [run.graph.x, sums])
+    return for_this_graph(Fitted(state=head, history=tuple(history)), run.graph)
 
 
-def _embedding(
-    config: DPDGCConfig,
-    adjacency: sp.csr_array,
-    graph: Graph,
-    split: Split,
-    context: Context,
-    delta: float,
-) -> Tensor:
+def _embedding(run: PlannedRun, adjacency: sp.csr_array) -> Tensor:
     """Weights (num_nodes, hidden) of the linear embedding, a release of the mechanism `encoder`."""
     from dpgnn.methods.dpdgc.embedding import train_embedding
 
+    config: DPDGCConfig = run.entry.options
+    delta = run.plan.claims[0].delta
     network = Network(
         NetworkConfig(
-            num_features=graph.num_nodes,
-            num_outputs=graph.num_classes,
+            num_features=run.graph.num_nodes,
+            num_outputs=run.graph.num_classes,
             width=config.head.hidden,
             encoder_layers=1,
             num_hops=0,
             decoder_layers=1,
             activation="selu",
-            task=graph.task,
+            task=run.graph.task,
         )
     )
-    train = split.train_idx
+    train = run.split.train_idx
     rows = sp.csr_array(adjacency[train].astype(np.float32))
-    roots = lone_roots(np.arange(len(train)), graph.y[train])
+    roots = lone_roots(np.arange(len(train)), run.graph.y[train])
     optimizer = config.node.encoder.optimizer
     if config.normalized:
         return train_embedding(
-            network, rows, roots, optimizer, context,
+            network, rows, roots, optimizer, run.context,
             norm_scale=config.norm_scale, delta=delta, mechanism_name=ENCODER,
         )  # fmt: skip
     named, _ = run_dp_sgd(
-        network, rows, roots, optimizer, context, delta=delta, mechanism_name=ENCODER
+        network, rows, roots, optimizer, run.context, delta=delta, mechanism_name=ENCODER
     )
     return named["encoder.0.weight"]
 

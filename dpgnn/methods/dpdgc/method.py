@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared
+from dpgnn.methods.base import Asked, Fitted, Method, PlannedRun
 from dpgnn.methods.dpdgc.node_plan import plan
 from dpgnn.methods.dpdgc.options import DPDGCConfig
 from dpgnn.methods.dpdgc.queries import LEAKS, QUERIES
@@ -19,28 +18,19 @@ from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train the embedding, release it with noise, train the head.
 
     Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.dpdgc import fit as dpdgc_fit
 
-    if entry.mode == "nonprivate":
-        return dpdgc_fit.fit_plain(entry, graph, split, context)
-    return dpdgc_fit.fit_private(entry, graph, split, prepared, plan, context)
+    if run.entry.mode == "nonprivate":
+        return dpdgc_fit.fit_plain(run)
+    return dpdgc_fit.fit_private(run)
 
 
 def releases() -> tuple[Release[..., Any], ...]:

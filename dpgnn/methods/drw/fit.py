@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import require
+from dpgnn.data.graph import arcs_of
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted, Prediction, Prepared, SamplerSpec, own_features_only
+from dpgnn.methods.base import (
+    Fitted,
+    PlannedRun,
+    Prediction,
+    Prepared,
+    SamplerSpec,
+    own_features_only,
+)
 from dpgnn.methods.drw.data import (
     first_hop_of_graph,
     network_behind_first_hop,
@@ -17,7 +25,6 @@ from dpgnn.methods.drw.data import (
 )
 from dpgnn.methods.drw.options import DRWConfig, resolved
 from dpgnn.methods.drw.walks import BatchesOfWalks, RunWalks, training_graph
-from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.samplers.walks import Walks, record_chains
 from dpgnn.training import evaluation
 
@@ -84,31 +91,24 @@ def prepared_chains(subgraphs: Subgraphs) -> Prepared:
     )
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Run the planned steps.
 
     Guarantee: in a private mode the released weights are post-processing of the plan's mechanism.
     """
-    config = resolved(entry)
-    network = network_of(config, graph)
-    x = normalize_rows(graph.x, config.row_norm)
-    walks = RunWalks(entry, graph, split, prepared, x, context, network)
-    evaluate = _scorer(config, network, graph, split, x)
-    if entry.mode == "nonprivate":
+    config = resolved(run.entry)
+    network = network_of(config, run.graph)
+    x = normalize_rows(run.graph.x, config.row_norm)
+    walks = RunWalks(run.entry, run.graph, run.split, run.prepared, x, run.context, network)
+    evaluate = _scorer(config, network, run.graph, run.split, x)
+    if run.entry.mode == "nonprivate":
         weights, history = _train_plain(
-            config, walks, plan, context, evaluate, len(split.train_idx)
+            config, walks, run.plan, run.context, evaluate, len(run.split.train_idx)
         )
         details: dict[str, Any] = {}
     else:
-        weights, history, details = _train_private(config, walks, plan, context, evaluate)
-    details["num_subgraphs"] = walks.counts(plan.num_steps)
+        weights, history, details = _train_private(config, walks, run.plan, run.context, evaluate)
+    details["num_subgraphs"] = walks.counts(run.plan.num_steps)
     return Fitted(state=weights, history=tuple(history), details=details)
 
 

@@ -8,6 +8,7 @@ walks by own-list chains, because one edge can change every later walk.
 
 from __future__ import annotations
 
+from dpgnn.data.graph import arcs_of
 from dpgnn.methods.base import Asked, Method, pairs
 from dpgnn.methods.drw.fit import fit, network_of, predict, prepare, sampler
 from dpgnn.methods.drw.options import DRWConfig, check, resolved
@@ -15,7 +16,6 @@ from dpgnn.methods.drw.plan import plan
 from dpgnn.methods.queries import FittedRun, Queries
 from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
-from dpgnn.methods.shared.undirected import arcs_of
 
 
 def _layers(run: FittedRun) -> Layers:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpgnn.data.graph import arcs_of
 from dpgnn.methods.drw.data import Inputs, first_hop
 from dpgnn.methods.drw.options import resolved
-from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.samplers.adjacency import Adjacency, induced_adjacency
 from dpgnn.samplers.walks import Partition, Walks, partition_from_table, record_chains
 from dpgnn.training.step_gradients import LossOfStep

@@ -8,40 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.plan import Plan
-from dpgnn.methods.base import Asked, Context, Entry, Fitted, Method, Prepared
+from dpgnn.methods.base import Asked, Fitted, Method, PlannedRun
 from dpgnn.methods.gap.options import GapConfig
 from dpgnn.methods.gap.plan import plan
 from dpgnn.methods.gap.queries import LEAKS, QUERIES
+from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Encode, aggregate with noise, train the head.
 
     Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.gap import fit as gap_fit
 
-    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
-        return for_this_graph(gap_fit.fit_edge(entry, graph, split, plan, context), graph)
-    assert prepared is not None
-    return gap_fit.fit_node(entry, graph, split, prepared, plan, context)
+    if at_node_level(run.entry):
+        return gap_fit.fit_node(run)
+    return for_this_graph(gap_fit.fit_edge(run), run.graph)
 
 
 def releases() -> tuple[Release[..., Any], ...]:

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.accountants.plan import Plan
 from dpgnn.core.checks import require
 from dpgnn.data.rows import normalize_rows
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Degrees,
     Entry,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
     Prepared,
     SamplerSpec,
@@ -76,14 +75,7 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     return Prepared(kind="edges", table=pa.table({"source": source[kept], "target": target[kept]}))
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Run the planned steps on trees drawn at each step.
 
     Guarantee: in sound mode the weights are post-processing of the plan's mechanism.
@@ -92,13 +84,13 @@ def fit(
     from dpgnn.methods.heterpoisson.train import train_plain, train_private
     from dpgnn.methods.shared.private_training import scorer
 
-    network, x = network_of(entry.options, graph), features_of(entry, graph)
-    answers = _answers(entry, graph)
-    evaluate = scorer(lambda w: answers(w)[split.val_idx], graph.y[split.val_idx], graph.task)
-    run = train_plain if entry.mode == "nonprivate" else train_private
-    weights, history = run(
-        entry, network, graph, x, split.train_idx, arcs_in(prepared), plan, context, evaluate
+    network, x = network_of(run.entry.options, run.graph), features_of(run.entry, run.graph)
+    answers = _answers(run.entry, run.graph)
+    evaluate = scorer(
+        lambda w: answers(w)[run.split.val_idx], run.graph.y[run.split.val_idx], run.graph.task
     )
+    train = train_plain if run.entry.mode == "nonprivate" else train_private
+    weights, history = train(run, network, x, arcs_in(run.prepared), evaluate)
     return Fitted(state=weights, history=tuple(history))
 
 

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Mechanism, Plan
-    from dpgnn.data.graph import Graph
-    from dpgnn.methods.base import Context, Entry
+    from dpgnn.accountants.plan import Mechanism
+    from dpgnn.methods.base import Context, PlannedRun
     from dpgnn.models.network import Network
     from dpgnn.training.clipping import Clipping
     from dpgnn.training.dp_sgd import DPSGD
@@ -25,15 +24,7 @@ Evaluate = Callable[[Mapping[str, Any]], Mapping[str, float]]
 
 
 def train_private(
-    entry: Entry,
-    network: Network,
-    graph: Graph,
-    x: Any,
-    train_idx: np.ndarray,
-    arcs: np.ndarray,
-    plan: Plan,
-    context: Context,
-    evaluate: Evaluate,
+    run: PlannedRun, network: Network, x: Any, arcs: np.ndarray, evaluate: Evaluate
 ) -> Trained:
     """Enter the mechanism and run its steps, each on trees of its own key.
 
@@ -42,10 +33,11 @@ def train_private(
     from dpgnn.training.clipping import global_clipping
     from dpgnn.training.dp_sgd import from_mechanism, train
 
+    entry, context, train_idx = run.entry, run.context, run.split.train_idx
     mechanism = context.ledger.enter(TRAIN)
     assert mechanism.clipping_norm is not None and mechanism.divisor is not None  # noqa: PT018
     clipping = global_clipping(mechanism.clipping_norm)
-    common = (entry.options, network, graph, x, train_idx, arcs, clipping, context)
+    common = (entry.options, network, run.graph, x, train_idx, arcs, clipping, context)
     sums: DrawnSums
     if entry.mode == "sound":
         sums = FreshSums(*common)
@@ -56,7 +48,7 @@ def train_private(
             *common, noise_stddev=mechanism.noise_stddev, divisor=mechanism.divisor
         )
         spec = _published_spec(mechanism, clipping, len(train_idx), context)
-    spent = epsilon_after(mechanism, plan.claims[0].delta) if entry.mode == "sound" else None
+    spent = epsilon_after(mechanism, run.plan.claims[0].delta) if entry.mode == "sound" else None
     return train(
         spec, network, sums,  # type: ignore[arg-type]
         network.initial(rng=context.streams.numpy("weights")), entry.options.optimizer,
@@ -85,28 +77,22 @@ def _published_spec(
 
 
 def train_plain(
-    entry: Entry,
-    network: Network,
-    graph: Graph,
-    x: Any,
-    train_idx: np.ndarray,
-    arcs: np.ndarray,
-    plan: Plan,
-    context: Context,
-    evaluate: Evaluate,
+    run: PlannedRun, network: Network, x: Any, arcs: np.ndarray, evaluate: Evaluate
 ) -> Trained:
     """The same network and trees without clipping and noise."""
     from dpgnn.samplers.batches import fixed_size_batches
     from dpgnn.training.minibatch import PlainRun, train
 
-    sums = FreshSums(entry.options, network, graph, x, train_idx, arcs, None, context)
-    run = PlainRun(
-        num_steps=plan.num_steps, selection="last",
-        batches=fixed_size_batches(len(train_idx), entry.options.batch_size),
+    config, context, train_idx = run.entry.options, run.context, run.split.train_idx
+    sums = FreshSums(config, network, run.graph, x, train_idx, arcs, None, context)
+    steps = PlainRun(
+        num_steps=run.plan.num_steps, selection="last",
+        batches=fixed_size_batches(len(train_idx), config.batch_size),
     )  # fmt: skip
     return train(
-        run, network, sums,  # type: ignore[arg-type]
-        network.initial(rng=context.streams.numpy("weights")), entry.options.optimizer,
-        streams=context.streams, store=context.store, progress=context.progress(plan.num_steps),
+        steps, network, sums,  # type: ignore[arg-type]
+        network.initial(rng=context.streams.numpy("weights")), config.optimizer,
+        streams=context.streams, store=context.store,
+        progress=context.progress(run.plan.num_steps),
         evaluate=evaluate, before_step=sums.before_step,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.lpgnet.degrees import DEGREES, degrees_with_reused_noise, noisy_degrees
 from dpgnn.methods.lpgnet.network import Perceptron, train
 from dpgnn.methods.shared.undirected import adjacency_of
@@ -30,35 +30,37 @@ Degrees = Callable[[int, np.ndarray], np.ndarray]
 Models = Callable[[int, Any], Perceptron]
 
 
-def fit(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train K + 1 perceptrons, with noisy degrees released before each except the first.
 
     Guarantee: edges enter only through the planned mechanism.
     """
-    config: LPGNetConfig = entry.options
-    if plan.mechanisms:
-        context.ledger.enter(DEGREES)
+    config: LPGNetConfig = run.entry.options
+    if run.plan.mechanisms:
+        run.context.ledger.enter(DEGREES)
     state: dict[str, Tensor] = {}
     history: list[Mapping[str, Any]] = []
 
     def trained(hop: int, rows: Any) -> Perceptron:
-        model, kept, curve = _trained(hop, rows, graph, split, config, context)
+        model, kept, curve = _trained(hop, rows, run.graph, run.split, config, run.context)
         state.update({f"mlp.{hop}.{name}": value for name, value in kept.items()})
         history.extend({**row, "hop": hop} for row in curve)
         return model
 
-    logits, degrees = run(config, graph, degrees_of(entry, graph, plan, context.streams), trained)
+    logits, degrees = hops(
+        config, run.graph, degrees_of(run.entry, run.graph, run.plan, run.context.streams), trained
+    )
     state |= {
         f"noisy_state.{hop}": torch.from_numpy(rows.astype(np.float32))
         for hop, rows in enumerate(degrees, start=1)
     }
-    study = context.streams.randomness == "study"
+    study = run.context.streams.randomness == "study"
     return Fitted(
         state=state | {"logits": logits}, history=tuple(history) if study else ()
     )  # fmt: skip
 
 
-def run(
+def hops(
     config: LPGNetConfig, graph: Graph, degrees: Degrees, model_of: Models
 ) -> tuple[Tensor, list[np.ndarray]]:
     """Hop by hop: clusters of the last answers, their noisy degrees, the next answers.

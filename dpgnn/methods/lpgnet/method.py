@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Fitted,
-    Method,
-    Prepared,
-    Support,
-)
+from dpgnn.methods.base import Asked, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.lpgnet.options import LPGNetConfig
 from dpgnn.methods.lpgnet.plan import plan
 from dpgnn.methods.lpgnet.queries import LEAKS, QUERIES
@@ -24,27 +16,17 @@ from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Plan
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train the perceptrons in turn.
 
     Guarantee: edges enter only through the planned mechanism.
     """
     from dpgnn.methods.lpgnet import fit as lpgnet_fit
 
-    return for_this_graph(lpgnet_fit.fit(entry, graph, split, plan, context), graph)
+    return for_this_graph(lpgnet_fit.fit(run), run.graph)
 
 
 def releases() -> tuple[Release[..., Any], ...]:

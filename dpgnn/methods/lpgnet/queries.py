@@ -33,7 +33,7 @@ def answer(run: FittedRun, query: Query) -> Tensor:
     from dpgnn.methods.lpgnet import fit
 
     degrees = fit.degrees_of(run.entry, query.graph, run.plan, query.streams)
-    return fit.run(run.entry.options, query.graph, degrees, _models(run, query.graph))[0]
+    return fit.hops(run.entry.options, query.graph, degrees, _models(run, query.graph))[0]
 
 
 def noisy_rows(run: FittedRun) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import at_least, open_probability, require
-from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, Prepared, Support
+from dpgnn.methods.base import (
+    Asked,
+    Context,
+    Entry,
+    Facts,
+    Fitted,
+    Method,
+    PlannedRun,
+    Support,
+)
 from dpgnn.methods.pertgraph.queries import QUERIES
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.releases import Release
 
@@ -122,14 +130,7 @@ def published_spends(
     return 2 * for_edges + densities
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Perturb the edges once, train on the result.
 
     Guarantee: edges enter only through the planned mechanisms.
@@ -138,16 +139,14 @@ def fit(
     from dpgnn.methods.shared.graph_training import as_operator, train_on
     from dpgnn.models.inputs import as_input
 
-    config: PertGraphConfig = entry.options
+    config: PertGraphConfig = run.entry.options
     for name in (DENSITY, EDGES):
-        context.ledger.enter(name)
-    adjacency = _perturbed(entry, graph, plan, context)
-    operator, x = as_operator(adjacency), as_input(graph.x)
-    generator = context.streams.torch("weights")
-    model = SumSage(config, graph, dropout=config.head.dropout, generator=generator)
-    return train_on(
-        model, lambda masks: model(x, operator, masks), graph, split, config.head.training, context
-    )
+        run.context.ledger.enter(name)
+    adjacency = _perturbed(run.entry, run.graph, run.plan, run.context)
+    operator, x = as_operator(adjacency), as_input(run.graph.x)
+    generator = run.context.streams.torch("weights")
+    model = SumSage(config, run.graph, dropout=config.head.dropout, generator=generator)
+    return train_on(run, model, lambda masks: model(x, operator, masks), config.head.training)
 
 
 def noisy_edges(run: FittedRun, graph: Graph, streams: Streams) -> sp.csr_array:

@@ -8,58 +8,49 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.progap.aggregate import noisy_sum
 from dpgnn.methods.progap.stages import EdgeStages, NodeStages, Stages, dense_or_sparse
 from dpgnn.methods.shared.aggregate_bounds import reading_matrix
-from dpgnn.methods.shared.edge_level import normal_draw
-from dpgnn.methods.shared.node_level import AGGREGATE
+from dpgnn.methods.shared.edge_level import entered_noise
 from dpgnn.methods.shared.undirected import adjacency_of
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry, Prepared
+    from dpgnn.methods.base import Entry
     from dpgnn.methods.progap.options import ProgapConfig
     from dpgnn.methods.releases import Draw
 
 
-def fit_edge(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+def fit_edge(run: PlannedRun) -> Fitted:
     """Edge level, or no privacy: stages without noise.
 
     Guarantee: edges enter only through the planned mechanism.
     """
-    stages = EdgeStages(entry.options, graph, split=split, context=context)
-    noise = context.ledger.enter(AGGREGATE).noise_stddev if plan.mechanisms else 0.0
-    channels = trained(
-        entry.options, stages, edge_adjacency(entry, graph), dense_or_sparse(graph.x),
-        noise, normal_draw(context, AGGREGATE),
-    )  # fmt: skip
+    stages = EdgeStages(run.entry.options, run.graph, split=run.split, context=run.context)
+    channels = trained(run, stages, edge_adjacency(run.entry, run.graph))
     sums = {
         f"noisy_state.{hop}": torch.from_numpy(rows.astype(np.float32))
         for hop, rows in enumerate(channels[1:], start=1)
     }
-    study = context.streams.randomness == "study"
+    study = run.context.streams.randomness == "study"
     state = stages.state() | sums | {"logits": stages.logits(channels)}
     return Fitted(state=state, history=tuple(stages.history) if study else ())
 
 
-def fit_node(
-    entry: Entry, graph: Graph, split: Split, prepared: Prepared, plan: Plan, context: Context
-) -> Fitted:
+def fit_node(run: PlannedRun) -> Fitted:
     """Node level: every stage by DP-SGD; weights are released, rows are kept.
 
     Guarantee: see `shared.node_level`, with K + 1 trainings in place of two (docs/accounting.md, theorem 18).
     """
     stages = NodeStages(
-        entry.options, graph, split=split, context=context, delta=plan.claims[0].delta
+        run.entry.options,
+        run.graph,
+        split=run.split,
+        context=run.context,
+        delta=run.plan.claims[0].delta,
     )
-    noise = context.ledger.enter(AGGREGATE).noise_stddev
-    channels = trained(
-        entry.options, stages, reading_matrix(prepared, graph.num_nodes), dense_or_sparse(graph.x),
-        noise, normal_draw(context, AGGREGATE),
-    )  # fmt: skip
+    channels = trained(run, stages, reading_matrix(run.prepared, run.graph.num_nodes))
     return Fitted(
         state=stages.state(),
         history=tuple(_public(row) for row in stages.history),
@@ -67,20 +58,14 @@ def fit_node(
     )
 
 
-def trained(
-    config: ProgapConfig,
-    stages: Stages,
-    adjacency: sp.csr_array,
-    x0: Any,
-    noise_stddev: float,
-    draw: Draw,
-) -> list[Any]:
+def trained(run: PlannedRun, stages: Stages, adjacency: sp.csr_array) -> list[Any]:
     """Train the stages in order, with a noisy sum between two; returns the channels x_0, ..., x_K."""
-    channels: list[Any] = [x0]
-    for stage in range(config.num_hops + 1):
+    num_hops, noise = run.entry.options.num_hops, entered_noise(run)
+    channels: list[Any] = [dense_or_sparse(run.graph.x)]
+    for stage in range(num_hops + 1):
         stages.train(stage, channels)
-        if stage < config.num_hops:
-            channels.append(next_channel(stages, stage, channels, adjacency, noise_stddev, draw))
+        if stage < num_hops:
+            channels.append(next_channel(stages, stage, channels, adjacency, *noise))
     return channels
 
 

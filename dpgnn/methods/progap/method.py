@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.accountants.plan import Plan
 from dpgnn.core.checks import require
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Entry,
     Fitted,
     Method,
-    Prepared,
+    PlannedRun,
     SamplerSpec,
 )
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
 from dpgnn.methods.progap.queries import LEAKS, QUERIES
+from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
 
 # options that training by DP-SGD does not read
@@ -65,24 +62,16 @@ def check(entry: Entry, path: str) -> None:
         )  # fmt: skip
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Train the stages, with a noisy sum between two.
 
     Guarantee: edges (and at node level features and labels) enter only through planned mechanisms.
     """
     from dpgnn.methods.progap import fit as progap_fit
 
-    if entry.mode == "nonprivate" or entry.privacy_unit == "edge":
-        return for_this_graph(progap_fit.fit_edge(entry, graph, split, plan, context), graph)
-    assert prepared is not None
-    return progap_fit.fit_node(entry, graph, split, prepared, plan, context)
+    if at_node_level(run.entry):
+        return progap_fit.fit_node(run)
+    return for_this_graph(progap_fit.fit_edge(run), run.graph)
 
 
 def releases() -> tuple[Release[..., Any], ...]:

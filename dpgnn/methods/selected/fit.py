@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.accountants.plan import Mechanism
+from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.checks import require
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Fitted, SilentContext
+from dpgnn.methods.base import Fitted, PlannedRun, SilentContext
 from dpgnn.methods.releases import Arguments, Draw, Move, Release, Where, noised, release
 from dpgnn.methods.selected.options import base_of, candidates, score_of
 from dpgnn.methods.selected.plan import SCORE, SelectedPlan
@@ -20,7 +20,7 @@ from dpgnn.methods.shared.edge_level import normal_draw
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry, Method, Prepared
+    from dpgnn.methods.base import Context, Entry, Method
 
 # place of the chosen candidate, int64, shape ()
 CHOSEN = "chosen"
@@ -35,14 +35,7 @@ class _Run:
     score: float
 
 
-def fit_best(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: SelectedPlan,
-    context: Context,
-) -> Fitted:
+def fit_best(run: PlannedRun, plan: SelectedPlan) -> Fitted:
     """Make a random number of runs and keep the one with the best noisy score.
 
     Nothing of another run is kept, logged or returned, nor how many there were.
@@ -54,50 +47,44 @@ def fit_best(
         ValueError: there is no validation node.
     """
     require(
-        len(split.val_idx) > 0, "validation nodes", "be there for an accounted choice", 0,
+        len(run.split.val_idx) > 0, "validation nodes", "be there for an accounted choice", 0,
         "name some, or fit the base method with fixed options",
     )  # fmt: skip
     for mechanism in plan.mechanisms:
-        context.ledger.enter(mechanism.name)
-    streams, entries = context.streams, candidates(entry)
+        run.context.ledger.enter(mechanism.name)
+    streams, entries = run.context.streams, candidates(run.entry)
     best: _Run | None = None
-    for run in range(entry.options.law.draw(streams.numpy("selection", stage="runs"))):
-        place = int(streams.numpy("selection", stage="candidate", run=run).integers(len(entries)))
-        inner = _inner(context, plan, place, run)
-        made = _run(entry, entries[place], graph, split, prepared, plan, inner, place)
+    for number in range(run.entry.options.law.draw(streams.numpy("selection", stage="runs"))):
+        draw = streams.numpy("selection", stage="candidate", run=number)
+        place = int(draw.integers(len(entries)))
+        planned = plan.runs[place]
+        inner = replace(run, plan=planned, context=_inner(run.context, planned, number))
+        made = _made(inner, entries[place], place)
         if best is None or made.score > best.score:
             best = made
     assert best is not None
     return _left(plan, best)
 
 
-def _inner(context: Context, plan: SelectedPlan, place: int, run: int) -> Context:
+def _inner(context: Context, plan: Plan, number: int) -> Context:
     """Streams and a ledger of one run; no checkpoint, and no line that would tell how many there are."""
-    streams = replace(context.streams, axes={**context.streams.axes, "run": run})
+    streams = replace(context.streams, axes={**context.streams.axes, "run": number})
     return SilentContext(
-        ledger=context.ledger.within(plan.runs[place]), streams=streams, store=Store(None),
+        ledger=context.ledger.within(plan), streams=streams, store=Store(None),
         performance=context.performance, label=context.label,
     )  # fmt: skip
 
 
-def _run(
-    entry: Entry,
-    candidate: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: SelectedPlan,
-    context: Context,
-    place: int,
-) -> _Run:
-    base = base_of(entry)
-    own = replace(plan.runs[place], mechanisms=without_score(plan.runs[place].mechanisms))
-    fitted = base.fit(candidate, base.sees(graph), split, prepared, own, context)
-    right = right_answers(entry, candidate, fitted, graph, split)
+def _made(run: PlannedRun, candidate: Entry, place: int) -> _Run:
+    """One run, whose plan and context are its own."""
+    base = base_of(run.entry)
+    own = replace(run.plan, mechanisms=without_score(run.plan.mechanisms))
+    fitted = base.fit(replace(run, entry=candidate, graph=base.sees(run.graph), plan=own))
+    right = right_answers(run.entry, candidate, fitted, run.graph, run.split)
     noise = 0.0
-    if score_of(entry).sensitivity:
-        noise = context.ledger.enter(SCORE).noise_stddev
-    score = noisy_score(right, noise, normal_draw(context, SCORE))
+    if score_of(run.entry).sensitivity:
+        noise = run.context.ledger.enter(SCORE).noise_stddev
+    score = noisy_score(right, noise, normal_draw(run.context, SCORE))
     return _Run(fitted=fitted, place=place, score=score)
 
 

@@ -15,11 +15,11 @@ from dpgnn import methods
 from dpgnn.accountants.plan import Plan
 from dpgnn.methods.base import (
     Asked,
-    Context,
     Degrees,
     Entry,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
     Prepared,
     SamplerSpec,
@@ -53,22 +53,15 @@ def prepare(graph: Graph, split: Split, spec: SamplerSpec, rng: np.random.Genera
     return base.prepare(graph, split, replace(spec, params=params), rng)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Make the runs and keep the best.
 
     Guarantee: as `plan`; nothing of the other runs is kept.
     """
     from dpgnn.methods.selected.fit import fit_best
 
-    assert isinstance(plan, SelectedPlan)
-    return fit_best(entry, graph, split, prepared, plan, context)
+    assert isinstance(run.plan, SelectedPlan)
+    return fit_best(run, run.plan)
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:

@@ -173,8 +173,9 @@ def sampled_edges(
     return both[:, order[keep]]
 
 
-def reading_matrix(prepared: Prepared, num_nodes: int) -> sp.csr_array:
+def reading_matrix(prepared: Prepared | None, num_nodes: int) -> sp.csr_array:
     """CSR with 1 at [target, source] for every prepared edge, float64."""
+    assert prepared is not None, "the sampler makes it for every entry at node level"
     source = prepared.table["source"].to_numpy()
     target = prepared.table["target"].to_numpy()
     shape = (num_nodes, num_nodes)

@@ -53,7 +53,6 @@ def run_noise(run: FittedRun, hop: int, shape: tuple[int, int]) -> np.ndarray | 
 def read_edges(run: FittedRun, graph: Graph, prepared: Prepared | None) -> sp.csr_array:
     """The edges of the aggregation: all undirected ones, or the prepared ones at node level."""
     if at_node_level(run.entry):
-        assert prepared is not None
         return reading_matrix(prepared, graph.num_nodes)
     return adjacency_of(graph)
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism
+from dpgnn.methods.queries import AGGREGATE
 from dpgnn.methods.releases import Draw, RoundedDraw
 from dpgnn.methods.shared.planning import claim_for
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.accountants.events import Event
-    from dpgnn.methods.base import Context, Entry
+    from dpgnn.methods.base import Context, Entry, PlannedRun
 
 EDGE_PUBLIC = ("node ids", "features", "labels", "split", "all options")
 
@@ -85,6 +86,12 @@ def no_guarantee(entry: Entry, budget: Budget, **words: Any) -> Claim:
         released="noisy-state",
         **words,
     )
+
+
+def entered_noise(run: PlannedRun) -> tuple[float, Draw]:
+    """Enter the planned mechanism `aggregate`; its deviation (0 without privacy) and its draws."""
+    noise = run.context.ledger.enter(AGGREGATE).noise_stddev if run.plan.mechanisms else 0.0
+    return noise, normal_draw(run.context, AGGREGATE)
 
 
 def normal_draw(context: Context, stage: str) -> Draw:

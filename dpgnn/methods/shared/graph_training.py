@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgnn.data.rows import normalize_rows
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.shared.aggregate import symmetric_operator
 from dpgnn.methods.shared.aggregate_answers import for_this_graph
 from dpgnn.methods.shared.nonprivate import at_inference, train_on_graph
@@ -22,8 +22,6 @@ from dpgnn.models.masks import Masks
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
     from dpgnn.methods.gcn import GCNConfig
     from dpgnn.training.options import AdamConfig
 
@@ -47,19 +45,16 @@ def _csr(matrix: sp.csr_array) -> Tensor:
     return torch.sparse_csr_tensor(pointers, columns, values, size=matrix.shape)
 
 
-def train_gcn(
-    config: GCNConfig, pairs: np.ndarray, graph: Graph, split: Split, context: Context
-) -> Fitted:
+def train_gcn(run: PlannedRun, pairs: np.ndarray) -> Fitted:
     """Train a GCN on undirected pairs; only features and labels of `graph` are read.
 
     Returns:
         the weights and "logits" of all nodes.
     """
-    model = _gcn(config, graph, config.dropout, context.streams.torch("weights"))
-    x, operator = _inputs(config, symmetric_adjacency(pairs, graph.num_nodes), graph)
-    return train_on(
-        model, lambda masks: model(x, operator, masks), graph, split, config.training, context
-    )
+    config: GCNConfig = run.entry.options.gcn
+    model = _gcn(config, run.graph, config.dropout, run.context.streams.torch("weights"))
+    x, operator = _inputs(config, symmetric_adjacency(pairs, run.graph.num_nodes), run.graph)
+    return train_on(run, model, lambda masks: model(x, operator, masks), config.training)
 
 
 def gcn_logits(
@@ -83,18 +78,16 @@ def _inputs(config: GCNConfig, adjacency: sp.csr_array, graph: Graph) -> tuple[A
 
 
 def train_on(
+    run: PlannedRun,
     model: nn.Module,
     forward: Callable[[Masks | None], Tensor],
-    graph: Graph,
-    split: Split,
     training: AdamConfig,
-    context: Context,
 ) -> Fitted:
     """Full-batch training of a model on all nodes' inputs; returns weights and "logits"."""
-    state, history = train_on_graph(model, forward, graph, split, training, context)
+    state, history = train_on_graph(run, model, forward, training)
     at_inference(model, state)
     with torch.no_grad():
         logits = forward(None)
-    study = context.streams.randomness == "study"
+    study = run.context.streams.randomness == "study"
     fitted = Fitted(state=state | {"logits": logits}, history=tuple(history) if study else ())
-    return for_this_graph(fitted, graph)
+    return for_this_graph(fitted, run.graph)

@@ -20,21 +20,11 @@ from dpgnn.training.products import apply_by_rows, row_products, sparse_linear
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
+    from dpgnn.methods.base import PlannedRun
     from dpgnn.methods.shared.head_options import HeadConfig
-    from dpgnn.training.options import OptimizerConfig
 
 
-def private_encoder(
-    config: HeadConfig,
-    optimizer: OptimizerConfig,
-    graph: Graph,
-    split: Split,
-    context: Context,
-    *,
-    delta: float,
-) -> tuple[np.ndarray, dict[str, Tensor]]:
+def private_encoder(run: PlannedRun) -> tuple[np.ndarray, dict[str, Tensor]]:
     """Train the encoder by the planned mechanism and embed every node.
 
     Guarantee: the weights are the mechanism's release. Row v of x0 reads the weights and v's own features;
@@ -42,36 +32,21 @@ def private_encoder(
 
     Returns:
         x0: float64, shape (num_nodes, width), rows of norm 1 or 0.
-        weights: names starting with "encoder."; {} when config.encoder_layers is 0.
+        weights: names starting with "encoder."; {} when `head.encoder_layers` is 0.
     """
-    x = normalize_rows(graph.x, "l2")
+    config: HeadConfig = run.entry.options.head
+    x = normalize_rows(run.graph.x, "l2")
     if config.encoder_layers == 0:
         return unit_rows(np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float64)), {}
-    network = perceptron(config, graph, graph.num_features, config.encoder_layers)
-    train = split.train_idx
-    weights, _ = run_dp_sgd(
-        network,
-        x[train],
-        lone_roots(np.arange(len(train)), graph.y[train]),
-        optimizer,
-        context,
-        delta=delta,
-        mechanism_name=ENCODER,
-    )
-    by_rows = context.streams.is_secret("noise")
+    network = perceptron(config, run.graph, run.graph.num_features, config.encoder_layers)
+    weights, _ = _trained(run, ENCODER, network, x)
+    by_rows = run.context.streams.is_secret("noise")
     x0 = embed_rows(network, weights, config.encoder_layers, x, by_rows=by_rows)
     return x0, _named(ENCODER, weights)
 
 
 def private_head(
-    config: HeadConfig,
-    optimizer: OptimizerConfig,
-    channels: Sequence[np.ndarray],
-    graph: Graph,
-    split: Split,
-    context: Context,
-    *,
-    delta: float,
+    run: PlannedRun, channels: Sequence[np.ndarray]
 ) -> tuple[dict[str, Tensor], Tensor, list[dict[str, Any]]]:
     """Train the head by the planned mechanism on the joined channels of training nodes.
 
@@ -83,18 +58,22 @@ def private_head(
         history: of the training.
     """
     joined = np.concatenate(channels, axis=1).astype(np.float32)
-    network = perceptron(config, graph, joined.shape[1], config.base_layers)
-    train = split.train_idx
-    weights, history = run_dp_sgd(
-        network,
-        joined[train],
-        lone_roots(np.arange(len(train)), graph.y[train]),
-        optimizer,
-        context,
-        delta=delta,
-        mechanism_name=HEAD,
-    )
+    config: HeadConfig = run.entry.options.head
+    network = perceptron(config, run.graph, joined.shape[1], config.base_layers)
+    weights, history = _trained(run, HEAD, network, joined)
     return _named(HEAD, weights), full_graph_logits(network, weights, joined, None), history
+
+
+def _trained(
+    run: PlannedRun, stage: str, network: Network, x: Any
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """Weights and history of a planned training whose roots are the training nodes' own rows of x."""
+    train = run.split.train_idx
+    return run_dp_sgd(
+        network, x[train], lone_roots(np.arange(len(train)), run.graph.y[train]),
+        getattr(run.entry.options.node, stage).optimizer, run.context,
+        delta=run.plan.claims[0].delta, mechanism_name=stage,
+    )  # fmt: skip
 
 
 def perceptron(config: HeadConfig, graph: Graph, width: int, layers: int) -> Network:

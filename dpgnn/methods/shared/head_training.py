@@ -25,13 +25,10 @@ from dpgnn.training.options import AdamConfig
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
+    from dpgnn.methods.base import PlannedRun
 
 
-def encode(
-    config: HeadConfig, graph: Graph, split: Split, context: Context
-) -> tuple[np.ndarray, State]:
+def encode(run: PlannedRun) -> tuple[np.ndarray, State]:
     """Unit rows for every node: a trained encoder's output, or the row-normalised features.
 
     Guarantee: reads features, labels and the split; no edge.
@@ -40,16 +37,19 @@ def encode(
         x0: float64, shape (num_nodes, width), rows of norm 1 (or 0).
         state: the encoder's weights, names starting with "encoder."; {} without an encoder.
     """
+    config: HeadConfig = run.entry.options.head
     if config.encoder_layers == 0:
-        return unit_rows(graph.dense_x().astype(np.float64)), {}
+        return unit_rows(run.graph.dense_x().astype(np.float64)), {}
     model = encoder_of(
-        config, graph, config.dropout, context.streams.torch("weights", stage="encoder")
+        config, run.graph, config.dropout, run.context.streams.torch("weights", stage="encoder")
     )
     state, _ = _train(
-        model, [graph.x], graph, split, config.encoder_training, context, "encoder",
+        run, model, [run.graph.x], config.encoder_training, "encoder",
         lambda rows, masks: model(rows[0], masks),
     )  # fmt: skip
-    return embed(config, state, graph), {f"encoder.{name}": value for name, value in state.items()}
+    return embed(config, state, run.graph), {
+        f"encoder.{name}": value for name, value in state.items()
+    }
 
 
 def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.ndarray:
@@ -60,26 +60,22 @@ def embed(config: HeadConfig, state: Mapping[str, Tensor], graph: Graph) -> np.n
     return unit_rows(rows)
 
 
-def train_head(
-    config: HeadConfig, channels: Sequence[np.ndarray], graph: Graph, split: Split, context: Context
-) -> tuple[State, History]:
+def train_head(run: PlannedRun, channels: Sequence[np.ndarray]) -> tuple[State, History]:
     """Train the head on the training nodes' rows of the channels.
 
     Returns:
         state: the weights (names starting with "head.") and "logits", float32, of all nodes.
         history: of the training; empty in a release.
     """
+    config: HeadConfig = run.entry.options.head
     model = head_of(
-        config, [channel.shape[1] for channel in channels], graph.num_classes, config.dropout,
-        context.streams.torch("weights", stage="head"),
+        config, [channel.shape[1] for channel in channels], run.graph.num_classes, config.dropout,
+        run.context.streams.torch("weights", stage="head"),
     )  # fmt: skip
-    state, history = _train(
-        model, channels, graph, split, config.training, context, "head",
-        model,
-    )  # fmt: skip
-    logits = apply_head(config, state, channels, graph.num_classes)
+    state, history = _train(run, model, channels, config.training, "head", model)
+    logits = apply_head(config, state, channels, run.graph.num_classes)
     named = {f"head.{name}": value for name, value in state.items()}
-    study = context.streams.randomness == "study"
+    study = run.context.streams.randomness == "study"
     return named | {"logits": logits}, history if study else []
 
 
@@ -119,19 +115,20 @@ def head_of(
 
 
 def _train(
+    run: PlannedRun,
     model: nn.Module,
     channels: Sequence[Any],
-    graph: Graph,
-    split: Split,
     training: AdamConfig,
-    context: Context,
     stage: str,
     forward: Callable[[list[Any], Masks | None], Tensor],
 ) -> tuple[State, History]:
     """Full-batch training on the rows of training nodes, which also give the batch statistics."""
     train, val = (
-        ([as_input(_rows(channel, rows)) for channel in channels], torch.from_numpy(graph.y[rows]))
-        for rows in (split.train_idx, split.val_idx)
+        (
+            [as_input(_rows(channel, rows)) for channel in channels],
+            torch.from_numpy(run.graph.y[rows]),
+        )
+        for rows in (run.split.train_idx, run.split.val_idx)
     )
     return train_on_rows(
         model,
@@ -139,9 +136,9 @@ def _train(
         [train],
         val,
         training,
-        task=graph.task,
-        generator=context.streams.torch("dropout", stage=stage),
-        progress=context.progress(training.num_epochs, stage),
+        task=run.graph.task,
+        generator=run.context.streams.torch("dropout", stage=stage),
+        progress=run.context.progress(training.num_epochs, stage),
     )
 
 

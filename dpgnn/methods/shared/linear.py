@@ -19,11 +19,8 @@ from dpgnn.training.products import row_products, sparse_linear
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
-    from dpgnn.methods.shared.planning import DPSGDConfig
+    from dpgnn.methods.base import PlannedRun
 
 # sparse features with more columns are not centred, because a row's mean is negligible there
 CENTRED_COLUMNS = 10_000
@@ -117,12 +114,7 @@ def read_weights(graph: Graph, weights: Mapping[str, Tensor]) -> dict[str, Tenso
 
 
 def train_linear(
-    graph: Graph,
-    split: Split,
-    rows: tuple[Any, Any],
-    plan: Plan,
-    training: DPSGDConfig,
-    context: Context,
+    run: PlannedRun, rows: tuple[Any, Any]
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """Weights by noisy gradient descent; see `run_dp_sgd`.
 
@@ -135,16 +127,16 @@ def train_linear(
     Returns:
         weights and history.
     """
-    train, val = split.train_idx, split.val_idx
-    network, columns = linear_model(rows[0].shape[1], graph), graph.num_features
-    sparse = sp.issparse(graph.x) and is_centred(graph)
+    train, val = run.split.train_idx, run.split.val_idx
+    network, columns = linear_model(rows[0].shape[1], run.graph), run.graph.num_features
+    sparse = sp.issparse(run.graph.x) and is_centred(run.graph)
     return run_dp_sgd(
         network,
         rows[0],
-        lone_roots(np.arange(len(train)), graph.y[train]),
-        training.optimizer,
-        context,
-        delta=plan.claims[0].delta,
-        evaluate=scorer(linear_logits(graph, rows[1]), graph.y[val], graph.task),
+        lone_roots(np.arange(len(train)), run.graph.y[train]),
+        run.entry.options.training.optimizer,
+        run.context,
+        delta=run.plan.claims[0].delta,
+        evaluate=scorer(linear_logits(run.graph, rows[1]), run.graph.y[val], run.graph.task),
         wrap=(lambda inner: CentredGradients(inner, columns)) if sparse else None,
     )

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import torch
 
-from dpgnn.methods.base import Prediction
+from dpgnn.methods.base import PlannedRun, Prediction
 from dpgnn.training.nonprivate import History, State, train_full_batch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
     from dpgnn.models.masks import Masks
     from dpgnn.training.options import AdamConfig
 
@@ -24,12 +21,10 @@ M = TypeVar("M", bound="nn.Module")
 
 
 def train_on_graph(
+    run: PlannedRun,
     model: nn.Module,
     forward: Callable[[Masks | None], Tensor],
-    graph: Graph,
-    split: Split,
     training: AdamConfig,
-    context: Context,
 ) -> tuple[State, History]:
     """Full-batch training on all nodes' inputs; see `train_full_batch`.
 
@@ -46,13 +41,13 @@ def train_on_graph(
     return train_full_batch(
         model,
         forward,
-        torch.from_numpy(np.array(graph.y)),
-        torch.from_numpy(np.array(split.train_idx)),
-        torch.from_numpy(np.array(split.val_idx)),
+        torch.from_numpy(np.array(run.graph.y)),
+        torch.from_numpy(np.array(run.split.train_idx)),
+        torch.from_numpy(np.array(run.split.val_idx)),
         training,
-        task=graph.task,
-        generator=context.streams.torch("dropout"),
-        progress=context.progress(training.num_epochs),
+        task=run.graph.task,
+        generator=run.context.streams.torch("dropout"),
+        progress=run.context.progress(training.num_epochs),
     )
 
 

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
 
 
-def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
-    """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
-    edges = graph.edge_index
-    # a large graph's edges are copied only if necessary
-    if graph.allow_self_loops:
-        edges = edges[:, edges[0] != edges[1]]
-    if symmetrize and graph.directed:
-        edges = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
-    return edges
-
-
 def undirected_pairs(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
     """Each undirected edge once, without self-loops.
 

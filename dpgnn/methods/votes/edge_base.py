@@ -21,7 +21,7 @@ from dpgnn.models.masks import Masks
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
+    from dpgnn.methods.base import PlannedRun
     from dpgnn.methods.votes.edge_options import BaseConfig, EdgeConfig
 
 State = dict[str, Tensor]
@@ -42,34 +42,35 @@ class Bases:
     scores: np.ndarray
 
 
-def fit_bases(config: EdgeConfig, graph: Graph, split: Split, context: Context) -> Bases:
+def fit_bases(run: PlannedRun) -> Bases:
     """Train each classifier once without each fold of the training nodes, then weight the classifiers.
 
     Guarantee: reads features, labels of training nodes and the split; no edge.
     """
+    config: EdgeConfig = run.entry.options.edge
     state: State = {}
-    train = split.train_idx
+    train = run.split.train_idx
     fold = fold_of(config, len(train))
     for number, base in enumerate(config.bases):
-        x, stage = _features(base, graph), f"base.{number}"
-        networks = _networks(config, base, graph)
+        x, stage = _features(base, run.graph), f"base.{number}"
+        networks = _networks(config, base, run.graph)
         networks.start([
-            context.streams.torch("weights", stage=f"{stage}.{k}") for k in range(config.num_folds)
+            run.context.streams.torch("weights", stage=f"{stage}.{k}") for k in range(config.num_folds)
         ])  # fmt: skip
-        order = context.streams.numpy("batches", stage=stage).permutation(len(train))
+        order = run.context.streams.numpy("batches", stage=stage).permutation(len(train))
         train_networks(
             networks,
             [
-                _rows(graph, x, train[part], fold[part], config.num_folds)
+                _rows(run.graph, x, train[part], fold[part], config.num_folds)
                 for part in np.array_split(order, math.ceil(len(train) / config.rows_a_step))
             ],
             base.training,
-            masks=Masks(context.streams.torch("dropout", stage=stage)),
-            progress=context.progress(base.training.num_epochs, stage),
+            masks=Masks(run.context.streams.torch("dropout", stage=stage)),
+            progress=run.context.progress(base.training.num_epochs, stage),
         )
         state |= {f"{stage}.{name}": value for name, value in networks.state().items()}
-    scores = _scores_of_bases(config, state, graph, split)
-    weights = stack_weights(scores[:, train], graph.y[train])
+    scores = _scores_of_bases(config, state, run.graph, run.split)
+    weights = stack_weights(scores[:, train], run.graph.y[train])
     state |= {"stack.weight": torch.from_numpy(weights)}
     return Bases(state=state, scores=_weighed(weights, scores))
 

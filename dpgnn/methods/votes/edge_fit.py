@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.queries import AGGREGATE
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.undirected import adjacency_of
@@ -21,40 +21,39 @@ from dpgnn.methods.votes.edge_rounds import Messages, two_rounds
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry
     from dpgnn.methods.votes.edge_options import EdgeConfig
 
 HEAD1, HEAD2 = "head1.", "head2."
 
 
-def fit_edge(entry: Entry, graph: Graph, split: Split, context: Context) -> Fitted:
+def fit_edge(run: PlannedRun) -> Fitted:
     """Fit the base classifiers, then twice a noisy round and a head.
 
     Guarantee: edges enter only through the planned mechanism; the rest reads released and public values.
     """
-    config: EdgeConfig = entry.options.edge
-    noise = context.ledger.enter(AGGREGATE).noise_stddev
-    bases = fit_bases(config, graph, split, context)
+    config: EdgeConfig = run.entry.options.edge
+    noise = run.context.ledger.enter(AGGREGATE).noise_stddev
+    bases = fit_bases(run)
     state, scores = dict(bases.state), bases.scores
 
     def learn(first: np.ndarray) -> Messages:
         rows = head_rows(config, scores, [(first, noise)])
-        head, _ = train_head(config, rows, graph, split, context, "head1")
+        head, _ = train_head(run, rows, "head1")
         state.update({HEAD1 + name: value for name, value in head.items()})
         return messages_of(config, head, scores, noise)
 
     boards = two_rounds(
-        adjacency_of(graph), votes_of(scores, graph, split), labelled(graph, split), noise,
-        normal_draw(context, AGGREGATE), learn,
+        adjacency_of(run.graph), votes_of(scores, run.graph, run.split),
+        labelled(run.graph, run.split), noise, normal_draw(run.context, AGGREGATE), learn,
     )  # fmt: skip
     rows = second_rows(config, scores, boards, noise)
-    head, history = train_head(config, rows, graph, split, context, "head2")
+    head, history = train_head(run, rows, "head2")
     state |= {HEAD2 + name: value for name, value in head.items()}
     state |= {
         f"noisy_state.{number}": torch.from_numpy(board.astype(np.float32))
         for number, board in enumerate(boards, start=1)
     }
-    logits = apply_head(head, rows, graph.num_classes)
+    logits = apply_head(head, rows, run.graph.num_classes)
     return Fitted(
         state=state | {"logits": torch.from_numpy(logits.astype(np.float32))},
         history=tuple(history),

@@ -18,9 +18,7 @@ from dpgnn.training.nonprivate import task_accuracy
 from dpgnn.training.products import row_products
 
 if TYPE_CHECKING:
-    from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context
+    from dpgnn.methods.base import PlannedRun
     from dpgnn.methods.votes.edge_options import EdgeConfig
 
 # blocks of a row that are added to the logits with one weight each: log-scores, and scaled sums
@@ -48,7 +46,7 @@ def head_rows(
 
 
 def train_head(
-    config: EdgeConfig, rows: np.ndarray, graph: Graph, split: Split, context: Context, stage: str
+    run: PlannedRun, rows: np.ndarray, stage: str
 ) -> tuple[State, list[dict[str, float]]]:
     """Train on the rows of training nodes.
 
@@ -57,33 +55,34 @@ def train_head(
     Returns:
         weights, and the history of the training; empty in a release.
     """
-    train, val = split.train_idx, split.val_idx
+    config: EdgeConfig = run.entry.options.edge
+    train, val = run.split.train_idx, run.split.val_idx
     mean, deviation = rows[train].mean(axis=0), np.sqrt(rows[train].var(axis=0) + 1e-6)
-    networks = _networks(config, rows.shape[1], graph.num_classes)
-    networks.start([context.streams.torch("weights", stage=stage)])
+    networks = _networks(config, rows.shape[1], run.graph.num_classes)
+    networks.start([run.context.streams.torch("weights", stage=stage)])
     # logits start as the first block
     networks.named["layer.1.weight"].zero_()
     networks.named["direct.weight"][0] = 1.0
 
     def read(nodes: np.ndarray) -> Rows:
-        direct = [_block(rows[nodes], block, graph.num_classes) for block in range(DIRECT)]
+        direct = [_block(rows[nodes], block, run.graph.num_classes) for block in range(DIRECT)]
         return Rows(
             x=torch.from_numpy((rows[nodes] - mean) / deviation).float(),
             direct=torch.from_numpy(np.stack(direct)).float(),
-            y=torch.from_numpy(graph.y[nodes]),
+            y=torch.from_numpy(run.graph.y[nodes]),
             seen=torch.ones(len(nodes), 1),
         )
 
-    order = context.streams.numpy("batches", stage=stage).permutation(train)
+    order = run.context.streams.numpy("batches", stage=stage).permutation(train)
     parts = [read(part) for part in _split(order, config.head.rows_a_step)]
     watched = {"train_accuracy": parts[0], "val_accuracy": read(val)}
     history = train_networks(
         networks, parts,
         replace(config.head.training, weight_decay=config.head.decay / len(train)),
-        masks=Masks(context.streams.torch("dropout", stage=stage)),
-        progress=context.progress(config.head.training.num_epochs, stage),
-        scored=None if context.streams.randomness == "release" else
-        lambda: {name: _accuracy(networks, part, graph.task) for name, part in watched.items()},
+        masks=Masks(run.context.streams.torch("dropout", stage=stage)),
+        progress=run.context.progress(config.head.training.num_epochs, stage),
+        scored=None if run.context.streams.randomness == "release" else
+        lambda: {name: _accuracy(networks, part, run.graph.task) for name, part in watched.items()},
     )  # fmt: skip
     fitted = {"running_mean": torch.from_numpy(mean), "running_var": torch.from_numpy(deviation**2)}
     return networks.state() | fitted, history

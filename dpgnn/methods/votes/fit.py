@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dpgnn.core.checks import require
-from dpgnn.methods.base import Fitted
+from dpgnn.methods.base import Fitted, PlannedRun
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.linear import linear_logits, own_rows, train_linear
 from dpgnn.methods.votes.board import (
@@ -32,65 +32,56 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.core.randomness import Streams
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
-    from dpgnn.methods.base import Context, Entry
+    from dpgnn.methods.base import Entry
     from dpgnn.methods.votes.options import VotesConfig
 
 
-def fit_node(entry: Entry, graph: Graph, split: Split, plan: Plan, context: Context) -> Fitted:
+def fit_node(run: PlannedRun) -> Fitted:
     """Board, then the model on the inputs of the training nodes, then the second board if one is planned.
 
     Guarantee: records enter only through the planned mechanisms; a training node's input depends on its own
     record and released rows, and so does the second vote of any other node.
     """
-    config: VotesConfig = entry.options
-    state = _first_board(config, graph, split, context)
-    rows = tuple(inputs(config, graph, part, state) for part in (split.train_idx, split.val_idx))
-    weights, history = train_linear(
-        graph, split, (rows[0], rows[1]), plan, config.training, context
+    config: VotesConfig = run.entry.options
+    state = _first_board(run, config)
+    rows = tuple(
+        inputs(config, run.graph, part, state) for part in (run.split.train_idx, run.split.val_idx)
     )
-    if has(plan, SECOND):
-        state |= _second_board(config, graph, weights, state, plan, context)
+    weights, history = train_linear(run, (rows[0], rows[1]))
+    if has(run.plan, SECOND):
+        state |= _second_board(run, config, weights, state)
     return Fitted(state=dict(weights) | state, history=tuple(history), details={"board": True})
 
 
-def _first_board(
-    config: VotesConfig, graph: Graph, split: Split, context: Context
-) -> dict[str, Tensor]:
+def _first_board(run: PlannedRun, config: VotesConfig) -> dict[str, Tensor]:
     """The released votes of the training nodes, and public facts for readers."""
-    planned = context.ledger.enter(BOARD)
-    voters = np.zeros(graph.num_nodes, dtype=np.bool_)
-    voters[split.train_idx] = True
-    sums = sums_of_labels(config, graph, split.train_idx, context.streams)
-    board = noisy_board(sums, planned.noise_stddev, normal_draw(context, BOARD))
+    planned = run.context.ledger.enter(BOARD)
+    voters = np.zeros(run.graph.num_nodes, dtype=np.bool_)
+    voters[run.split.train_idx] = True
+    sums = sums_of_labels(config, run.graph, run.split.train_idx, run.context.streams)
+    board = noisy_board(sums, planned.noise_stddev, normal_draw(run.context, BOARD))
     return {
         "board": torch.from_numpy(board.copy()),
         "voters": torch.from_numpy(voters),
-        "scale": torch.tensor(input_scale(config, planned.noise_stddev, graph.num_classes)),
+        "scale": torch.tensor(input_scale(config, planned.noise_stddev, run.graph.num_classes)),
     }
 
 
 def _second_board(
-    config: VotesConfig,
-    graph: Graph,
-    weights: Mapping[str, Tensor],
-    state: Mapping[str, Tensor],
-    plan: Plan,
-    context: Context,
+    run: PlannedRun, config: VotesConfig, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """The model's classes of the other nodes, pushed by each along its own list; training nodes push nothing.
 
     A pushed vote depends only on the node's own record, the first board and the weights.
     """
-    planned = context.ledger.enter(SECOND)
+    planned = run.context.ledger.enter(SECOND)
     others = second_voters(state["voters"].numpy())
-    votes = _second_votes(config, graph, others, weights, state)
-    sums = _sums(config, graph, others, votes, context.streams)
-    board = noisy_second_board(sums, planned.noise_stddev, normal_draw(context, SECOND))
-    shares = shares_of(plan.mechanism(BOARD).noise_stddev, planned.noise_stddev)
+    votes = _second_votes(config, run.graph, others, weights, state)
+    sums = _sums(config, run.graph, others, votes, run.context.streams)
+    board = noisy_second_board(sums, planned.noise_stddev, normal_draw(run.context, SECOND))
+    shares = shares_of(run.plan.mechanism(BOARD).noise_stddev, planned.noise_stddev)
     return {"second": torch.from_numpy(board.copy()), "shares": torch.tensor(shares)}
 
 

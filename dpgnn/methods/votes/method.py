@@ -22,8 +22,8 @@ from dpgnn.methods.base import (
     Facts,
     Fitted,
     Method,
+    PlannedRun,
     Prediction,
-    Prepared,
     pairs,
 )
 from dpgnn.methods.queries import Leaks
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpgnn.data.graph import Graph
-    from dpgnn.data.splits import Split
     from dpgnn.methods.queries import FittedRun
     from dpgnn.methods.releases import Draw, Release
 
@@ -60,30 +59,24 @@ def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     return node_plan(entry, facts, budget)
 
 
-def fit(
-    entry: Entry,
-    graph: Graph,
-    split: Split,
-    prepared: Prepared | None,
-    plan: Plan,
-    context: Context,
-) -> Fitted:
+def fit(run: PlannedRun) -> Fitted:
     """Release the board and train; DP-MLP's fit where the plan falls back to it.
 
     Guarantee: records, or edges, enter only through planned mechanisms.
     """
-    if entry.privacy_unit == "edge":
+    if run.entry.privacy_unit == "edge":
         from dpgnn.methods.votes.edge_fit import fit_edge
 
-        return fit_edge(entry, graph, split, context)
+        return fit_edge(run)
     from dpgnn.methods.votes import fit as votes_fit
 
-    if not has(plan, BOARD):
-        made = dp_mlp.fit(
-            as_dp_mlp(entry), dp_mlp.METHOD.sees(graph), split, prepared, plan, _as_dp_mlp(context)
-        )
+    if not has(run.plan, BOARD):
+        made = dp_mlp.fit(replace(
+            run, entry=as_dp_mlp(run.entry), graph=dp_mlp.METHOD.sees(run.graph),
+            context=_as_dp_mlp(run.context),
+        ))  # fmt: skip
         return Fitted(state=made.state, history=made.history, details={"board": False})
-    return votes_fit.fit_node(entry, graph, split, plan, context)
+    return votes_fit.fit_node(run)
 
 
 def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) -> Prediction:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import planned_run
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
@@ -47,7 +48,7 @@ def accuracy(
         streams=Streams(root_seed=0, axes={"repeat": repeat}),
         store=Store(None),
     )
-    fitted = method.fit(entry, graph, split, prepared, plan, context)
+    fitted = method.fit(planned_run(entry, graph, split, prepared, plan, context))
     logits = method.predict(entry, fitted, graph, split.test_idx).logits.numpy()
     return 100 * float((logits.argmax(axis=1) == graph.y[split.test_idx]).mean())
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import planned_run
 
 from dpgnn import methods
 from dpgnn.accountants import gdp
@@ -56,7 +57,7 @@ def fit(entry: Entry, graph: Graph, split: Split, epsilon: float = 4.0, work: An
     context = Context(
         ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"run": 0}), store=Store(work)
     )
-    fitted = METHOD.fit(entry, graph, split, prepared, plan, context)
+    fitted = METHOD.fit(planned_run(entry, graph, split, prepared, plan, context))
     context.ledger.close()
     return fitted
 

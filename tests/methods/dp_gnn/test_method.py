@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 
 from benchmarks.reference import root_gradient
 from dpgnn import methods
@@ -66,7 +66,7 @@ def fit(entry: Entry, epsilon: float = 8.0, graph: Any = GRAPH) -> tuple[Plan, F
     facts = facts_of(graph, SPLIT, prepared)
     plan = METHOD.plan(entry, facts, Budget(epsilon=epsilon, delta=1e-3))
     context = context_of(plan)
-    fitted = METHOD.fit(entry, graph, SPLIT, prepared, plan, context)
+    fitted = METHOD.fit(planned_run(entry, graph, SPLIT, prepared, plan, context))
     context.ledger.close()
     return plan, fitted
 
@@ -216,7 +216,9 @@ def test_a_release_shows_no_measured_norm() -> None:
     entry = entry_of("published")
     prepared = prepared_of(entry)
     plan = METHOD.plan(entry, facts_of(GRAPH, SPLIT, prepared), Budget(epsilon=8, delta=1e-3))
-    fitted = METHOD.fit(entry, GRAPH, SPLIT, prepared, plan, context_of(plan, randomness="release"))
+    fitted = METHOD.fit(
+        planned_run(entry, GRAPH, SPLIT, prepared, plan, context_of(plan, randomness="release"))
+    )
     assert fitted.details == {}
 
 

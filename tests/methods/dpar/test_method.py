@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 
 from dpgnn import methods
-from dpgnn.accountants.plan import Budget, Ledger
+from dpgnn.accountants.plan import Budget, Ledger, Plan
 from dpgnn.core import config as strict
 from dpgnn.core import seeds
 from dpgnn.core.randomness import Streams
@@ -188,7 +188,7 @@ def test_prepared_rows_are_the_drawn_ones() -> None:
     drawn = draw_members(
         GRAPH, SPLIT, resolved(entry), rng=seeds.child(0, "sampler", sampler=spec.label)
     )
-    found = members_of(entry, GRAPH, SPLIT, prepared, _context())
+    found = members_of(planned_run(entry, GRAPH, SPLIT, prepared, Plan(), _context()))
     assert np.array_equal(found.nodes, drawn.nodes)
     assert (found.exact != drawn.exact).nnz == 0
     assert prepared.facts == {}
@@ -207,10 +207,16 @@ def _context(randomness: Any = "study") -> Any:
 def test_a_secret_subsample_comes_from_a_secret_stream() -> None:
     entry = entry_of("sound", amplification="correct", subsample_rate=0.5)
     draws = [
-        members_of(entry, GRAPH, SPLIT, None, _context("release")).nodes.tolist() for _ in range(2)
+        members_of(
+            planned_run(entry, GRAPH, SPLIT, None, Plan(), _context("release"))
+        ).nodes.tolist()
+        for _ in range(2)
     ]
     assert draws[0] != draws[1]
-    again = [members_of(entry, GRAPH, SPLIT, None, _context()).nodes.tolist() for _ in range(2)]
+    again = [
+        members_of(planned_run(entry, GRAPH, SPLIT, None, Plan(), _context())).nodes.tolist()
+        for _ in range(2)
+    ]
     assert again[0] == again[1]
 
 
@@ -314,7 +320,7 @@ def test_rows_that_were_lost_take_what_was_trained_on_them_along(tmp_path: Path)
             ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"repeat": 0}), store=store,
             performance=Performance(),
         )  # fmt: skip
-        return _first_stage(entry, GRAPH, SPLIT, prepared_of(entry), plan, context)[1]
+        return _first_stage(planned_run(entry, GRAPH, SPLIT, prepared_of(entry), plan, context))[1]
 
     rows = first_stage()
     store.save("train", {"flat": np.ones(3)}, {"step": 5})

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from helpers import two_community_graph
+from helpers import planned_run, two_community_graph
 from torch import Tensor
 
 from dpgnn import methods
@@ -157,7 +157,7 @@ def test_an_embedding_trained_with_little_noise_tells_the_communities(norm_scale
     context = Context(
         ledger=Ledger(plan), streams=Streams(root_seed=0, axes={"r": 0}), store=Store(None)
     )
-    fitted = METHOD.fit(entry, graph, split, None, plan, context)
+    fitted = METHOD.fit(planned_run(entry, graph, split, None, plan, context))
     logits = METHOD.predict(entry, fitted, graph, split.test_idx).logits
     assert (logits.argmax(1).numpy() == graph.y[split.test_idx]).mean() > 0.8
 

@@ -17,7 +17,7 @@ from helpers import two_community_graph
 from dpgnn import methods
 from dpgnn.core import config as strict
 from dpgnn.core import seeds
-from dpgnn.data.graph import Graph
+from dpgnn.data.graph import Graph, arcs_of
 from dpgnn.data.splits import Split
 from dpgnn.methods.base import Entry, Prepared
 from dpgnn.methods.drw.data import (
@@ -26,7 +26,6 @@ from dpgnn.methods.drw.data import (
     network_behind_first_hop,
     training_edges,
 )
-from dpgnn.methods.shared.undirected import arcs_of
 from dpgnn.models.forward import evaluate, full_graph_logits
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import trees_of

@@ -10,6 +10,7 @@ import pytest
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, inputs_of
 from exhaustive.method_neighbours import examine_method
+from helpers import planned_run
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger, Plan
@@ -238,7 +239,7 @@ def test_a_fit_reads_training_labels_alone():
 
     def fit(graph):
         made = dataclasses.replace(context(), ledger=Ledger(plan))
-        return METHOD.fit(entry, graph, SPLIT, prepared, plan, made).state
+        return METHOD.fit(planned_run(entry, graph, SPLIT, prepared, plan, made)).state
 
     y = GRAPH.y.copy()
     y[SPLIT.test_idx] = 1 - y[SPLIT.test_idx]

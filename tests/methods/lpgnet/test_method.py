@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of
 from exhaustive.method_neighbours import examine_method
+from helpers import planned_run
 
 from dpgnn import methods
 from dpgnn.accountants.calibration import epsilon
@@ -47,7 +48,7 @@ def fit(mode: Any = "sound", graph=GRAPH, streams=STREAMS, **options):
     budget = Budget(epsilon=math.inf if mode == "nonprivate" else EPSILON, delta=DELTA)
     plan = plan_of(mode, budget, **options)
     context = Context(ledger=Ledger(plan), streams=streams, store=Store(None))
-    return METHOD.fit(entry(mode, **options), graph, SPLIT, None, plan, context)
+    return METHOD.fit(planned_run(entry(mode, **options), graph, SPLIT, None, plan, context))
 
 
 @pytest.mark.parametrize(("hops", "scale"), [(1, 0.5), (2, 1.0), (4, 2.0)])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, inputs_of
 from exhaustive.method_neighbours import examine_method
+from helpers import planned_run
 
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget, Ledger
@@ -40,7 +41,7 @@ def fit(unit="edge", graph=GRAPH, **options):
     prepared = inputs_of(asked).prepared
     plan = METHOD.plan(asked, facts_of(graph, SPLIT, prepared), BUDGET)
     context = Context(ledger=Ledger(plan), streams=STREAMS, store=Store(None))
-    return METHOD.fit(asked, graph, SPLIT, prepared, plan, context)
+    return METHOD.fit(planned_run(asked, graph, SPLIT, prepared, plan, context))
 
 
 def same(a, b):

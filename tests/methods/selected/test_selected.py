@@ -16,7 +16,7 @@ from dpgnn.accountants import composition
 from dpgnn.accountants.plan import Budget
 from dpgnn.core import config as strict
 from dpgnn.core.randomness import Streams
-from dpgnn.methods.base import Entry, Support, facts_of
+from dpgnn.methods.base import Entry, PlannedRun, Support, facts_of
 from dpgnn.methods.scores import OWN_RECORD
 from dpgnn.methods.selected import fit as selected_fit
 from dpgnn.methods.selected.fit import CHOSEN, noisy_score, right_answers
@@ -155,9 +155,9 @@ def test_the_best_of_the_drawn_runs_is_kept(repeat: int, monkeypatch: pytest.Mon
     entry, places, scores = entry_of(), [], []
     base = methods.get("dp_linear")
 
-    def watched(candidate: Entry, *rest: Any) -> Any:
-        places.append(candidates(entry).index(candidate))
-        return base.fit(candidate, *rest)
+    def watched(run: PlannedRun) -> Any:
+        places.append(candidates(entry).index(run.entry))
+        return base.fit(run)
 
     def kept(*arguments: Any, **named: Any) -> float:
         scores.append(noisy_score.function(*arguments, **named))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of
+from helpers import planned_run
 from scipy.optimize import minimize
 
 from dpgnn import methods
@@ -84,13 +85,13 @@ def test_answers_are_for_everyone_and_come_from_what_is_released() -> None:
 
 
 def test_a_training_nodes_base_score_does_not_read_its_label() -> None:
-    edge = ENTRY.options.edge
-    context = Context.of_streams(METHOD.plan(
-        ENTRY, facts_of(GRAPH, SPLIT, None), Budget(epsilon=EPSILON, delta=DELTA)), STREAMS)  # fmt: skip
+    edge, budget = ENTRY.options.edge, Budget(epsilon=EPSILON, delta=DELTA)
+    plan = METHOD.plan(ENTRY, facts_of(GRAPH, SPLIT, None), budget)
+    context = Context.of_streams(plan, STREAMS)
     node, y = SPLIT.train_idx[6], GRAPH.y.copy()
     y[node] = 1 - y[node]
     first, second = (
-        fit_bases(edge, graph, SPLIT, context).state
+        fit_bases(planned_run(ENTRY, graph, SPLIT, None, plan, context)).state
         for graph in (GRAPH, dataclasses.replace(GRAPH, y=y))
     )
     second["stack.weight"] = first["stack.weight"]
