@@ -18,15 +18,7 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import at_least, one_of
 from dpgnn.data.graph import arcs_of
 from dpgnn.methods import dp_mlp
-from dpgnn.methods.base import (
-    Asked,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    PlannedRun,
-    Prediction,
-)
+from dpgnn.methods.base import Asked, Entry, Facts, Fitted, Method, PlannedRun, Prediction
 from dpgnn.methods.dp_gnn.sample import mean_over_lists
 from dpgnn.methods.dp_mlp import DPMLPConfig
 from dpgnn.methods.queries import Queries

@@ -9,15 +9,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import open_probability
-from dpgnn.methods.base import (
-    Asked,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    PlannedRun,
-    Support,
-)
+from dpgnn.methods.base import Asked, Entry, Facts, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.gcn import GCNConfig
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit

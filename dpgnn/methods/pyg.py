@@ -14,14 +14,7 @@ import numpy as np
 from dpgnn.core.checks import at_least, require
 from dpgnn.data.graph import arcs_of
 from dpgnn.data.rows import RowNorm, normalize_rows
-from dpgnn.methods.base import (
-    Entry,
-    Fitted,
-    Method,
-    PlannedRun,
-    Prediction,
-    nonprivate_plan,
-)
+from dpgnn.methods.base import Entry, Fitted, Method, PlannedRun, Prediction, nonprivate_plan
 from dpgnn.methods.queries import Queries
 from dpgnn.training.options import AdamConfig, check_dropout
 

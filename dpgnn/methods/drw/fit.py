@@ -18,11 +18,7 @@ from dpgnn.methods.base import (
     SamplerSpec,
     own_features_only,
 )
-from dpgnn.methods.drw.data import (
-    first_hop_of_graph,
-    network_behind_first_hop,
-    training_edges,
-)
+from dpgnn.methods.drw.data import first_hop_of_graph, network_behind_first_hop, training_edges
 from dpgnn.methods.drw.options import DRWConfig, resolved
 from dpgnn.methods.drw.walks import BatchesOfWalks, RunWalks, training_graph
 from dpgnn.samplers.walks import Walks, record_chains

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import Budget, Mechanism, Plan
 from dpgnn.core.checks import at_least, open_probability, require
-from dpgnn.methods.base import (
-    Asked,
-    Context,
-    Entry,
-    Facts,
-    Fitted,
-    Method,
-    PlannedRun,
-    Support,
-)
+from dpgnn.methods.base import Asked, Context, Entry, Facts, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.pertgraph.queries import QUERIES
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit

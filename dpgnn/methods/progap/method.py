@@ -9,14 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import require
-from dpgnn.methods.base import (
-    Asked,
-    Entry,
-    Fitted,
-    Method,
-    PlannedRun,
-    SamplerSpec,
-)
+from dpgnn.methods.base import Asked, Entry, Fitted, Method, PlannedRun, SamplerSpec
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
 from dpgnn.methods.progap.queries import LEAKS, QUERIES

@@ -18,12 +18,7 @@ from dpgnn.accountants.implications import Notion, may_rank_together, notion, no
 from dpgnn.core.checks import require
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
-from dpgnn.report.statistics.statistics import (
-    PairedTest,
-    Verdict,
-    judged,
-    paired_test,
-)
+from dpgnn.report.statistics.statistics import PairedTest, Verdict, judged, paired_test
 
 ANSWERS_TO: dict[Answers, str] = {
     "everyone": "everyone", "own-record": "their own node", "none": "nobody",

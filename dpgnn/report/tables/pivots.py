@@ -13,13 +13,7 @@ from typing import Any, TypeVar
 
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED_WORDS
-from dpgnn.report.tables.rows import (
-    ClaimRow,
-    MeanRankRow,
-    RankingRow,
-    SpreadRow,
-    marked,
-)
+from dpgnn.report.tables.rows import ClaimRow, MeanRankRow, RankingRow, SpreadRow, marked
 from dpgnn.report.tables.table import DASH, epsilon_text, format_value, signed, without_tags
 
 CLEAR = ("ahead", "behind")
