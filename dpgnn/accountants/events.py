@@ -11,14 +11,13 @@ norms in the same unit. Noise multipliers occur only in configuration and tables
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from dpgnn.core import checks
 
-AddRemove = Literal["add-remove"]
-ReplaceOne = Literal["replace-one"]
-NullOne = Literal["null-one"]
 Relation = Literal["add-remove", "replace-one", "null-one"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
@@ -27,6 +26,24 @@ R = TypeVar("R", bound=Relation)
 MAX_CHANGED_ROOTS = 2_000_000
 # of one mechanism: beyond it the rounding of a power has no finite bound
 MOST_RUNS = 10**12
+# a parameter's rule, in every event that has it
+RULES: dict[str, Callable[[str, Any], Any]] = {
+    "noise_stddev": checks.non_negative,
+    "sensitivity": checks.non_negative,
+    "score_sensitivity": checks.non_negative,
+    "clipping_norm": checks.positive,
+    "scale": checks.positive,
+    "sampling_probability": checks.probability,
+    "contraction": checks.probability,
+    "one_if_one": checks.probability,
+    "one_if_zero": checks.probability,
+    "gamma": checks.open_probability,
+    **dict.fromkeys(("d_plus", "d_minus", "changed_roots"), partial(checks.at_least, minimum=0)),
+    **dict.fromkeys(
+        ("population", "batch_size", "num_hops", "num_selected"),
+        partial(checks.at_least, minimum=1),
+    ),
+}
 # relations under which both graphs have the same number of records
 Same = TypeVar("Same", bound=Literal["replace-one", "null-one"])
 
@@ -48,6 +65,9 @@ class Event(Generic[R]):
 
     def __post_init__(self) -> None:
         checks.one_of("relation", self.relation, RELATIONS)
+        for item in fields(self):
+            if item.name in RULES:
+                RULES[item.name](item.name, getattr(self, item.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +96,6 @@ class PoissonRoots(Event[R]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.non_negative("noise_stddev", self.noise_stddev)
-        checks.positive("clipping_norm", self.clipping_norm)
-        checks.probability("sampling_probability", self.sampling_probability)
-        checks.at_least("d_plus", self.d_plus, 0)
-        checks.at_least("d_minus", self.d_minus, 0)
         checks.require(
             self.d_plus <= MAX_CHANGED_ROOTS, "d_plus", f"be <= {MAX_CHANGED_ROOTS}", self.d_plus,
             "fewer roots change with a smaller max_degree or fewer hops",
@@ -124,11 +139,6 @@ class FixedSizeRoots(Event[Same]):
                 "under the relation 'add-remove', which changes that number; use PoissonRoots, or "
                 "the relation 'replace-one' or 'null-one'"
             )
-        checks.non_negative("noise_stddev", self.noise_stddev)
-        checks.positive("clipping_norm", self.clipping_norm)
-        checks.at_least("population", self.population, 1)
-        checks.at_least("batch_size", self.batch_size, 1)
-        checks.at_least("changed_roots", self.changed_roots, 0)
         rule = f"be <= population = {self.population}"
         remedy = "lower the batch size or train on more roots"
         checks.require(
@@ -150,11 +160,6 @@ class GaussianRelease(Event[R]):
 
     noise_stddev: float
     sensitivity: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.non_negative("noise_stddev", self.noise_stddev)
-        checks.non_negative("sensitivity", self.sensitivity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,13 +183,6 @@ class ContractiveIteration(Event[R]):
     num_hops: int
     contraction: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.non_negative("noise_stddev", self.noise_stddev)
-        checks.non_negative("sensitivity", self.sensitivity)
-        checks.at_least("num_hops", self.num_hops, 1)
-        checks.probability("contraction", self.contraction)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GumbelTopK(Event[R]):
@@ -202,12 +200,6 @@ class GumbelTopK(Event[R]):
     score_sensitivity: float
     num_selected: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.positive("scale", self.scale)
-        checks.non_negative("score_sensitivity", self.score_sensitivity)
-        checks.at_least("num_selected", self.num_selected, 1)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceRelease(Event[R]):
@@ -220,11 +212,6 @@ class LaplaceRelease(Event[R]):
 
     scale: float
     sensitivity: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.positive("scale", self.scale)
-        checks.non_negative("sensitivity", self.sensitivity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,11 +227,6 @@ class RandomizedResponse(Event[R]):
 
     one_if_one: float
     one_if_zero: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.probability("one_if_one", self.one_if_one)
-        checks.probability("one_if_zero", self.one_if_zero)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +285,6 @@ class BestOf(Event[R]):
             require_relation(run, self.relation)
         finite = -1 < self.eta < math.inf
         checks.require(finite, "eta", "be > -1 and finite", self.eta)
-        checks.open_probability("gamma", self.gamma)
 
 
 def compose(event: Event[R], count: int) -> Composed[R]:

@@ -43,48 +43,25 @@ _RECORD = (
     "merge half-edges before the mechanism: a change of one node's list changes only edges at that node, "
     "so record pairs become node pairs"
 )
+_ABSENT = "drop mentions of absent ids before the mechanism: the graphs then differ in one node and its edges"
+_OWN_LIST = "keep the node's list and replace only features and label"
+_ONE_EDGE = "replace a node by itself with one more or one less edge"
+_STEPS: tuple[tuple[tuple[PrivacyUnit, Relation], tuple[PrivacyUnit, Relation], str], ...] = (
+    (("node", "replace-one"), ("node", "null-one"), _NULL),
+    (("node-bounded", "replace-one"), ("node-bounded", "null-one"), _NULL),
+    (("node-record", "replace-one"), ("node-record", "null-one"), _NULL),
+    (("node", "replace-one"), ("node-bounded", "replace-one"), _BOUNDED),
+    (("node", "null-one"), ("node-bounded", "null-one"), _BOUNDED),
+    (("node", "add-remove"), ("node-bounded", "add-remove"), _BOUNDED),
+    (("node", "replace-one"), ("node-record", "replace-one"), _RECORD),
+    (("node", "add-remove"), ("node-record", "add-remove"), _ABSENT),
+    (("node-record", "replace-one"), ("node-features", "replace-one"), _OWN_LIST),
+    (("node", "replace-one"), ("edge", "add-remove"), _ONE_EDGE),
+)
 
-IMPLICATIONS: tuple[Implication, ...] = (
-    Implication(
-        stronger=("node", "replace-one"), weaker=("node", "null-one"), proof=_NULL,
-    ),
-    Implication(
-        stronger=("node-bounded", "replace-one"), weaker=("node-bounded", "null-one"), proof=_NULL,
-    ),
-    Implication(
-        stronger=("node-record", "replace-one"), weaker=("node-record", "null-one"), proof=_NULL,
-    ),
-    Implication(
-        stronger=("node", "replace-one"), weaker=("node-bounded", "replace-one"), proof=_BOUNDED,
-    ),
-    Implication(
-        stronger=("node", "null-one"), weaker=("node-bounded", "null-one"), proof=_BOUNDED,
-    ),
-    Implication(
-        stronger=("node", "add-remove"), weaker=("node-bounded", "add-remove"), proof=_BOUNDED,
-    ),
-    Implication(
-        stronger=("node", "replace-one"), weaker=("node-record", "replace-one"), proof=_RECORD,
-    ),
-    Implication(
-        stronger=("node", "add-remove"),
-        weaker=("node-record", "add-remove"),
-        proof=(
-            "drop mentions of absent ids before the mechanism: the graphs then differ in one node "
-            "and its edges"
-        ),
-    ),
-    Implication(
-        stronger=("node-record", "replace-one"),
-        weaker=("node-features", "replace-one"),
-        proof="keep the node's list and replace only features and label",
-    ),
-    Implication(
-        stronger=("node", "replace-one"),
-        weaker=("edge", "add-remove"),
-        proof="replace a node by itself with one more or one less edge",
-    ),
-)  # fmt: skip
+IMPLICATIONS: tuple[Implication, ...] = tuple(
+    Implication(stronger=stronger, weaker=weaker, proof=proof) for stronger, weaker, proof in _STEPS
+)
 
 
 def notion(claim: Claim) -> Notion:
