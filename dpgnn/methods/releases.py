@@ -89,10 +89,32 @@ class Move:
     allowed: float
 
 
-# (release, arguments of its calls in G, in G', mechanism, where) -> how far it moved
-Measure = Callable[
-    ["Release[..., Any]", Sequence[Arguments], Sequence[Arguments], Mechanism, Where], Move
-]
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """Calls of a release in two neighbouring graphs.
+
+    Attributes:
+        release: the function.
+        first, second: arguments of its calls in G, and in G'.
+        mechanism: of the plan.
+        where: facts of the pair of neighbours.
+    """
+
+    release: Release[..., Any]
+    first: Sequence[Arguments]
+    second: Sequence[Arguments]
+    mechanism: Mechanism
+    where: Where
+
+    @property
+    def only(self) -> tuple[Arguments, Arguments]:
+        """Arguments of the only call in G, and in G'."""
+        (a,), (b,) = self.first, self.second
+        return a, b
+
+
+# how far the value before noise moved
+Measure = Callable[[Calls], Move]
 # (arguments in G, in G', where) -> pairs of arguments to be tried: the run's own, and harmful ones
 Trials = Callable[[Arguments, Arguments, Where], Iterable[tuple[Arguments, Arguments]]]
 
@@ -232,22 +254,15 @@ def gaussian(trials: Trials) -> Measure:
     Source: docs/accounting.md, theorem 5.
     """
 
-    def measure(
-        release: Release[..., Any],
-        first: Sequence[Arguments],
-        second: Sequence[Arguments],
-        mechanism: Mechanism,
-        where: Where,
-    ) -> Move:
-        (a,), (b,) = first, second
-        moved = 0.0
-        for sides in trials(a, b, where):
+    def measure(seen: Calls) -> Move:
+        moved, where, allowed = 0.0, seen.where, allowed_by(seen.mechanism)
+        for sides in trials(*seen.only, where):
             for seed in (0, 1):
-                values = [_entering(release, sides[i], where, i, seed) for i in (0, 1)]
+                values = [_entering(seen.release, sides[i], where, i, seed) for i in (0, 1)]
                 if len(values[0]) != len(values[1]):
-                    return Move(moved=math.inf, allowed=allowed_by(mechanism))
+                    return Move(moved=math.inf, allowed=allowed)
                 moved = max([moved, *(distance(x, y, where) for x, y in zip(*values))])
-        return Move(moved=moved, allowed=allowed_by(mechanism))
+        return Move(moved=moved, allowed=allowed)
 
     return measure
 

@@ -15,7 +15,7 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits.capture import Training
 from dpgnn.core.checks import require
-from dpgnn.methods.releases import Release, Where
+from dpgnn.methods.releases import Calls, Release, Where
 
 # float32 sums of a few clipped rows
 _ROUNDING = 1e-4
@@ -188,7 +188,11 @@ def compare_release(
         calls = [seen.calls[release.name] for seen in (first, second)]
         if measure is None or not any(calls):
             continue
-        move = measure(release, calls[0], calls[1], mechanism, where)
+        move = measure(
+            Calls(
+                release=release, first=calls[0], second=calls[1], mechanism=mechanism, where=where
+            )
+        )
         share = move.moved / move.allowed if move.allowed > 0 else float(move.moved > 0) * np.inf
         if share >= worst:
             worst, found = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, compose, part
 from dpgnn.core.exact_selection import largest_with_gumbel
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, clipped_parts, part_names, threshold_rule
 from dpgnn.methods.dp_gnn.plan import NUM_CANDIDATES, TRAIN, threshold_name
-from dpgnn.methods.releases import Arguments, Move, Release, Where, event_of, release
+from dpgnn.methods.releases import Calls, Move, event_of, release
 from dpgnn.methods.shared.private_training import HISTORY_ROWS, epsilon_after
 
 if TYPE_CHECKING:
@@ -166,20 +166,14 @@ def clipping_of(
     return Clipping(per=per, norms=dict(zip(names, found.tolist())))
 
 
-def _rank_moves(
-    release: Release[..., Any],
-    first: Sequence[Arguments],
-    second: Sequence[Arguments],
-    mechanism: Mechanism,
-    where: Where,
-) -> Move:
+def _rank_moves(seen: Calls) -> Move:
     """Largest change of a candidate's rank, over the calls of one threshold."""
     ranks = []
-    for calls in (first, second):
-        (values,) = [c["values"] for c in calls if c["mechanism"].name == mechanism.name]
+    for calls in (seen.first, seen.second):
+        (values,) = [c["values"] for c in calls if c["mechanism"].name == seen.mechanism.name]
         ranks.append(ranks_of_candidates(values))
     moved = float(np.abs(ranks[0] - ranks[1]).max())
-    return Move(moved=moved, allowed=event_of(mechanism).score_sensitivity)
+    return Move(moved=moved, allowed=event_of(seen.mechanism).score_sensitivity)
 
 
 def ranks_of_candidates(values: np.ndarray) -> np.ndarray:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.methods.releases import Arguments, Measure, Move, Release, Where, event_of
+from dpgnn.methods.releases import Calls, Measure, Move, event_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from dpgnn.accountants.plan import Mechanism
     from dpgnn.methods.dpar.options import DPARConfig
 
 
@@ -46,15 +45,9 @@ def clipped_row(config: DPARConfig, exact: sp.csr_array, row: int) -> np.ndarray
 def _rows(size: Callable[[np.ndarray, Any], float], allowed: str) -> Measure:
     """The change of the worst row, since every vector is a separate draw."""
 
-    def measure(
-        release: Release[..., Any],
-        first: Sequence[Arguments],
-        second: Sequence[Arguments],
-        mechanism: Mechanism,
-        where: Where,
-    ) -> Move:
-        (a,), (b,) = first, second
-        limit = float(getattr(event_of(mechanism), allowed))
+    def measure(seen: Calls) -> Move:
+        a, b = seen.only
+        limit = float(getattr(event_of(seen.mechanism), allowed))
         if a["exact"].shape != b["exact"].shape:
             return Move(moved=math.inf, allowed=limit)
         config = a["config"]

@@ -6,15 +6,12 @@ in j's cluster and row j in i's cluster, so the L1 sensitivity is 2 for any clus
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.accountants.plan import Mechanism
 from dpgnn.core.rounded_noise import LAPLACE, LONGER, add_rounded
-from dpgnn.methods.releases import Arguments, Move, Release, Where, allowed_by, release
+from dpgnn.methods.releases import Calls, Move, allowed_by, release
+from dpgnn.methods.shared.every_call import every_call
 
 DEGREES = "degrees"
 
@@ -41,23 +38,15 @@ def cluster_degrees(adjacency: sp.csr_array, clusters: np.ndarray, num_clusters:
     return np.asarray((adjacency @ members).toarray())
 
 
-def _moved_counts(
-    release: Release[..., object],
-    first: Sequence[Arguments],
-    second: Sequence[Arguments],
-    mechanism: Mechanism,
-    where: Where,
-) -> Move:
+@every_call
+def _moved_counts(seen: Calls) -> Move:
     """L1 distance of the exact degree vectors of a hop; of the worst hop, given the hops before it."""
-    if len(first) != len(second) or len(first) != mechanism.num_steps:
-        return Move(moved=math.inf, allowed=allowed_by(mechanism))
-    moved = 0.0
-    for sides in zip(first, second):
-        a, b = (cluster_degrees(s["adjacency"], s["clusters"], s["num_clusters"]) for s in sides)
-        # in units of the actual noise
-        unit = mechanism.details["scale"] / sides[0]["scale"]
-        moved = max(moved, float(np.abs(a - b).sum()) * unit)
-    return Move(moved=moved, allowed=allowed_by(mechanism))
+    sides = seen.only
+    a, b = (cluster_degrees(s["adjacency"], s["clusters"], s["num_clusters"]) for s in sides)
+    # in units of the actual noise
+    unit = seen.mechanism.details["scale"] / sides[0]["scale"]
+    moved = float(np.abs(a - b).sum()) * unit
+    return Move(moved=moved, allowed=allowed_by(seen.mechanism))
 
 
 @release({DEGREES: _moved_counts})

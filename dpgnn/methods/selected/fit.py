@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.checks import require
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Fitted, PlannedRun, SilentContext
-from dpgnn.methods.releases import Arguments, Draw, Move, Release, Where, noised, release
+from dpgnn.methods.releases import Calls, Draw, Move, noised, release
 from dpgnn.methods.selected.options import base_of, candidates, score_of
 from dpgnn.methods.selected.plan import SCORE, SelectedPlan
 from dpgnn.methods.shared.edge_level import normal_draw
@@ -114,17 +114,11 @@ def right_answers(
     return int((logits.argmax(dim=1).cpu().numpy() == graph.y[asked]).sum())
 
 
-def _moved(
-    release: Release[..., Any],
-    first: Sequence[Arguments],
-    second: Sequence[Arguments],
-    mechanism: Mechanism,
-    where: Where,
-) -> Move:
+def _moved(seen: Calls) -> Move:
     """The largest difference of the numbers of right answers of models that are the same in both worlds."""
-    pairs = zip(first, second, strict=True)
+    pairs = zip(seen.first, seen.second, strict=True)
     moved = max(abs(float(a["right"]) - float(b["right"])) for a, b in pairs)
-    return Move(moved=moved, allowed=mechanism.sensitivity)
+    return Move(moved=moved, allowed=seen.mechanism.sensitivity)
 
 
 @release({"choice": _moved, "choice/others": _moved})

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
-from dpgnn.accountants.plan import Mechanism
-from dpgnn.methods.releases import Arguments, Measure, Move, Release, Where, allowed_by
+from dpgnn.methods.releases import Calls, Measure, Move, allowed_by
 
 
 def every_call(measure: Measure) -> Measure:
@@ -16,16 +14,11 @@ def every_call(measure: Measure) -> Measure:
     The change is infinite if the number of calls differs from the mechanism's number of steps.
     """
 
-    def worst(
-        release: Release[..., Any],
-        first: Sequence[Arguments],
-        second: Sequence[Arguments],
-        mechanism: Mechanism,
-        where: Where,
-    ) -> Move:
-        if not len(first) == len(second) == mechanism.num_steps:
-            return Move(moved=math.inf, allowed=allowed_by(mechanism))
-        moves = [measure(release, [a], [b], mechanism, where) for a, b in zip(first, second)]
+    def worst(seen: Calls) -> Move:
+        if not len(seen.first) == len(seen.second) == seen.mechanism.num_steps:
+            return Move(moved=math.inf, allowed=allowed_by(seen.mechanism))
+        calls = zip(seen.first, seen.second)
+        moves = [measure(replace(seen, first=[a], second=[b])) for a, b in calls]
         return max(moves, key=lambda move: move.moved)
 
     return worst

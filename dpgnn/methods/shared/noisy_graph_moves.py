@@ -7,63 +7,50 @@ answers or in units of their noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from dpgnn.accountants.events import RandomizedResponse, parts
 from dpgnn.accountants.plan import Mechanism
-from dpgnn.methods.releases import Arguments, Move, Release, Where, allowed_by, event_of
-
-Calls = Sequence[Arguments]
-AnyRelease = Release[..., Any]
+from dpgnn.methods.releases import Arguments, Calls, Move, allowed_by, event_of
 
 
-def answered_pairs(
-    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
-) -> Move:
+def answered_pairs(seen: Calls) -> Move:
     """Undirected pairs that differ, weighted by the log ratio of their answers."""
-    (a,), (b,) = first, second
+    a, b = seen.only
     loss = _loss(a["one_if_one"], a["one_if_zero"])
-    return Move(moved=len(_cells(a) ^ _cells(b)) * loss, allowed=_total_loss(mechanism))
+    return Move(moved=len(_cells(a) ^ _cells(b)) * loss, allowed=_total_loss(seen.mechanism))
 
 
-def answered_cells(
-    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
-) -> Move:
+def answered_cells(seen: Calls) -> Move:
     """Directed cells that differ, each answered separately."""
-    (a,), (b,) = first, second
+    a, b = seen.only
     changed = int(abs(a["adjacency"] - b["adjacency"]).sum())
-    return Move(moved=changed * _loss(a["truth"], 1 - a["truth"]), allowed=_total_loss(mechanism))
+    return Move(
+        moved=changed * _loss(a["truth"], 1 - a["truth"]), allowed=_total_loss(seen.mechanism)
+    )
 
 
-def densities(
-    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
-) -> Move:
+def densities(seen: Calls) -> Move:
     """The densities, with equal noise in both worlds."""
-    if len(first) != len(second):
-        return Move(moved=math.inf, allowed=allowed_by(mechanism))
-    moved = sum(abs(a["density"] - b["density"]) for a, b in zip(first, second))
-    return Move(moved=float(moved), allowed=allowed_by(mechanism))
+    if len(seen.first) != len(seen.second):
+        return Move(moved=math.inf, allowed=allowed_by(seen.mechanism))
+    moved = sum(abs(a["density"] - b["density"]) for a, b in zip(seen.first, seen.second))
+    return Move(moved=float(moved), allowed=allowed_by(seen.mechanism))
 
 
-def edge_counts(
-    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
-) -> Move:
+def edge_counts(seen: Calls) -> Move:
     """The number of edges, in units of its noise."""
-    (a,), (b,) = first, second
+    a, b = seen.only
     moved = abs(a["pairs"].shape[1] - b["pairs"].shape[1]) * a["epsilon_count"]
-    return Move(moved=moved, allowed=_in_scales(mechanism))
+    return Move(moved=moved, allowed=_in_scales(seen.mechanism))
 
 
-def laplace_cells(
-    release: AnyRelease, first: Calls, second: Calls, mechanism: Mechanism, where: Where
-) -> Move:
+def laplace_cells(seen: Calls) -> Move:
     """Pairs that differ, in units of their noise."""
-    (a,), (b,) = first, second
+    a, b = seen.only
     moved = len(_cells(a) ^ _cells(b)) * a["epsilon_cells"]
-    return Move(moved=moved, allowed=_in_scales(mechanism))
+    return Move(moved=moved, allowed=_in_scales(seen.mechanism))
 
 
 def _cells(arguments: Arguments) -> set[tuple[int, int]]:

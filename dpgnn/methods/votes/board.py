@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from dpgnn.methods.releases import (
-    Arguments,
+    Calls,
     Draw,
     Move,
-    Release,
-    Where,
     allowed_by,
     distance,
     noised,
@@ -28,7 +26,6 @@ from dpgnn.methods.releases import (
 )
 
 if TYPE_CHECKING:
-    from dpgnn.accountants.plan import Mechanism
     from dpgnn.samplers.lists import Arcs
 
 
@@ -145,18 +142,13 @@ def slices(count: int, size: int | None = None) -> list[slice]:
     return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _moved(
-    release: Release[..., Any],
-    first: Sequence[Arguments],
-    second: Sequence[Arguments],
-    mechanism: Mechanism,
-    where: Where,
-) -> Move:
+def _moved(seen: Calls) -> Move:
     """The change of all rows of the noise-free boards; the largest over rounds."""
-    if len(first) != len(second):
-        return Move(moved=math.inf, allowed=allowed_by(mechanism))
-    moved = max(distance(a["sums"], b["sums"], where) for a, b in zip(first, second))
-    return Move(moved=moved, allowed=allowed_by(mechanism))
+    allowed = allowed_by(seen.mechanism)
+    if len(seen.first) != len(seen.second):
+        return Move(moved=math.inf, allowed=allowed)
+    sums = [(a["sums"], b["sums"]) for a, b in zip(seen.first, seen.second)]
+    return Move(moved=max(distance(*both, seen.where) for both in sums), allowed=allowed)
 
 
 @release({"board": _moved})
