@@ -156,7 +156,12 @@ def clean_edges(
 
 
 def arcs_of(graph: Graph, *, symmetrize: bool) -> np.ndarray:
-    """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs)."""
+    """The graph's arcs without self-loops, each once; int64, shape (2, num_arcs).
+
+    Args:
+        graph: any.
+        symmetrize: add the reverse of each edge of a directed graph.
+    """
     edges = graph.edge_index
     # a large graph's edges are copied only if necessary
     if graph.allow_self_loops:

@@ -20,6 +20,7 @@ from dpgnn.methods.base import Context, Entry, facts_of
 from dpgnn.methods.caribou import fit as caribou_fit
 from dpgnn.methods.dpdgc import fit as dpdgc_fit
 from dpgnn.methods.gap import fit as gap_fit
+from dpgnn.methods.shared import edge_level
 from dpgnn.methods.shared.aggregate import symmetric_operator
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.undirected import adjacency_of
@@ -190,7 +191,7 @@ def test_padding_that_lowered_the_noise_is_what_is_aggregated_over(
 
 def test_dpdgc_releases_its_sums_with_the_planned_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        dpdgc_fit, "normal_draw", lambda context, stage: lambda step, shape: np.ones(shape)
+        edge_level, "normal_draw", lambda context, stage: lambda step, shape: np.ones(shape)
     )
     options = {"head": HEAD | {"training": {"num_epochs": 1}}, "norm_scale": 2.0, "node": STAGES}
     plan, fit = fitted("dpdgc", "edge", "add-remove", options)

@@ -226,7 +226,7 @@ def test_only_the_last_state_is_ever_on_disk(
     small_graph: Graph, small_split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that dies inside the iteration leaves no state of it behind."""
-    from dpgnn.methods.caribou import fit as caribou_fit
+    from dpgnn.methods.shared import edge_level
 
     def dies(context: Any, stage: str) -> Any:
         def draw(hop: int, shape: tuple[int, int]) -> np.ndarray:
@@ -236,7 +236,7 @@ def test_only_the_last_state_is_ever_on_disk(
 
         return draw
 
-    monkeypatch.setattr(caribou_fit, "normal_draw", dies)
+    monkeypatch.setattr(edge_level, "normal_draw", dies)
     for unit, relation in (("edge", "add-remove"), ("node-bounded", "null-one")):
         node = {"max_degree": 30, "encoder": STAGE, "head": STAGE}
         entry = entry_of("sound", unit, relation, num_hops=4, head=SMALL, node=node)

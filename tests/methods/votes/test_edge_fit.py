@@ -31,7 +31,7 @@ STREAMS = Streams(root_seed=3, axes={})
 def fit(graph: Graph) -> Fitted:
     plan = METHOD.plan(ENTRY, facts_of(graph, SPLIT, None), Budget(epsilon=EPSILON, delta=DELTA))
     context = Context(ledger=Ledger(plan), streams=STREAMS, store=Store(None))
-    return METHOD.fit(ENTRY, graph, SPLIT, None, plan, context)
+    return METHOD.fit(planned_run(ENTRY, graph, SPLIT, None, plan, context))
 
 
 def fixed(value: np.ndarray, noise_stddev: float, draw: Any, step: int = 1) -> np.ndarray:

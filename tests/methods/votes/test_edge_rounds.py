@@ -196,11 +196,11 @@ def counts_an_edge_twice(real: Any) -> Any:
 def trains_on_degrees(real: Any) -> Any:
     """The first head is trained on rows with the degree of their node."""
 
-    def train(config: Any, rows: Any, graph: Any, *rest: Any) -> Any:
-        degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+    def train(run: Any, rows: Any, *rest: Any) -> Any:
+        degree = np.bincount(run.graph.edge_index[0], minlength=run.graph.num_nodes)
         rows = rows.copy()
         rows[:, -1] += degree
-        return real(config, rows, graph, *rest)
+        return real(run, rows, *rest)
 
     return train
 

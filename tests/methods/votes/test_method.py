@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, run
+from helpers import planned_run
 from safetensors.numpy import load_file
 
 from dpgnn import methods
@@ -47,7 +48,7 @@ def test_an_answer_reads_no_other_record() -> None:
     entry, method = entry_of("votes", "sound", RECORD), methods.get("votes")
     plan = method.plan(entry, facts_of(GRAPH, SPLIT, None), Budget(epsilon=EPSILON, delta=DELTA))
     context = Context(ledger=Ledger(plan), streams=Streams(root_seed=0, axes={}), store=Store(None))
-    fitted = method.fit(entry, GRAPH, SPLIT, None, plan, context)
+    fitted = method.fit(planned_run(entry, GRAPH, SPLIT, None, plan, context))
     everyone = np.arange(GRAPH.num_nodes)
     before = method.predict(entry, fitted, GRAPH, everyone).logits.numpy()
     source = GRAPH.edge_index[0]
