@@ -21,7 +21,7 @@ from dpgnn.accountants.events import compose, parts
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits.capture import Training
 from dpgnn.audits.request import case_of
-from dpgnn.methods.releases import Move, release
+from dpgnn.methods.releases import Calls, Move, release
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +108,9 @@ def test_the_engine_is_found_inside_what_wraps_it(
         engine_of(replace(first, gradients=object.__new__(type("Bare", (), {}))))
 
 
-def moved_rows(step: Any, first: Any, second: Any, mechanism: Any, where: Any) -> Move:
-    value = np.linalg.norm(first[0]["rows"] - second[0]["rows"])
+def moved_rows(seen: Calls) -> Move:
+    first, second = seen.only
+    value = np.linalg.norm(first["rows"] - second["rows"])
     return Move(moved=float(value), allowed=1.0)
 
 
