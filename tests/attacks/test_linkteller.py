@@ -15,6 +15,7 @@ from dpgnn.accountants.plan import Budget
 from dpgnn.attacks import linkteller, released_state
 from dpgnn.attacks.linkteller import Variant
 from dpgnn.attacks.request import AttackRequest, Sizes, run_gmia, run_leak, run_linkteller
+from dpgnn.methods.base import PlannedRun
 from dpgnn.methods.shared.undirected import undirected_pairs
 from dpgnn.records.attacks import result_from
 from dpgnn.report.tables import attack_verdicts as verdicts
@@ -162,9 +163,9 @@ def test_a_method_that_says_it_reads_no_edge_is_attacked_without_any(
 ) -> None:
     real, seen = methods.get("mlp"), []
 
-    def fit(entry: Any, graph: Any, *rest: Any) -> Any:
-        seen.append(("fit", graph.num_edges))
-        return real.fit(entry, graph, *rest)
+    def fit(run: PlannedRun) -> Any:
+        seen.append(("fit", run.graph.num_edges))
+        return real.fit(run)
 
     def predict(entry: Any, fit: Any, graph: Any, nodes: Any) -> Any:
         seen.append(("predict", graph.num_edges))

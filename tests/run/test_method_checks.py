@@ -14,7 +14,7 @@ from contract import GRAPH, entry_of, inputs_of
 
 from dpgnn import methods
 from dpgnn.core.storage import read_parquet
-from dpgnn.methods.base import Method, Support
+from dpgnn.methods.base import Method, PlannedRun, Support
 from dpgnn.run.execute import run_one
 
 NODE = Support(privacy_unit="node", relation="add-remove")
@@ -96,7 +96,7 @@ def test_a_plan_with_a_wrong_type_is_a_failed_run(
 def test_a_fit_that_gives_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, give: Any, rule: str
 ) -> None:
-    method = patched(monkeypatch, fit=lambda *arguments: give(method.fit(*arguments)))
+    method = patched(monkeypatch, fit=lambda run: give(method.fit(run)))
     with pytest.raises(ValueError, match=f"dp_mlp: what fit gives for .*{rule}"):
         made(tmp_path)
     assert not (tmp_path / "record.json").exists()
@@ -130,7 +130,7 @@ def test_a_release_keeps_no_column_but_steps_and_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = ({"step": 1, "epsilon": 0.5, "loss": 2.5},)
-    method = patched(monkeypatch, fit=lambda *a: dataclasses.replace(method.fit(*a), history=rows))
+    method = patched(monkeypatch, fit=lambda run: dataclasses.replace(method.fit(run), history=rows))
     for randomness, columns in (
         ("release", {"step", "epsilon"}),
         ("study", {"step", "epsilon", "loss"}),
@@ -145,9 +145,9 @@ def test_a_method_that_says_it_reads_no_edge_gets_none(
 ) -> None:
     seen = []
 
-    def fit(entry: Any, graph: Any, *rest: Any) -> Any:
-        seen.append(graph.num_edges)
-        return method.fit(entry, graph, *rest)
+    def fit(run: PlannedRun) -> Any:
+        seen.append(run.graph.num_edges)
+        return method.fit(run)
 
     def predict(entry: Any, fitted: Any, graph: Any, nodes: Any) -> Any:
         seen.append(graph.num_edges)
@@ -167,8 +167,8 @@ def test_a_node_level_run_that_writes_its_logits_into_the_model_is_refused(
 ) -> None:
     gap = methods.get("gap")
 
-    def fit(*arguments: Any) -> Any:
-        fitted = gap.fit(*arguments)
+    def fit(run: PlannedRun) -> Any:
+        fitted = gap.fit(run)
         return dataclasses.replace(fitted, state={**fitted.state, **fitted.kept})
 
     monkeypatch.setattr(methods, "get", lambda name: dataclasses.replace(gap, fit=fit))
