@@ -130,7 +130,9 @@ def test_a_release_keeps_no_column_but_steps_and_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = ({"step": 1, "epsilon": 0.5, "loss": 2.5},)
-    method = patched(monkeypatch, fit=lambda run: dataclasses.replace(method.fit(run), history=rows))
+    method = patched(
+        monkeypatch, fit=lambda run: dataclasses.replace(method.fit(run), history=rows)
+    )
     for randomness, columns in (
         ("release", {"step", "epsilon"}),
         ("study", {"step", "epsilon", "loss"}),
