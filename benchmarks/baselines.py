@@ -20,7 +20,7 @@ from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
 from dpgnn.data import datasets
 from dpgnn.data.splits import SplitConfig, make_split
-from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.methods.base import Context, Entry, PlannedRun, facts_of
 
 REPEATS = 2
 EDGE, RECORD = ("edge", "add-remove"), ("node-record", "add-remove")
@@ -63,7 +63,9 @@ def seconds(graph: Any, split: Any, name: str, options: Any, unit: Any) -> float
     plan = method.plan(entry, facts_of(graph, split, prepared), budget)
     context = Context(ledger=Ledger(plan), streams=Streams(root_seed=0, axes={}), store=Store(None))
     start = time.process_time()
-    method.fit(entry, method.sees(graph), split, prepared, plan, context)
+    method.fit(PlannedRun(
+        entry=entry, graph=method.sees(graph), split=split, prepared=prepared, plan=plan, context=context
+    ))  # fmt: skip
     return time.process_time() - start
 
 

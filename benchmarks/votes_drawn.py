@@ -25,7 +25,7 @@ from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
-from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.methods.base import Context, Entry, PlannedRun, facts_of
 from dpgnn.methods.votes.plan import signal_of
 
 DATA = Path(__file__).with_suffix(".json")
@@ -129,8 +129,11 @@ def accuracy(
     plan = chosen.plan(entry, facts_of(graph, split, None), Budget(epsilon=epsilon, delta=DELTA))
     streams = Streams(root_seed=seed, axes={})
     context = Context(ledger=Ledger(plan), streams=streams, store=Store(None), label="drawn")
-    fitted = chosen.fit(entry, chosen.sees(graph), split, None, plan, context)
-    logits = chosen.predict(entry, fitted, chosen.sees(graph), split.test_idx).logits
+    seen = chosen.sees(graph)
+    fitted = chosen.fit(
+        PlannedRun(entry=entry, graph=seen, split=split, prepared=None, plan=plan, context=context)
+    )
+    logits = chosen.predict(entry, fitted, seen, split.test_idx).logits
     return 100 * float((logits.argmax(dim=1).numpy() == graph.y[split.test_idx]).mean())
 
 

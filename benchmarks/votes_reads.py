@@ -43,7 +43,7 @@ from dpgnn.core.storage import Store
 from dpgnn.data import datasets
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, SplitConfig, make_split
-from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.methods.base import Context, Entry, PlannedRun, facts_of
 from dpgnn.methods.shared.edge_level import normal_draw
 from dpgnn.methods.shared.linear import linear_logits, linear_model, own_rows
 from dpgnn.methods.shared.private_training import run_dp_sgd
@@ -156,7 +156,9 @@ def run(entry: Entry, graph: Graph, split: Split, epsilon: float, seed: int) -> 
     method = methods.get(entry.method)
     plan = method.plan(entry, facts_of(graph, split, None), Budget(epsilon=epsilon, delta=DELTA))
     seen = method.sees(graph)
-    fitted = method.fit(entry, seen, split, None, plan, context_of(plan, seed))
+    fitted = method.fit(PlannedRun(
+        entry=entry, graph=seen, split=split, prepared=None, plan=plan, context=context_of(plan, seed)
+    ))  # fmt: skip
     return score(method.predict(entry, fitted, seen, split.test_idx).logits, graph, split)
 
 

@@ -25,7 +25,7 @@ from dpgnn.core.storage import Store
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split, SplitConfig, make_split
-from dpgnn.methods.base import Context, Entry, facts_of
+from dpgnn.methods.base import Context, Entry, PlannedRun, facts_of
 from dpgnn.study.study import load_study
 
 ENTRIES = ("dp_mlp", "votes", "votes-2", "votes_edge", "gap")
@@ -41,7 +41,11 @@ def seconds_of(entry: Entry, graph: Graph, split: Split, delta: float, turn: int
     context = Context(ledger=Ledger(plan), streams=streams, store=Store(None), label="time")
     seen = method.sees(graph)
     with contextlib.redirect_stderr(io.StringIO()):
-        fitted = method.fit(entry, seen, split, None, plan, context)
+        fitted = method.fit(
+            PlannedRun(
+                entry=entry, graph=seen, split=split, prepared=None, plan=plan, context=context
+            )
+        )
         method.predict(entry, fitted, seen, split.test_idx)
     return time.process_time() - start
 
