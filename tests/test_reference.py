@@ -49,6 +49,14 @@ def test_the_records_cover_the_quick_study(repository: Path) -> None:
     assert found == {key.folder for key in study.keys if tuple(key.folder.split("/")[:2]) in places}
 
 
+def test_the_readme_says_how_many_runs_each_study_has(repository: Path) -> None:
+    folder = repository / "docs" / "reference"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    stated = dict(re.findall(r"^\| `(\w+)` \| M \(([\d,]+) runs\)", text, re.MULTILINE))
+    kept = {path.parent.name: len(read_archive(path)) for path in folder.glob("*/runs.parquet")}
+    assert {name: int(number.replace(",", "")) for name, number in stated.items()} == kept
+
+
 def _rounded(value: float) -> str:
     return f"{100 * value:.1f}"
 
