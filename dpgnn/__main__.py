@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 
+from dpgnn.cli.flags import OneLineParser
 from dpgnn.core.address_space import check_limit, explained, is_out_of_memory
 
 STAGES = (
@@ -20,7 +21,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line: one subcommand per stage."""
     from dpgnn.core.version import VERSION
 
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="dpgnn",
         description="Differentially private graph learning: reproduced, made sound and compared.",
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import OneLineParser
 from dpgnn.cli.numbers import integer, number
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _parser(method: Method) -> argparse.ArgumentParser:
     """The flags of one method: those of every plan, and those for its own options."""
     units = {pair.privacy_unit: None for pair in method.supports}
     relations = {pair.relation: None for pair in method.supports}
-    parser = argparse.ArgumentParser(prog=f"dpgnn account {method.name}", description=method.title)
+    parser = OneLineParser(prog=f"dpgnn account {method.name}", description=method.title)
     add = parser.add_argument
     add("--mode", choices=[m for m in method.modes if m != "nonprivate"], default="sound")
     add("--privacy-unit", choices=list(units), help=f"default {method.supports[0].privacy_unit}")
@@ -289,7 +290,7 @@ def _gaussian(words: Sequence[str]) -> int:
     from dpgnn.core.checks import at_least, positive, require
     from dpgnn.core.storage import canonical_json
 
-    parser = argparse.ArgumentParser(prog=f"dpgnn account {GAUSSIAN}")
+    parser = OneLineParser(prog=f"dpgnn account {GAUSSIAN}")
     _add_numbers(parser)
     parser.add_argument("--num-steps", type=integer, default=1, help="releases")
     parser.add_argument("--sensitivity", type=number, default=1.0, help="L2 change of one release")

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import NoReturn
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line; the parsers of its stages are of this class too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and where flags are listed; exit with status 2."""
+        self.exit(2, f"{self.prog}: error: {message}; `{self.prog} --help` lists what there is\n")
 
 
 def add_study(

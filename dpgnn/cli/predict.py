@@ -26,13 +26,14 @@ def main(args: argparse.Namespace) -> int:
     """Write the answers and print who may see them.
 
     Raises:
-        ValueError: the bundle was changed, or a table does not fit it.
+        ValueError: the bundle was changed, a table does not fit it, or --out is a folder.
     """
     from dpgnn.core.checks import require
     from dpgnn.release.load import load
     from dpgnn.release.tables import read_asked, write_answers
     from dpgnn.release.words import SHOWN_TO
 
+    require(not args.out.is_dir(), "--out", "be a file", str(args.out), "add a name: answers.csv")
     model = load(args.bundle)
     remedy = "give the table of edges: --edges edges.csv"
     rule = "be given for a method that reads edges"

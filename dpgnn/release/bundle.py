@@ -31,12 +31,12 @@ OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong 
 
 
 def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
-    """Write a bundle; the certificate is written last, before its signature.
+    """Write a bundle; the certificate is written last.
 
-    Guarantee: the files that the certificate lists hold released tensors, the record (of a release without
-    scores) and names that are declared public. Rows for the nodes' own answers, and ids of nodes that are not
-    declared public, are in files that only their owner may read and that are not published; ids that no
-    answer needs are not written.
+    Guarantee: a save that fails or is interrupted leaves nothing, or a whole bundle. The files that the
+    certificate lists hold released tensors, the record (of a release without scores) and names that are
+    declared public. Rows for the nodes' own answers, and ids of nodes that are not declared public, are in
+    files that only their owner may read and that are not published; ids that no answer needs are not written.
 
     Args:
         model: what is saved.
@@ -46,9 +46,27 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     Raises:
         ValueError: the folder is not empty, or the key is invalid.
     """
-    empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    require(empty, "folder of a bundle", "be new or empty", str(folder))
+    is_new = not folder.exists()
+    empty = is_new or (folder.is_dir() and not any(folder.iterdir()))
+    remedy = "name another folder, or delete it first"
+    require(empty, "folder of a bundle", "be new or empty", str(folder), remedy)
     check_released(model)
+    if key is not None:
+        from dpgnn.release.signature import private_key
+
+        private_key(key)
+    try:
+        _write(model, folder, key)
+    except BaseException:
+        # a certificate that is there belongs to a whole bundle: this one, or one that another process saved
+        if not (folder / CERTIFICATE).exists():
+            _remove(folder, is_new)
+        raise
+    return folder
+
+
+def _write(model: Released, folder: Path, key: Path | None) -> None:
+    """All files; the certificate is last, because nobody reads a folder without it."""
     _write_tensors(
         folder / STATE, model.state, note={"released": str(model.record.entry["method"])}
     )
@@ -68,7 +86,14 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     certificate = json_text(stated)
     _list_own(folder, certificate)
     write_text(folder / CERTIFICATE, certificate)
-    return folder
+
+
+def _remove(folder: Path, is_new: bool) -> None:
+    """Remove what a failed save wrote, and the folder if the save made it."""
+    for name in (SIGNATURE, STATE, *CARDS, IDS, OWN_ROWS, OWN_IDS, OWN_SUMS):
+        (folder / name).unlink(missing_ok=True)
+    if is_new and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _sign(folder: Path, stated: Mapping[str, Any], key: Path) -> None:

@@ -34,6 +34,18 @@ def test_a_wrong_input_is_one_line_and_exit_one(capsys: pytest.CaptureFixture[st
     assert error.count("\n") == 1
 
 
+def test_a_flag_that_cannot_be_read_is_one_line_and_exit_two(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["advise", "--nodes", "9", "--edges", "9", "--classes", "2", "--epsilon", "abc"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        "dpgnn advise: error: argument --epsilon: invalid float value: 'abc'; "
+        "`dpgnn advise --help` lists what there is\n"
+    )
+
+
 def test_an_unknown_run_lists_what_the_study_has(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -312,6 +312,35 @@ def test_a_bundle_is_written_into_a_new_folder_alone(saved: Path) -> None:
         small().save(saved)
 
 
+def test_a_missing_key_is_named_before_anything_is_written(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="file of the private key must exist"):
+        small().save(tmp_path / "bundle", key=tmp_path / "none.pem")
+    assert not list(tmp_path.iterdir())
+    found = {check.what: check for check in verify(saved, key=tmp_path / "none.pem")}
+    assert found["signature"].state == "wrong"
+    assert "file of the public key must exist" in found["signature"].note
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_save_that_is_interrupted_leaves_nothing(
+    is_new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bundle"
+    if not is_new:
+        folder.mkdir()
+
+    def stopped(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpgnn.release.bundle.certificate_of", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        small().save(folder)
+    assert folder.exists() != is_new
+    assert is_new or not list(folder.iterdir())
+    monkeypatch.undo()
+    small().save(folder)
+
+
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Each number, text and null of a JSON value, and where it stands."""
     if isinstance(value, dict | list):
