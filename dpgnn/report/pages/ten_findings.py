@@ -5,7 +5,7 @@ Sentences that depend on numbers are computed from the records each time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -204,9 +204,14 @@ def _counted(found: Tally) -> str:
 def _size(found: Sequence[Pair]) -> str:
     graphs = dict.fromkeys(pair.entry.dataset for pair in found)
     budgets = sorted({pair.epsilon for pair in found}, key=float)
-    repeats = sorted({pair.test.n for pair in found})
-    n = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
+    n = _range(pair.test.n for pair in found)
     return f"n = {n} splits; {count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}; points."
+
+
+def _range(numbers: Iterable[int]) -> str:
+    """The smallest and the largest number, or the only one."""
+    found = sorted(set(numbers))
+    return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
@@ -290,13 +295,13 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         ahead, both = sum(found[0] for found in decided), sum(found[2] for found in decided)
         against = f" (ahead of the next in {ahead} of {both})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
-    repeats = sorted({cell.interval.n for choice in chosen for cell in choice.best.values()})
+    repeats = _range(cell.interval.n for choice in chosen for cell in choice.best.values())
     graphs = {graph for choice in chosen for graph in choice.best}
     budgets = dict.fromkeys(epsilon_text(choice.epsilon) for choice in chosen)
     return Headline(
         title="Which proved method is best for what must be protected?",
         claim=(
-            f"By mean rank, {'; '.join(parts)}. n = {repeats[0]} to {repeats[-1]} splits; "
+            f"By mean rank, {'; '.join(parts)}. n = {repeats} splits; "
             f"{count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
         ),
         more="Among methods whose answers may be given to someone; one fixed configuration each.",
@@ -322,13 +327,12 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
     verdicts = [row.verdict for row in rows]
     parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(sorted(verdicts))]
     distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
-    repeats = sorted({row.our_n for row in both if row.our_n})
+    repeats = _range(row.our_n for row in both if row.our_n)
     return Headline(
         title="Which published numbers are reproduced?",
         claim=(
             f"Of {len(rows)} values in the papers' tables {listed(parts)}; half of the {len(both)} that have "
-            f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats[0]} to "
-            f"{repeats[-1]} runs a value."
+            f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats} runs a value."
         ),
         more="Each value is listed with ours, or with the reason why there is none, and the command that "
         "reruns it.",
