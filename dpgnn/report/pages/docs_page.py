@@ -50,7 +50,10 @@ from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
 from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
-SENTENCES = ("words",)  # columns of tables that people read in reports, not in committed files
+# columns of tables that people read in reports; committed files leave them out, because the records hold them
+SENTENCES = ("words", "assumed_public")
+# eight significant digits of scores and p values: half the bytes of full precision
+committed_csv = partial(to_csv, digits=8)
 
 
 def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
@@ -87,7 +90,7 @@ def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: 
         pages[docs / "results.md"] = index_page(
             found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
         )
-        pages |= {docs / name: to_csv(table) for name, table in _csv_files(found, made).items()}
+        pages |= {docs / name: committed_csv(t) for name, t in _csv_files(found, made).items()}
     for path, text in pages.items():
         write_text(path, text)
     return list(pages)
@@ -130,7 +133,8 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     for table in (*results.tables.values(), *results.papers):
         if table.rows and table.name not in left_out:
             columns = [column for column in table.columns if column.key not in SENTENCES]
-            write_text(folder / f"{table.name}.csv", to_csv(replace(table, columns=columns)))
+            shown = replace(table, columns=columns)
+            write_text(folder / f"{table.name}.csv", committed_csv(shown))
             if table.name.startswith("paper-"):
                 write_text(folder / f"{table.name}.tex", to_latex(table))
     for table in results.papers:

@@ -125,8 +125,8 @@ Pairs = Annotated[int | None, Column(header="Pairs", kind="integer")]
 P = Annotated[float | None, Column(header="p (Holm, of m)", kind="p", show=_p)]
 Family = Annotated[int | None, Column(header="m", form="csv")]
 Points = Annotated[float | None, Column(header="Difference (points)", kind="points")]
-Low = Annotated[float | None, Column(header="low", form="csv")]
-High = Annotated[float | None, Column(header="high", form="csv")]
+Low = Annotated[float | None, Column(header="low", kind="percent", form="csv")]
+High = Annotated[float | None, Column(header="high", kind="percent", form="csv")]
 # pages show the interval, the CSV its lower end
 DifferenceLow = Annotated[
     float | None, Column(header="95 % interval", kind="points", show=_difference_interval)
@@ -175,7 +175,7 @@ class RankingRow:
     behind_low: Annotated[
         float | None, Column(header="95 % interval", kind="points", show=_behind_interval)
     ]
-    behind_high: Annotated[float | None, Column(header="behind_high", form="csv")]
+    behind_high: Annotated[float | None, Column(header="behind_high", kind="points", form="csv")]
     n_pairs: Pairs
     verdict: Verdict
     n: int
@@ -237,7 +237,7 @@ class DifferenceRow:
     reference: Annotated[str, Column(header="Reference", show=_reference)]
     reference_epsilon: Annotated[str, Column(header="ε of reference", form="csv")]
     mean: Points
-    std: Annotated[float | None, Column(header="std", form="csv")]
+    std: Annotated[float | None, Column(header="std", kind="points", form="csv")]
     low: DifferenceLow
     high: High
     verdict: Verdict
@@ -308,7 +308,7 @@ class TunedRow:
     gain_low: Annotated[
         float | None, Column(header="95 % interval", kind="points", show=_gain_interval)
     ]
-    gain_high: Annotated[float | None, Column(header="gain_high", form="csv")]
+    gain_high: Annotated[float | None, Column(header="gain_high", kind="points", form="csv")]
     n_pairs: Pairs
     verdict: Verdict
     chosen: Annotated[str, Column(header="Chosen (repeats)")]

@@ -1,4 +1,4 @@
-"""Tables, and their forms: CSV with full precision, Markdown and LaTeX with rounded numbers.
+"""Tables, and their forms: CSV with full or chosen precision, Markdown and LaTeX with rounded numbers.
 
 A row that pages also read is a frozen dataclass whose annotations hold the columns (`columns_of`), so that a
 type checker sees every use of a value. Rows that are only shown may be mappings, with a list of columns.
@@ -23,6 +23,7 @@ from dpgnn.report.tables.latex import Cell, longtable
 Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
 ]
+MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
 DASH = "–"
@@ -180,14 +181,20 @@ def interval_text(low: float | None, high: float | None, kind: Kind = "percent")
     return f"{format_value(low, kind)} to {format_value(high, kind)}"
 
 
-def to_csv(table: Table[Any]) -> str:
-    """The table as CSV: full precision, infinity as inf, missing values empty, no text that is a formula."""
+def to_csv(table: Table[Any], *, digits: int | None = None) -> str:
+    """The table as CSV: infinity as inf, missing values empty, no text that is a formula.
+
+    Args:
+        table: the table.
+        digits: significant digits of scores, differences and p values; None for full precision, which every
+            other number has.
+    """
     columns = [column for column in table.columns if column.form != "read"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([csv_text(column.key) for column in columns])
     for row in table.rows:
-        writer.writerow([_csv_value(column.value(row)) for column in columns])
+        writer.writerow([_csv_value(_rounded(column, row, digits)) for column in columns])
     return buffer.getvalue()
 
 
@@ -233,6 +240,14 @@ def write_table(folder: str | Path, table: Table[Any]) -> None:
     folder = Path(folder)
     for suffix, form in ((".csv", to_csv), (".md", to_markdown), (".tex", to_latex)):
         write_text(folder / f"{table.name}{suffix}", form(table))
+
+
+def _rounded(column: Column, row: Any, digits: int | None) -> Any:
+    """The cell's value; a score, difference or p value with so many significant digits."""
+    value = column.value(row)
+    if digits is None or column.kind not in MEASURED or not isinstance(value, float):
+        return value
+    return float(f"{value:.{digits}g}")
 
 
 def _csv_value(value: Any) -> str:

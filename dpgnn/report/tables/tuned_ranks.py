@@ -49,7 +49,7 @@ class TunedRankRow:
     gain_low: Annotated[
         float | None, Column(header="95 % interval", kind="points", show=_gain_interval)
     ]
-    gain_high: Annotated[float | None, Column(header="gain_high", form="csv")]
+    gain_high: Annotated[float | None, Column(header="gain_high", kind="points", form="csv")]
     n_pairs: Pairs
     verdict: Verdict
 

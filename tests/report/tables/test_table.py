@@ -56,6 +56,25 @@ def test_csv_keeps_full_precision_and_leaves_missing_values_empty() -> None:
     assert rows[1]["mean"] == ""
 
 
+def test_csv_of_committed_tables_rounds_what_was_measured_and_nothing_else() -> None:
+    columns = [
+        Column(key="mean", header="Mean %", kind="percent"),
+        Column(key="gain", header="Gain", kind="points"),
+        Column(key="p", header="p", kind="p"),
+        Column(key="claimed", header="Claimed", kind="epsilon"),
+        Column(key="delta", header="Delta", kind="number"),
+        Column(key="n", header="n", kind="percent"),
+    ]
+    row = {"mean": 2 / 3, "gain": -1 / 3000, "p": 1 / 3e9, "claimed": 1 / 3, "delta": 1 / 7, "n": 3}
+    table = Table(name="toy", title="A toy", caption="", columns=columns, rows=[row])
+    made = to_csv(table, digits=8).splitlines()[1]
+    assert made == f"0.66666667,-0.00033333333,3.3333333e-10,{1 / 3!r},{1 / 7!r},3"
+    infinite = Table(
+        name="toy", title="", caption="", columns=columns[:1], rows=[{"mean": math.inf}]
+    )
+    assert to_csv(infinite, digits=8).splitlines()[1] == "inf"
+
+
 def test_markdown_rounds_joins_and_sets_bold_what_is_bold() -> None:
     lines = to_markdown(TABLE).splitlines()
     assert lines[0] == "## A toy"
