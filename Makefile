@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-# an extra package index, e.g. PyTorch's CPU-only one (see README, Install)
+# an extra package index, e.g. PyTorch's CPU-only one
 TORCH_INDEX ?=
 # optional parts of the environment, by the name of their lock: make setup EXTRAS=cluster
 EXTRAS ?=
@@ -24,7 +24,7 @@ help:  ## say what each target does
 setup: $(STAMP) $(EXTRAS:%=$(VENV)/.%)  ## make .venv and install everything that is pinned in envs
 
 $(STAMP): envs/cpu.lock envs/docs.lock pyproject.toml
-	@echo "setup: Python environment in $(VENV) (about 2.3 GB; 2-5 minutes at first)"
+	@echo "setup: Python environment in $(VENV) (about 2.4 GB; 2-8 minutes at first)"
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else \
 	  "setup: Python 3.11 is needed, this is %d.%d; set PYTHON=/path/to/python3.11" % sys.version_info[:2])'
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \

@@ -212,8 +212,9 @@ def as_text(
             words += f", {multiplier:.6g} times the sensitivity"
         steps = mechanism["num_steps"]
         table.append((mechanism["name"], words + (f", {steps} steps" if steps > 1 else "")))
+    found = " (as many as the paper's accounting allows)" * ("steps_within_target" in values)
     table += [
-        (counted, str(values["num_steps"])),
+        (counted, f"{values['num_steps']}{found}"),
         ("epsilon", f"{values['epsilon']:.6g}"),
         ("delta", f"{question.delta:.6g} (compared with {values['delta_units']})"),
     ]

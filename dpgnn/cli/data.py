@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dpgnn.core.wording import count
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `data` and its actions to the command line."""
@@ -190,13 +192,21 @@ def _partition(args: argparse.Namespace) -> int:
 
 def _validate(args: argparse.Namespace) -> int:
     from dpgnn.data.custom.read import problems_of, warnings_of
+    from dpgnn.data.datasets import OWN_FOLDER, entry_of
 
     problems = problems_of(args.path)
+    if args.path.is_dir() and args.path.resolve().parent == OWN_FOLDER.resolve():
+        try:
+            entry_of(args.path.name)
+        except ValueError as error:
+            problems = [*problems, str(error)]
     for warning in [] if problems else warnings_of(args.path):
         print(f"warning: {warning}", file=sys.stderr)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(
-        f"{args.path}: {len(problems)} problems" if problems else f"{args.path}: no problems found"
+        f"{args.path}: {count(len(problems), 'problem')}"
+        if problems
+        else f"{args.path}: no problems found"
     )
     return 1 if problems else 0

@@ -113,6 +113,11 @@ def lines(ledger: GraphLedger, name: str) -> list[str]:
         text.append(
             f"budget  {budget.notion}: epsilon {so_far:.6g} of {budget.epsilon:g} at delta "
             f"{budget.delta:.6g}"
+            + (
+                f"; exceeded by {so_far - budget.epsilon:.6g}, so every further release is refused"
+                if so_far > budget.epsilon
+                else ""
+            )
         )
     for folder in without_entry(ledger.root):
         text.append(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.cli.flags import add_tier
 from dpgnn.core.paths import FINISHED, Paths, check_writable
+from dpgnn.core.wording import count
 
 if TYPE_CHECKING:
     from dpgnn.study.study import RunKey, Study
@@ -68,15 +69,15 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
+    driver.check_profile(args.snakemake, Path())
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
     if cells:
         workflow = _of_these(workflow, keys)
     forget_copies(study, keys if cells or driver.FORCES & set(args.snakemake) else [], Path())
-    print(f"study {study.name}, tier {study.tier}: {len(keys)} runs", file=sys.stderr)
-    for line in released_budgets(study, keys):
-        print(line, file=sys.stderr)
+    first = f"study {study.name}, tier {study.tier}: {count(len(keys), 'run')}"
+    print(first, *released_budgets(study, keys), sep="\n", file=sys.stderr)
     code = driver.run_snakemake(
         path, tier=study.tier, device=args.device, targets=[*args.target, *cells],
         extra=[*(["--force"] if cells else []), *args.snakemake], root=Path(), workflow=workflow,

@@ -15,8 +15,9 @@ from dpgnn import methods
 from dpgnn.accountants.claims import UNIT_RELATIONS, Answers, Claim
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.accountants.plan import Budget
+from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
-from dpgnn.core.checks import at_least, one_of, positive, require
+from dpgnn.core.checks import at_least, one_of, open_probability, positive, require
 from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.records.committed import Measured, committed, graph_facts
@@ -58,10 +59,20 @@ class Asked:
         positive("epsilon", self.epsilon)
         one_of("unit", self.unit, UNIT_RELATIONS)
         if self.relation is not None:
-            one_of("relation", self.relation, UNIT_RELATIONS[self.unit])  # type: ignore[index]
+            one_of(f"relation of unit {self.unit}", self.relation, UNIT_RELATIONS[self.unit])  # type: ignore[index]
+        most = self.nodes**2
+        rule = f"be <= {most}, all pairs of {self.nodes} nodes; an undirected edge counts once"
+        require(self.edges <= most, "edges", rule, self.edges)
+        if self.delta is not None:
+            check_delta(open_probability("delta", self.delta), self.nodes)
+        if self.degree_bound is not None:
+            rule, shown = "be given with unit node-bounded alone", f"unit {self.unit}"
+            require(self.unit == "node-bounded", "degree_bound", rule, shown)
+            at_least("degree_bound", self.degree_bound, 1)
         if self.training is not None:
             at_least("training", self.training, 1)
-            require(self.training <= self.nodes, "training", "be <= nodes", self.training)
+            rule = f"be <= nodes, {self.nodes}"
+            require(self.training <= self.nodes, "training", rule, self.training)
 
     @property
     def failure(self) -> float:

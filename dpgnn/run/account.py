@@ -315,7 +315,9 @@ def _check(question: Question) -> None:
     given = sum(value is not None for value in known)
     if steps:
         names = "noise_multiplier, num_steps, target_epsilon"
-        require(given == 2, names, "be given, two of the three", known)
+        remedy = "such as --target-epsilon 4 --num-steps 200, which finds the noise"
+        require(given == 2, names, "be given, two of the three", known, remedy)
     else:
         names = "noise_multiplier, target_epsilon"
-        require(given == 1, names, "be given, one of the two", known[::2])
+        remedy = "such as --target-epsilon 4, which finds the noise"
+        require(given == 1, names, "be given, one of the two", known[::2], remedy)

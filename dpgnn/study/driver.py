@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import shutil
 import signal
@@ -121,6 +122,26 @@ def run_snakemake(
         why = _why(child, screen, root, started) if code else ()
         sys.stderr.writelines(f"{line}\n" for line in why)
         return STOPPED if code and child.interrupted else code
+
+
+def check_profile(flags: Sequence[str], root: Path) -> None:
+    """Refuse a --workflow-profile that is not there; Snakemake would ignore it and ask for --cores.
+
+    Args:
+        flags: of Snakemake.
+        root: the folder of the workflow.
+
+    Raises:
+        ValueError: the folder has no configuration; names those that there are.
+    """
+    words = [part for flag in flags for part in flag.split("=", 1)]
+    for flag, profile in itertools.pairwise(words):
+        if flag == "--workflow-profile" and profile != "none":
+            there = any((root / profile).glob("config*.y*ml"))
+            known = ", ".join(
+                sorted(f"profiles/{path.name}" for path in (root / "profiles").glob("*"))
+            )
+            require(there, flag, "be a folder with config.yaml", profile, f"there are {known}")
 
 
 def _why(child: _Child, screen: _Screen, root: Path, started: float) -> Sequence[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from dpgnn.core.grouping import grouped
 from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
+from dpgnn.core.wording import count
 from dpgnn.study.chunks import run_logs
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
@@ -53,7 +54,7 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
     """
     times, cores, total = Timings(study, root), os.cpu_count() or 1, 0.0
     wanted = study.keys if keys is None else keys
-    lines = [f"study {study.name}, tier {study.tier}: {len(wanted)} runs"]
+    lines = [f"study {study.name}, tier {study.tier}: {count(len(wanted), 'run')}"]
     for dataset in dict.fromkeys(key.dataset for key in wanted):
         here = [key for key in wanted if key.dataset == dataset]
         seconds = times.total(here)
@@ -61,7 +62,7 @@ def estimate(study: Study, keys: Sequence[RunKey] | None = None, *, root: Path) 
         spent = _long(seconds) if seconds else "no time measured yet"
         said = _not_timed(Counter(times.source(key) for key in here))
         mark = f" ({said})" if seconds and said else ""
-        lines.append(f"  {dataset}: {len(here)} runs, {spent}{mark}")
+        lines.append(f"  {dataset}: {count(len(here), 'run')}, {spent}{mark}")
     if total:
         about = "" if all(times.measured(key) for key in wanted) else "about "
         lines.append(f"{about}{_long(total)} on one core, {_long(total / cores)} on {cores} cores")
@@ -80,7 +81,9 @@ def _not_timed(ways: Counter[str]) -> str:
         "guessed": "guessed from other entries",
         "scaled": "scaled by nodes, edges, features and steps from graphs that were timed",
     }
-    return ", ".join(f"{ways[way]} runs {said}" for way, said in words.items() if ways[way])
+    return ", ".join(
+        f"{count(ways[way], 'run')} {said}" for way, said in words.items() if ways[way]
+    )
 
 
 def _long(seconds: float) -> str:
@@ -104,8 +107,9 @@ def status(study: Study, *, root: Path) -> str:
     other = f"{counts['damaged']} damaged, " if counts["damaged"] else ""
     other += f"{counts['other']} of another configuration or code, " if counts["other"] else ""
     other += f"{counts['released']} to be refused, " if counts["released"] else ""
+    planned = count(len(study.keys), "run")
     lines = [
-        f"study {study.name}, tier {study.tier}: {len(study.keys)} runs, {counts['done']} done{note}, {other}"
+        f"study {study.name}, tier {study.tier}: {planned}, {counts['done']} done{note}, {other}"
         f"{counts['running']} running, {counts['failed']} failed, {counts['left']} left"
     ]
     unmade = [key for key, state in states.items() if state not in ("done", "released")]
@@ -251,7 +255,7 @@ def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[
     """Lines for the end of a workflow: the number of runs without a result, and the first causes."""
     found = without_result(keys, study, root=root)
     if found:
-        yield f"{len(found)} runs have no result; the report and --status say why"
+        yield f"{count(len(found), 'run')} without a result; the report and --status say why"
         yield from (f"no result: {line}" for line in _by_cause(found)[:SHOWN_CAUSES])
 
 
@@ -297,7 +301,11 @@ def _failed_jobs(path: Path, root: Path) -> Iterator[tuple[str, str]]:
         fields = dict(re.findall(r"^ {4}(\w+): (.*)$", block, re.MULTILINE))
         outputs = [root / name.split(" ")[0] for name in fields.get("output", "").split(", ")]
         if "log" in fields and not all(output.exists() for output in outputs):
-            message = fields.get("message", "None").split(". ")[0]
+            message = fields.get("message", "None").partition("For further error")[0].split(". ")[0]
+            if message.startswith("Job submission failed"):
+                message += (
+                    "; are slurm_account and slurm_partition those of the site (docs/cluster.md)?"
+                )
             yield fields["log"].split(" ")[0].rstrip(","), "" if message == "None" else message
 
 

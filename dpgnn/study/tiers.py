@@ -148,7 +148,7 @@ def check_epsilons(path: str, epsilons: tuple[str, ...]) -> None:
             value = epsilon_value(text)
         except ValueError:
             value = math.nan
-        require(value > 0, path, "hold numbers > 0 as texts", text, "write them in quotes")
+        require(value > 0, path, "hold numbers > 0 as texts", text, 'such as "4"')
         remedy = "without privacy is an entry of mode nonprivate, which needs no epsilon"
         require(math.isfinite(value), path, "hold finite numbers", text, remedy)
         remedy = f"write {value:.10g}, so that one budget has one path"

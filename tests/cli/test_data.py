@@ -40,6 +40,18 @@ def test_validate_names_the_damage(tmp_path, capsys):
     assert "edges.parquet must have" in capsys.readouterr().err
 
 
+def test_validate_names_a_taken_name_and_a_file_in_place_of_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run("data", "prepare", "chains-m", "--out", Path("data/own/cora"))
+    assert run("data", "validate", Path("data/own/cora")) == 1
+    tells(capsys.readouterr().err, "data/own/cora", "name of its own", "rename the folder")
+    Path("nodes.csv").touch()
+    assert run("data", "validate", Path("nodes.csv")) == 1
+    shown = capsys.readouterr()
+    tells(shown.err, "nodes.csv must be a folder", "got a file")
+    assert "1 problem\n" in shown.out
+
+
 def test_list_says_what_is_here_and_what_would_be_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("DPGNN_MIRROR", raising=False)
     assert run("data", "list", "--raw", tmp_path) == 0

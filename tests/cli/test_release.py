@@ -236,7 +236,12 @@ def test_studies_and_calls_share_one_ledger_and_its_budget(
     assert main(train.split()) == 1
     tells(capsys.readouterr().err, "must keep", "epsilon 4", "delta 0.01")
     assert not Path("releases/mine-release").exists()
+    assert main(f"{ledger} --budget 1".split()) == 0
+    tells(
+        capsys.readouterr().out, "of 1 at delta 0.01", "exceeded by", "further release is refused"
+    )
     assert main(f"{ledger} --budget 4.1".split()) == 0
+    assert "exceeded" not in capsys.readouterr().out
     assert main(train.split()) == 0
     # and after the study another call
     with pytest.raises(

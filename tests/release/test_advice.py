@@ -114,8 +114,15 @@ def test_an_entry_without_a_plan_for_the_graph_says_why() -> None:
         ({"edges": -1}, "edges must be >= 0"),
         ({"epsilon": 0.0}, "epsilon must be > 0"),
         ({"unit": "person"}, "unknown unit 'person'"),
-        ({"relation": "null-one", "unit": "edge"}, "unknown relation 'null-one'"),
-        ({"training": 3000}, "training must be <= nodes"),
+        ({"relation": "null-one", "unit": "edge"}, "unknown relation of unit edge 'null-one'"),
+        ({"training": 3000}, "training must be <= nodes, 2708, got 3000"),
+        ({"delta": 0.01}, "delta must be < 0.0003693, one over the 2708 nodes"),
+        ({"delta": 2.0}, "delta must be in"),
+        ({"nodes": 20, "edges": 401}, "edges must be <= 400, all pairs of 20 nodes"),
+        (
+            {"degree_bound": 2},
+            "degree_bound must be given with unit node-bounded alone, got 'unit node'",
+        ),
     ],
 )
 def test_numbers_out_of_range_are_refused(changed: dict[str, object], says: str) -> None:

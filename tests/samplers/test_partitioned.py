@@ -194,6 +194,27 @@ def test_a_partition_that_is_missing_cut_or_of_another_graph_is_named(tmp_path: 
             draw(place)
 
 
+def test_partitions_replace_only_partitions_of_the_same_graph(tmp_path: Path) -> None:
+    with connected("sync", tmp_path) as scheduler:
+        place = place_of(tmp_path, a_graph(), 3, scheduler)
+        folder, first = place.partitions.folder, tmp_path / "graph"
+        save_graph(a_graph(seed=1), tmp_path / "other")
+        before = bytes_of(folder)
+        with pytest.raises(
+            ValueError, match=r"cut3 must hold partitions of the graph .* those of hub"
+        ):
+            write_partitions(tmp_path / "other", folder, 2, scheduler=scheduler)
+        assert bytes_of(folder) == before
+        write_partitions(first, folder, 2, scheduler=scheduler)
+        assert sorted(path.name for path in folder.glob("part-*")) == [
+            "part-00000.parquet", "part-00001.parquet",
+        ]  # fmt: skip
+        with pytest.raises(
+            ValueError, match=r"graph must be new, empty or of partitions, got a folder"
+        ):
+            write_partitions(first, first, 2, scheduler=scheduler)
+
+
 def test_a_part_of_the_data_set_that_was_changed_is_named(tmp_path: Path) -> None:
     with connected("sync", tmp_path) as scheduler:
         place = place_of(tmp_path, a_graph(), 2, scheduler)

@@ -43,6 +43,18 @@ def test_the_command_line_of_snakemake(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.parametrize(
+    "words", [["--workflow-profile", "profiles/slrum"], ["--workflow-profile=x"]]
+)
+def test_a_profile_that_is_not_there_is_refused(words: list[str], repository: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"folder with config.yaml.*there are profiles/.*profiles/slurm"
+    ):
+        driver.check_profile(words, repository)
+    driver.check_profile(["-n", "--workflow-profile", "profiles/slurm"], repository)
+    driver.check_profile(["--workflow-profile", "none", "--cores", "1"], repository)
+
+
 def test_ctrl_c_is_left_to_snakemake_and_sigterm_is_handed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

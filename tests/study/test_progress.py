@@ -184,7 +184,7 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     text = progress.status(STUDY, root=tmp_path)
     assert f"no result: {STUDY.keys[1].folder}: plan: too small" in text
     lines = list(progress.empty_runs(STUDY.keys, STUDY, root=tmp_path))
-    assert lines[0].startswith("1 runs have no result")
+    assert lines[0].startswith("1 run without a result")
     assert lines[1] == f"no result: {STUDY.keys[1].folder}: plan: too small"
     assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
 
@@ -315,11 +315,14 @@ Error in rule train:
 
 def test_a_job_that_left_no_error_is_named_with_what_snakemake_says(tmp_path: Path) -> None:
     stopped = "SLURM-job '1' failed, SLURM status is: 'TIMEOUT'"
-    says = {"late": stopped, "recovered": stopped, "killed": "None", "wrong": "None"}
+    lost = "Job submission failed with exception: [Errno 2] No such file or directory: 'sacct'"
+    says = {"late": stopped, "recovered": stopped, "killed": "None", "wrong": "None", "sent": lost}
     folder = tmp_path / ".snakemake" / "log"
     folder.mkdir(parents=True)
     text = [
-        SNAKEMAKE_SAYS.format(run=run, message=f"{words}. For further error details see")
+        SNAKEMAKE_SAYS.format(
+            run=run, message=f"{words}{'' if words == lost else '. '}For further error details see"
+        )
         if words != "None"
         else SNAKEMAKE_SAYS.format(run=run, message=words)
         for run, words in (*says.items(), ("late", "None"))
@@ -335,4 +338,5 @@ def test_a_job_that_left_no_error_is_named_with_what_snakemake_says(tmp_path: Pa
         f"logs/late.log: {stopped}",
         "logs/killed.log: ended without an error message; was it killed?",
         "logs/wrong.log: dpgnn train: error: x must be finite",
+        f"logs/sent.log: {lost}; are slurm_account and slurm_partition those of the site (docs/cluster.md)?",
     ]

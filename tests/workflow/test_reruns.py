@@ -97,7 +97,7 @@ def test_where_a_process_makes_many_runs_a_cell_and_one_more_budget_make_theirs_
         """Make one cell by the command; what it prints."""
         words = ("--cell", f"chains-s.public/dp_mlp/eps={budget}", "--", "--cores", "1")
         said = run_tool(fresh_toy, "python", "-m", "dpgnn", "run", "quick", *words)
-        assert "study quick, tier S: 1 runs" in said.stderr
+        assert "study quick, tier S: 1 run" in said.stderr
         return said.stdout.strip()
 
     # a cell of a study that is not made: the other new budget stays unmade

@@ -159,20 +159,21 @@ def check_edges(
         row = int(np.argmax(outside))
         shown, remedy = f"{source[row]} -> {target[row]}", "add the node or drop it"
         problems.add(f"{where} {raw.number_of(row)}", f"join nodes 0..{n - 1}", shown, remedy)
-        return
-    loops = source == target
+    loops = ~outside & (source == target)
     if loops.any() and not options.drop_self_loops:
         row = int(np.argmax(loops))
         node = raw.name_of(int(source[row]))
         remedy = "drop them or set drop_self_loops in graph.yaml"
-        shown = f"{node} -> {node}, and {int(loops.sum()) - 1} more"
+        more = int(loops.sum()) - 1
+        shown = f"{node} -> {node}" + (f", and {more} more" if more else "")
         problems.add(f"{where} {raw.number_of(row)}", "be no self-loop", shown, remedy)
     if options.drop_duplicates:
         return
-    keys = source.astype(np.int64) * n + target
+    inside = np.flatnonzero(~outside)
+    keys = source[inside].astype(np.int64) * n + target[inside]
     _, first, count = np.unique(keys, return_index=True, return_counts=True)
     if (count > 1).any():
-        row = int(first[np.argmax(count > 1)])
+        row = int(inside[first[np.argmax(count > 1)]])
         pair = f"{raw.name_of(int(source[row]))} -> {raw.name_of(int(target[row]))}"
         remedy = "drop duplicates or set drop_duplicates in graph.yaml"
         shown = f"{pair} again, {int((count - 1).sum())} duplicates in all"

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpgnn.core.checks import fail
 from dpgnn.core.paths import regular
+from dpgnn.core.wording import count
 from dpgnn.data.custom import columns
 from dpgnn.data.custom.arrays import read_npz_graph, read_pyg
 from dpgnn.data.custom.check import (
@@ -60,7 +61,7 @@ def load_folder(folder: Path, name: str) -> Graph:
         more = len(problems) - SHOWN_PROBLEMS
         rest = f"\n  and {more} more; `dpgnn data validate {folder}` shows all" if more > 0 else ""
         raise ValueError(
-            f"{folder} must be a valid graph, got {len(problems)} problems:\n  {shown}{rest}"
+            f"{folder} must be a valid graph, got {count(len(problems), 'problem')}:\n  {shown}{rest}"
         )
     return graph
 
@@ -87,7 +88,8 @@ def problems_of(path: Path) -> list[str]:
 
     path = Path(path)
     if not path.is_dir():
-        return [f"{path} must be a folder that holds a graph, got no such folder; see docs/data.md"]
+        got = "a file" if path.exists() else "no such folder"
+        return [f"{path} must be a folder that holds a graph, got {got}; see docs/data.md"]
     if not (path / "graph.json").exists():
         if stream.is_large(path):
             return stream.problems_of(path)

@@ -8,7 +8,7 @@ from dpgnn.data.datasets import OWN_FOLDER, listed
 from dpgnn.data.raw.files import RawFiles
 from dpgnn.data.raw.sources import Source, read_sources
 
-HEADER = ("data set", "available", "MB", "nodes", "edges", "features", "classes", "licence")
+HEADER = ("data set", "available", "MB", "nodes", "arcs", "features", "classes", "licence")
 
 
 def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
@@ -30,6 +30,9 @@ def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
     ]
+    lines.append(
+        "arcs: both directions of each edge; * as its raw file counts, often each edge once"
+    )
     return lines + [
         f"{path} cannot be used: the name is taken; rename the folder" for path in taken
     ]
@@ -51,5 +54,8 @@ def _row(source: Source, raw_folder: Path) -> tuple[str, ...]:
     sizes = [raw.num_bytes for raw in source.files]
     megabytes = f"{sum(filter(None, sizes)) / 1e6:.1f}" if sizes and all(sizes) else "-"
     counts = (source.num_nodes, source.num_edges, source.num_features, source.num_classes)
-    shown = tuple("-" if count is None else str(count) for count in counts)
+    shown = ["-" if count is None else str(count) for count in counts]
+    entry = listed(source.name)
+    if source.num_edges is not None and entry is not None and entry.raw_edges:
+        shown[1] += "*"
     return (source.name, state, megabytes, *shown, source.licence)

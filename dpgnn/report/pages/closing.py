@@ -15,6 +15,7 @@ from pathlib import Path
 from dpgnn import methods
 from dpgnn.core.checks import one_of, require
 from dpgnn.core.storage import read_json
+from dpgnn.core.wording import count
 from dpgnn.records.archive import RUNS, read_archive
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import load_runs
@@ -58,7 +59,9 @@ def _table(
     dataset: str, free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[str]
 ) -> list[str]:
     shown = list(dict.fromkeys((budgets[0], budgets[-1])))
-    head = f"{dataset}, {private[0].interval.n} splits"
+    n = private[0].interval.n
+    runs = f"{count(n, 'repeat')} of one split" if private[0].published_split else count(n, "split")
+    head = f"{dataset}, {runs}"
     names = [f"ε = {epsilon_text(budget)}" for budget in shown]
     rows = [[head, *names, "cost", "protects", "answers to"]]
     rows += [[cell.label, *[_percent(cell)] * len(shown), "–", "nothing", "–"] for cell in free]

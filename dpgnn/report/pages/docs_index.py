@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.core.grouping import grouped
+from dpgnn.core.wording import count
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
-from dpgnn.report.pages.findings import count
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_summary
 from dpgnn.report.pages.more_repeats import repeat_lines

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from dpgnn.core.wording import count, listed
 from dpgnn.records.cells import Cell
-from dpgnn.report.pages.findings import count, listed
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics.differences import is_mlp
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any

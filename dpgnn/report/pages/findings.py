@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpgnn.core.grouping import grouped
+from dpgnn.core.wording import count, listed
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS, Cell
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
@@ -77,16 +78,6 @@ def findings(
         ("Noise", _noise(differences)),
     ]
     return [Finding(topic=topic, sentences=tuple(lines)) for topic, lines in found if lines]
-
-
-def listed(words: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def count(number: int, singular: str, plural: str = "") -> str:
-    """ "1 run", "3 runs"."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def _runs(info: StudyInfo, runs: Sequence[Run], cells: Sequence[Cell]) -> list[str]:

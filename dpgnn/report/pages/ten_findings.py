@@ -13,6 +13,7 @@ import yaml
 
 from dpgnn import methods
 from dpgnn.accountants.caveats import CAVEATS
+from dpgnn.core.wording import count, listed
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import PAPERS
@@ -20,7 +21,6 @@ from dpgnn.report.figures import drawing
 from dpgnn.report.figures.difference_figure import draw_differences
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.style import MARKERS, PALETTE
-from dpgnn.report.pages.findings import count, listed
 from dpgnn.report.pages.paper_claims import guarantee_counts
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.rows import PaperRow

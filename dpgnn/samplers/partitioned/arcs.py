@@ -97,12 +97,12 @@ def write_partitions(
 
     Args:
         graph: the graph's folder.
-        folder: of the partitions; previous content is replaced.
+        folder: new, empty, or of partitions of the same graph, which are replaced.
         num_partitions: >= 1.
         scheduler: runs the tasks.
 
     Raises:
-        ValueError: num_partitions is below 1.
+        ValueError: num_partitions is below 1, or the folder holds something else.
         DamagedFileError: the graph is incomplete.
         BusyError: another process writes there.
         OSError: the folder cannot be written, or the disk is full.
@@ -112,6 +112,7 @@ def write_partitions(
     edges, facts = graph / "edges.parquet", meta["files"]["edges.parquet"]
     if not edges.exists() or edges.stat().st_size != facts["bytes"]:
         raise DamagedFileError(f"{edges} must have {facts['bytes']} bytes; make the graph again")
+    _check_folder(folder, meta["content_sha256"])
     folder.mkdir(parents=True, exist_ok=True)
     with locks.exclusive(folder.parent / f".{folder.name}.lock", f"{folder} is being written"):
         (folder / MANIFEST).unlink(missing_ok=True)
@@ -124,6 +125,26 @@ def write_partitions(
         facts = {name: meta[name] for name in kept}
         write_json(folder / MANIFEST, {"graph": facts, "parts": [asdict(part) for part in parts]})
     return Partitions(folder=folder, graph=facts, parts=tuple(parts))
+
+
+def _check_folder(folder: Path, graph_sha256: str) -> None:
+    """Refuse a folder with other files, or with partitions of another graph; nothing of them is replaced."""
+    found = list(folder.iterdir()) if folder.is_dir() else []
+    remedy = "name another folder, or delete it first"
+    for path in found:
+        ours = path.name == MANIFEST or path.match("part-*.parquet") or path.name.startswith(".")
+        require(
+            ours,
+            str(folder),
+            "be new, empty or of partitions",
+            f"a folder with {path.name}",
+            remedy,
+        )
+    if folder / MANIFEST in found:
+        graph = read_json(folder / MANIFEST)["graph"]
+        rule = f"hold partitions of the graph {graph_sha256[:12]}, if any"
+        shown = f"those of {graph['name']} ({graph['content_sha256'][:12]})"
+        require(graph["content_sha256"] == graph_sha256, str(folder), rule, shown, remedy)
 
 
 def read_partitions(folder: Path, graph_sha256: str | None = None) -> Partitions:

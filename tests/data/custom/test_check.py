@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ def test_labels_are_classes(y: list[int], options: Options, classes: int, faults
         ([0, 0], [1, 1], Options(), 1),
         ([0, 0], [1, 1], Options(drop_duplicates=True), 0),
         ([0, 1], [1, 0], Options(), 0),
+        ([0, 1, 2, 0, 0], [9, 1, 2, 1, 1], Options(), 3),
     ],
 )
 def test_edges_join_nodes_once_and_are_no_loops(
@@ -90,6 +92,14 @@ def test_edges_join_nodes_once_and_are_no_loops(
     problems = Problems()
     check.check_edges(raw(), np.array(source), np.array(target), options, problems)
     assert len(problems.texts) == faults
+
+
+def test_each_kind_of_wrong_edge_is_named_by_its_row() -> None:
+    problems = Problems()
+    source, target = np.array([0, 1, 0, 0]), np.array([9, 1, 1, 1])
+    check.check_edges(raw(), source, target, Options(), problems)
+    assert [re.search(r"edge (\d+)", text)[1] for text in problems.texts] == ["1", "2", "3"]  # type: ignore[index]
+    assert "0 more" not in problems.texts[1]
 
 
 def test_a_node_of_a_part_has_a_label_and_parts_are_not_empty() -> None:

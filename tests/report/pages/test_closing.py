@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
     assert list(by_label)[:3] == ["MLP", "GCN", "GAP"]
     assert len([line for line in lines if line.startswith("- ")]) == 5
     assert_golden("closing.txt", "\n".join(lines) + "\n")
+
+
+def test_repeats_of_one_split_are_not_called_splits(runs: list[Run], info: StudyInfo) -> None:
+    cells = [replace(cell, published_split=True) for cell in build_cells(runs, info)]
+    assert closing_lines(cells)[1].startswith("alpha, 3 repeats of one split ")
 
 
 def test_a_study_without_privacy_has_none(runs: list[Run], info: StudyInfo) -> None:
