@@ -41,7 +41,12 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     # argparse assigns positionals before it sees "--", so what follows it is cut off here
     cut = words.index("--") if "--" in words and words[0] == "run" else len(words)
-    args = build_parser().parse_args(words[:cut])
+    parser = build_parser()
+    args, unknown = parser.parse_known_args(words[:cut])
+    if unknown:
+        parser.prog = f"dpgnn {args.stage}"
+        more = "; Snakemake's flags follow --" if args.stage == "run" else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{more}")
     if args.stage == "run":
         args.snakemake = words[cut + 1 :]
     # torch warns once per process that sparse tensors are in beta; not needed in a log

@@ -158,11 +158,14 @@ def _statistics(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> int:
     from dpgnn.core.checks import require
     from dpgnn.core.storage import write_text
+    from dpgnn.data.datasets import OWN_FOLDER
     from dpgnn.data.datasets.template import release_text, study_text
 
     remedy = "name another file, or delete it first"
     require(not args.out.exists(), "--out", "be a new file", str(args.out), remedy)
-    write_text(args.out, (release_text if args.release else study_text)(args.name))
+    folder = Path(args.name)
+    name = folder.name if folder.resolve().parent == OWN_FOLDER.resolve() else args.name
+    write_text(args.out, (release_text if args.release else study_text)(name))
     print(f"{args.out}: edit it, then `dpgnn run {args.out}`")
     return 0
 

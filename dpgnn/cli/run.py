@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dpgnn.study.study import RunKey, Study
     from dpgnn.study.workflow import Workflow
 
+TARGETS = ("graphs", "splits", "prepared", "runs", "checks")  # rules of the Snakefile
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `run` to the command line."""
@@ -35,7 +37,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--estimate", action="store_true", help="runs and hours, without running")
     parser.add_argument("--status", action="store_true", help="done, running, failed, left, hours")
     parser.add_argument("--file", action="store_true", help="the path of the study's YAML file")
-    parser.add_argument("--target", action="append", default=[], help="a target; all when none")
+    parser.add_argument(
+        "--target", action="append", default=[], type=_target,
+        help="a stage, or a file of results/; all of them if none is given",
+    )  # fmt: skip
     parser.add_argument(
         "--cell",
         action="append",
@@ -48,6 +53,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dataset", default="", help="with --table: only this data set")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train")
     parser.set_defaults(func=main, snakemake=[])
+
+
+def _target(name: str) -> str:
+    """A target of the Snakefile: a stage or a file."""
+    if name not in TARGETS and "/" not in name:
+        rule = f"must be one of {', '.join(TARGETS)}, or a file of results/"
+        raise argparse.ArgumentTypeError(f"{rule}, got {name!r}")
+    return name
 
 
 def main(args: argparse.Namespace) -> int:

@@ -79,7 +79,7 @@ def test_words_after_two_dashes_go_to_snakemake(monkeypatch: pytest.MonkeyPatch)
                 "--tier",
                 "S",
                 "--target",
-                "x",
+                "runs",
                 "--",
                 "--cores",
                 "1",
@@ -91,6 +91,6 @@ def test_words_after_two_dashes_go_to_snakemake(monkeypatch: pytest.MonkeyPatch)
         == 0
     )
     assert seen["extra"] == ["--cores", "1", "--until", "a", "b"]
-    assert (seen["tier"], seen["targets"]) == ("S", ["x"])
+    assert (seen["tier"], seen["targets"]) == ("S", ["runs"])
     assert main(["run", "dpar"]) == 0
     assert seen["extra"] == []

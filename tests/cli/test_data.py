@@ -84,6 +84,8 @@ def test_a_study_to_start_from_is_valid(tmp_path, monkeypatch):
     assert run("data", "study", "mine", "--out", tmp_path / "mine.yaml") == 0
     study = load_study(tmp_path / "mine.yaml")
     assert {key.dataset for key in study.keys} == {"mine"}
+    assert run("data", "study", "data/own/mine", "--out", tmp_path / "too.yaml") == 0
+    assert (tmp_path / "too.yaml").read_text() == (tmp_path / "mine.yaml").read_text()
     with pytest.raises(ValueError, match="data set must be one of"):
         run("data", "study", "yours", "--out", tmp_path / "yours.yaml")
 

@@ -72,3 +72,20 @@ def test_the_help_names_every_study(repository: Path, capsys: pytest.CaptureFixt
         main(["run", "--help"])
     words = capsys.readouterr().out.replace(",", " ").split()
     assert {path.stem for path in (repository / "workflow" / "studies").glob("*.yaml")} < {*words}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--target", "foo"], "must be one of graphs, splits, prepared, runs, checks, or a file"),
+        (["-n"], "dpgnn run: error: unrecognized arguments: -n; Snakemake's flags follow --"),
+    ],
+)
+def test_a_wrong_flag_is_answered_in_a_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "quick", *words])
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert shown.count("\n") == 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.core.checks import fail
+from dpgnn.core.checks import fail, require
 from dpgnn.core.paths import regular
 from dpgnn.core.wording import count
 from dpgnn.data.custom import columns
@@ -233,6 +233,11 @@ def _read(path: Path) -> pl.DataFrame:
         fail(str(path), rule, str(error))
     if not any(header):
         fail(str(path), "begin with a line of column names", "an empty file")
+    for separator in (";", "\t"):
+        one = len(header) == 1 and separator in header[0]
+        require(
+            not one, str(path), "separate cells by commas", header[0], "save it as CSV with commas"
+        )
     check_names(path, header)
     _check_lengths(path, reader, len(header))
     try:
@@ -242,14 +247,15 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
-    """Refuse a row with fewer cells than the header, since the missing ones would be read as empty.
+    """Refuse a row with another number of cells than the header; missing ones would be read as empty.
 
-    Too many cells and damaged quotes are reported by the reader of the whole table.
+    Damaged quotes are reported by the reader of the whole table.
     """
+    few, many = "write every comma, also of empty cells", "is a name missing in the header?"
     try:
         for row in reader:
-            if 0 < len(row) < num_columns:
-                rule, remedy = f"have {num_columns} cells", "write every comma, also of empty cells"
+            if row and len(row) != num_columns:
+                rule, remedy = f"have {num_columns} cells", few if len(row) < num_columns else many
                 fail(f"{path}, line {reader.line_num}", rule, f"{len(row)} cells", remedy)
     except csv.Error:
         return

@@ -241,6 +241,19 @@ def test_a_row_with_fewer_cells_than_the_header_is_named_with_its_line(tmp_path)
     assert problem.startswith(f"{tmp_path}/nodes.csv, line 4 must have 5 cells, got '3 cells'")
 
 
+def test_a_head_without_all_names_and_other_separators_are_named(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n")
+    (tmp_path / "nodes.csv").write_text("id,h\na,1,0\n")
+    (problem,) = problems_of(tmp_path)
+    assert problem.endswith(
+        "line 2 must have 2 cells, got '3 cells'; is a name missing in the header?"
+    )
+    for separator in ";\t":
+        (tmp_path / "nodes.csv").write_text("id,h,label\na,1,0\n".replace(",", separator))
+        (problem,) = problems_of(tmp_path)
+        assert "nodes.csv must separate cells by commas" in problem
+
+
 def test_the_line_of_a_short_row_counts_line_breaks_inside_cells(tmp_path):
     (tmp_path / "nodes.csv").write_text('id,h,label\n"a\nb",1,0\nc,2\n')
     (tmp_path / "edges.csv").write_text("source,target\n")
