@@ -10,6 +10,7 @@ import warnings
 
 from dpgnn.cli.flags import OneLineParser
 from dpgnn.core.address_space import check_limit, explained, is_out_of_memory
+from dpgnn.core.paths import check_writable
 
 STAGES = (
     "data", "split", "prepare", "account", "train", "audit", "attack", "report", "run", "verify", "release",
@@ -53,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant checks)")
     try:
         check_limit()
+        if getattr(args, "out", None):
+            check_writable(args.out.parent)
         code = int(args.func(args) or 0)
         sys.stdout.flush()
         return code
@@ -64,13 +67,18 @@ def main(argv: list[str] | None = None) -> int:
         memory = is_out_of_memory(error)
         if os.environ.get("DPGNN_TRACEBACK") or (isinstance(error, ImportError) and not memory):
             raise
-        print(
-            f"dpgnn {args.stage}: error: {explained(error) if memory else error}", file=sys.stderr
-        )
+        told = explained(error) if memory else _in_words(error)
+        print(f"dpgnn {args.stage}: error: {told}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"dpgnn {args.stage}: interrupted", file=sys.stderr)
         return 130
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 if __name__ == "__main__":

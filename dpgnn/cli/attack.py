@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.cli.flags import add_tier
+from dpgnn.cli.flags import add_study_file, add_tier
 
 if TYPE_CHECKING:
     from dpgnn.attacks.request import AttackRequest, Sizes
@@ -25,7 +25,7 @@ MOST_PRINTED = 300  # a longer table is written as CSV only
 def add_parser(subparsers: Any) -> None:
     """Add `attack` to the command line."""
     parser = subparsers.add_parser("attack", help="attack runs of a study: edges and membership")
-    parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
+    add_study_file(parser)
     add_tier(parser)
     parser.add_argument(
         "--run", action="append", default=[],

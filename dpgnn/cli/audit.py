@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_study_file
+
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
     from dpgnn.audits.findings import Finding
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Any) -> None:
     """Add `audit` to the command line."""
     parser = subparsers.add_parser("audit", help="test an entry's claim, bound epsilon from below")
-    parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
+    add_study_file(parser)
     parser.add_argument("--entry", required=True, help="the private entry")
     parser.add_argument("--dataset", required=True, help="its data set")
     parser.add_argument("--setting", required=True, help="its setting")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -20,6 +21,31 @@ def add_study(
     """Add the study, by name or by file, and its tier."""
     parser.add_argument("study", help=help)
     add_tier(parser)
+
+
+def add_study_file(parser: Any, *, required: bool = True) -> None:
+    """Add `--study`, for stages that read one study file."""
+    kwargs = {"required": True} if required else {}
+    parser.add_argument(
+        "--study", type=study_path, help="the study's YAML file, or its name", **kwargs
+    )
+
+
+def study_path(text: str) -> Path:
+    """A study's file as it is named, or that of a name such as `quick` or `dpar`.
+
+    Raises:
+        argparse.ArgumentTypeError: no file, and no study's name; lists the names.
+    """
+    path = Path(text)
+    if path.is_file() or path.suffix:
+        return path
+    from dpgnn.study.driver import study_file
+
+    try:
+        return study_file(text, root=Path())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_tier(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.cli.flags import add_tier
+from dpgnn.cli.flags import add_study_file, add_tier
 
 if TYPE_CHECKING:
     from dpgnn.records.info import StudyInfo
@@ -19,7 +19,7 @@ def add_parser(subparsers: Any) -> None:
     """Add `report` to the command line."""
     parser = subparsers.add_parser("report", help="records -> tables, figures and one page")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--study", type=Path, help="the study's YAML file")
+    add_study_file(what, required=False)
     what.add_argument("--join", action="store_true", help="join the reports of all studies present")
     what.add_argument(
         "--docs", action="store_true", help="docs/results.md and its tables from docs/reference"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import shutil
 import sys
 from collections.abc import Sequence
@@ -216,7 +217,10 @@ def runs_of(study: Study, cell: str) -> list[RunKey]:
         if any(fnmatchcase(name, cell) for name in (key.folder, key.folder.rsplit("/", 1)[0]))
     ]
     rule = f"be planned by study {study.name}, tier {study.tier}"
-    require(bool(chosen), "--cell", rule, cell, "its form is DATASET.SETTING/ENTRY/eps=EPSILON")
+    cells = {key.folder.rsplit("/", 1)[0] for key in study.keys}
+    near = difflib.get_close_matches(cell, cells, n=1, cutoff=0.8)
+    remedy = f"did you mean {near[0]}?" if near else "its form is DATASET.SETTING/ENTRY/eps=EPSILON"
+    require(bool(chosen), "--cell", rule, cell, remedy)
     return chosen
 
 

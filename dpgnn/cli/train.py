@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.flags import add_study_file
 from dpgnn.core.paths import FINISHED, RELEASES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Any) -> None:
     """Add `train` to the command line."""
     parser = subparsers.add_parser("train", help="train, evaluate and record runs of a study")
-    parser.add_argument("--study", type=Path, required=True, help="the study's YAML file")
+    add_study_file(parser)
     parser.add_argument(
         "--run",
         action="append",

@@ -177,7 +177,10 @@ def load_study(path: str | Path, tier: str | None = None) -> Study:
     Raises:
         ConfigError: anything wrong in it; the message starts with the key's path.
     """
-    return resolve(read_yaml(Path(path), "study file"), tier, read_choices(Path(path)))
+    mapping = read_yaml(Path(path), "study file")
+    if mapping is None:
+        raise ConfigError(f"study file {path} must hold name, datasets and entries, got nothing")
+    return resolve(mapping, tier, read_choices(Path(path)))
 
 
 def resolve(mapping: Any, tier: str | None = None, choices: Choices = NO_CHOICES) -> Study:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpgnn.__main__ import STAGES, build_parser, main
+from dpgnn.__main__ import STAGES, _in_words, build_parser, main
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -32,6 +32,41 @@ def test_a_wrong_input_is_one_line_and_exit_one(capsys: pytest.CaptureFixture[st
     error = capsys.readouterr().err
     assert error.startswith("dpgnn run: error: study must be a YAML file or one of quick")
     assert error.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written_is_told_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["data", "prepare", "digits", "--out", str(tmp_path / "taken" / "graph")]) == 1
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith(f"dpgnn data: error: folder {tmp_path / 'taken'} must be writable")
+
+
+def test_an_error_of_the_system_names_the_file_without_its_number() -> None:
+    error = FileNotFoundError(2, "No such file or directory", "/there")
+    assert _in_words(error) == "/there: No such file or directory"
+    assert _in_words(ValueError("as it is")) == "as it is"
+
+
+@pytest.mark.parametrize("stage", ["train", "report"])
+def test_a_study_is_named_or_is_a_file(
+    stage: str,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(repository)
+    more = ["--run", "a"] if stage == "train" else []
+    read = build_parser().parse_args([stage, "--study", "quick", *more])
+    assert read.study == Path("config.yaml")
+    read = build_parser().parse_args([stage, "--study", "none.yaml", *more])
+    assert read.study == Path("none.yaml")
+    with pytest.raises(SystemExit) as stop:
+        build_parser().parse_args([stage, "--study", "qick", *more])
+    assert stop.value.code == 2
+    assert "did you mean quick?" in capsys.readouterr().err
 
 
 def test_a_flag_that_cannot_be_read_is_one_line_and_exit_two(

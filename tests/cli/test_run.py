@@ -21,6 +21,8 @@ def test_a_cell_is_one_run_all_repeats_or_a_pattern(repository: Path) -> None:
     assert len(found) == 9
     with pytest.raises(ValueError, match="--cell must be planned by study quick"):
         runs_of(study, "digits.random/gap/eps=3")
+    with pytest.raises(ValueError, match=r"did you mean digits\.random/dp_mlp/eps=8"):
+        runs_of(study, "digits.random/dp_mpl/eps=8")
 
 
 def test_an_estimate_counts_the_chosen_runs(
