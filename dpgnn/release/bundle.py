@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import fail, one_line, require
 from dpgnn.core.checksums import read_checksums
+from dpgnn.core.locks import exclusive
 from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
@@ -45,7 +47,25 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
 
     Raises:
         ValueError: the folder is not empty, or the key is invalid.
+        BusyError: another process writes a bundle there.
     """
+    with _alone(folder):
+        return _save(model, folder, key)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, so that two processes do not write one bundle; its file does not stay."""
+    lock = folder.absolute().parent / f".{folder.name}.lock"
+    with exclusive(lock, f"another process writes the bundle {folder}"):
+        try:
+            yield
+        except BaseException:
+            lock.unlink(missing_ok=True)
+            raise
+
+
+def _save(model: Released, folder: Path, key: Path | None) -> Path:
     is_new = not folder.exists()
     empty = is_new or (folder.is_dir() and not any(folder.iterdir()))
     remedy = "name another folder, or delete it first"
@@ -58,7 +78,7 @@ def save(model: Released, folder: Path, *, key: Path | None = None) -> Path:
     try:
         _write(model, folder, key)
     except BaseException:
-        # a certificate that is there belongs to a whole bundle: this one, or one that another process saved
+        # with a certificate the bundle is whole
         if not (folder / CERTIFICATE).exists():
             _remove(folder, is_new)
         raise

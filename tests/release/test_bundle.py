@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 
 import dpgnn
 from dpgnn import methods
+from dpgnn.core.locks import BusyError, exclusive
 from dpgnn.core.storage import json_text, sha256_file, sha256_json
 from dpgnn.records.schema import claim_of
 from dpgnn.release.bundle import save
@@ -339,6 +340,18 @@ def test_a_save_that_is_interrupted_leaves_nothing(
     assert is_new or not list(folder.iterdir())
     monkeypatch.undo()
     small().save(folder)
+
+
+def test_two_processes_do_not_write_one_bundle(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    with (
+        exclusive(tmp_path / ".bundle.lock"),
+        pytest.raises(BusyError, match=r"another process writes the bundle .*wait for it or stop"),
+    ):
+        small().save(folder)
+    assert not list(tmp_path.iterdir())
+    small().save(folder)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
