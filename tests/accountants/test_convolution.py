@@ -39,6 +39,18 @@ def directly(parts: list[tuple[DiscreteLoss, int]]) -> DiscreteLoss:
     )
 
 
+def given_back(parts: list[tuple[DiscreteLoss, int]]) -> float:
+    """What a transformed sum may exceed the true delta by: docs/accounting.md, "Rounding of compositions".
+
+    Where plain masses meet tilted ones both are off by `error`, and the plain ones get as much back. Masses
+    that fall by `fall` a point, `error` / `one` at first, are added from there, and two `error` at the end.
+    """
+    step = parts[0][0].step
+    error, fall = convolution._sum(parts).error, convolution._tilt(parts) * step
+    one = 1 / math.expm1(fall) - 1 / math.expm1(fall + step)
+    return error * (3 + math.exp(fall) * (2 + 1 / one / -math.expm1(-fall)))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -57,13 +69,12 @@ def test_no_epsilon_is_below_the_direct_sum_and_no_delta_far_above(
         found = convolution.convolve(parts)
     assert isinstance(found, DiscreteLoss)
     exact = directly(parts)
+    allowed = given_back(parts) if transformed else 1e-20
     for delta in DELTAS:
         assert found.epsilon(delta) >= exact.epsilon(delta) * (1 - 1e-12)
     for epsilon in np.linspace(0.0, float(exact.losses[-1]), 9):
         true, at = exact.delta(float(epsilon)), found.delta(float(epsilon))
-        # sums as small as these are not transformed in use: of 114,115 random ones none was below; the
-        # largest excess over a thousandth was 1.3e-10
-        assert true * (1 - 1e-12) <= at <= true * (1 + 1e-3) + (1e-9 if transformed else 1e-20)
+        assert true * (1 - 1e-12) <= at <= true * (1 + 1e-9) + allowed
 
 
 @pytest.mark.parametrize("refined", [1, 4, 16])
