@@ -19,13 +19,25 @@ def chunks_of(trees: Trees, roots: np.ndarray, max_rows: int) -> Iterator[np.nda
 
     A clipped sum may be computed in chunks; they decide how much memory a step takes.
     """
-    total = np.cumsum(trees.row_ptr[roots + 1] - trees.row_ptr[roots])
     start = 0
-    while start < len(roots):
-        before = total[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(total, before + max_rows, side="right")))
+    for stop in _ends(trees.row_ptr, roots, max_rows):
         yield roots[start:stop]
         start = stop
+
+
+@njit(cache=True, nogil=True)
+def _ends(row_ptr, roots, max_rows):  # type: ignore[no-untyped-def]
+    """Where each piece ends; one pass, since a step on a GPU waits for it."""
+    ends, start, rows = [], 0, 0
+    for i in range(len(roots)):
+        more = row_ptr[roots[i] + 1] - row_ptr[roots[i]]
+        if i > start and rows + more > max_rows:
+            ends.append(i)
+            start, rows = i, 0
+        rows += more
+    if len(roots):
+        ends.append(len(roots))
+    return ends
 
 
 def level_ptr(trees: Trees, roots: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numba import njit
 
 from dpgnn.models.trees import Trees
 
@@ -71,19 +72,18 @@ class Shapes:
 
     @cached_property
     def _needs(self) -> np.ndarray:
-        """Rows, entries and members that each root adds; int64, shape (numbers, num_roots)."""
+        """Rows, entries and members that each root adds; int64, shape (num_roots, numbers)."""
         hops = self.trees.num_hops
         columns = [self._level_rows[:, :hops], self._entries]
         for level in range(hops):
             owner, sizes = self._classes[level]
             columns.append((owner[:, None] == np.arange(len(sizes))) & self.fits[:, None])
-        # a batch adds one number after another, each from consecutive memory
-        return np.ascontiguousarray(np.concatenate(columns, axis=1, dtype=np.int64).T)
+        return np.ascontiguousarray(np.concatenate(columns, axis=1, dtype=np.int64))
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and mean square of `_needs` over the roots that fit."""
-        needs = self._needs[:, self.fits].astype(np.float64)
+        needs = np.ascontiguousarray(self._needs[self.fits].T, dtype=np.float64)
         return needs.mean(axis=1), (needs**2).mean(axis=1)
 
     def shape_of(self, roots: np.ndarray) -> Shape:
@@ -92,7 +92,7 @@ class Shapes:
         Args:
             roots: int64 positions of roots that fit.
         """
-        needed = np.array([each[roots].sum() for each in self._needs])
+        needed = _added(self._needs, roots)
         mean, square = self._moments
         doublings = max(0.0, np.log2(max(len(roots), 1) / SMALLEST))
         step = int(np.ceil(doublings * STEPS_PER_DOUBLING))
@@ -139,3 +139,12 @@ class Shapes:
                 slots = np.flatnonzero(owner == number)
                 out[at : at + len(slots)] = slots
                 at += places
+
+
+@njit(cache=True, nogil=True)
+def _added(needs, roots):  # type: ignore[no-untyped-def]
+    """What some roots need together; one pass, since a step on a GPU waits for it."""
+    total = np.zeros(needs.shape[1], np.int64)
+    for root in roots:
+        total += needs[root]
+    return total
