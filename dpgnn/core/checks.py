@@ -73,7 +73,8 @@ def positive(name: str, value: float, remedy: str = "") -> float:
     Raises:
         ValueError: it is not a finite number > 0.
     """
-    require(_is_finite(value) and value > 0, name, "be > 0", value, remedy)
+    require(_is_finite(value), name, "be a finite number > 0", value, remedy)
+    require(value > 0, name, "be > 0", value, remedy)
     return value
 
 
@@ -88,7 +89,8 @@ def non_negative(name: str, value: float, remedy: str = "") -> float:
     Raises:
         ValueError: it is not a finite number >= 0.
     """
-    require(_is_finite(value) and value >= 0, name, "be >= 0", value, remedy)
+    require(_is_finite(value), name, "be a finite number >= 0", value, remedy)
+    require(value >= 0, name, "be >= 0", value, remedy)
     return value
 
 

@@ -55,9 +55,9 @@ def check_writable(folder: Path) -> None:
     """
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     remedy = "make it writable, work in another folder, or make it a link to one"
-    allowed = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    found = "read-only" if place.is_dir() else "a file"
-    require(allowed, f"folder {place}", "be writable", found, remedy)
+    if not place.is_dir():
+        fail(f"folder {place}", "be writable", "a file", "choose a path without this file")
+    require(os.access(place, os.W_OK | os.X_OK), f"folder {place}", "be writable", "read-only", remedy)
 
 
 def regular(path: Path, what: str = "") -> Path:

@@ -22,7 +22,7 @@ import numpy as np
 from dpgnn.core.checks import require
 from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import Paths, parse_run
-from dpgnn.core.storage import DamagedFileError, atomic_write, read_parquet, write_text
+from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, write_text
 from dpgnn.data.datasets import listed
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ REFERENCE = Path("docs/reference")  # below the repository: a folder for each st
 RUNS = "runs.parquet"
 RUN_COLUMNS = ["run", "record", "resources"]
 Texts = Mapping[str, tuple[str, str]]
-_ONE_PAGE = 1 << 27  # bytes of a page, rows of a group: most columns fit one
 
 
 def read_archive(path: str | Path) -> dict[str, tuple[str, str]]:
@@ -53,24 +52,7 @@ def write_archive(path: str | Path, texts: Texts) -> None:
     names = sorted(texts)
     columns = [names, *([texts[name][part] for name in names] for part in (0, 1))]
     table = pa.table([pa.array(column, pa.string()) for column in columns], names=RUN_COLUMNS)
-    _write(path, table)
-
-
-def _write(path: str | Path, table: pa.Table) -> None:
-    """Write a committed file atomically, as small as Zstandard makes it: a second for a thousand runs."""
-    import pyarrow.parquet as pq
-
-    with atomic_write(path) as file:
-        pq.write_table(
-            table,
-            file,
-            compression="zstd",
-            compression_level=19,
-            row_group_size=_ONE_PAGE,
-            data_page_size=_ONE_PAGE,
-            use_dictionary=False,
-            write_page_checksum=True,
-        )
+    write_parquet(path, table, small=True)
 
 
 def pack(path: str | Path, folder: str | Path, planned: Iterable[str]) -> tuple[int, int]:
@@ -213,7 +195,7 @@ def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
     for file, columns in ((HISTORIES, history | numbers), (SCORES, scores)):
         path = Path(folder) / file
         if len(columns["run"]):
-            _write(path, pa.table(columns))
+            write_parquet(path, pa.table(columns), small=True)
         else:
             path.unlink(missing_ok=True)
 
@@ -289,7 +271,7 @@ def pack_attacks(folder: str | Path) -> tuple[int, int]:
     require(bool(texts), str(folder), "hold attacks", "none", remedy)
     columns = [list(texts), list(texts.values())]
     table = pa.table([pa.array(column, pa.string()) for column in columns], names=ATTACK_COLUMNS)
-    _write(Path(folder) / ATTACKS, table)
+    write_parquet(Path(folder) / ATTACKS, table, small=True)
     for file in files:
         file.unlink()
     return len(texts), len(files)

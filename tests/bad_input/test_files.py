@@ -103,7 +103,7 @@ CASES = {
     "unknown data set": Case(lambda: None, raw("coro"), ("data set must be one of", "got 'coro'; or a folder of your own graph")),
     "unknown preset": Case(lambda: None, raw("synthetic-cora"), ("unknown data set in sources.csv 'synthetic-cora'; known:",)),
     "unwritable folder": Case(
-        unwritable, raw("chains-s"), ("results must be writable, got 'a file'", "work in another folder")
+        unwritable, raw("chains-s"), ("results must be writable, got 'a file'", "choose a path without this file")
     ),
     "full disk": Case(
         full_disk, raw("digits"), ("parquet must be writable, got No space left on device; free some space",)

@@ -13,10 +13,12 @@ from dpgnn.core import checks
 @pytest.mark.parametrize(
     ("check", "good", "bad", "rule"),
     [
-        (checks.positive, (1, 0.5, np.float32(2)), (0, -1.0, math.inf, math.nan, "1", True), "> 0"),
-        (checks.non_negative, (0, 3.5, np.int64(1)), (-1e-9, math.inf, None), ">= 0"),
-        (checks.probability, (0, 1, 0.5), (-0.1, 1.1, math.nan, "0"), "in [0, 1]"),
-        (checks.open_probability, (1e-300, 0.5), (0, 1, math.nan), "in (0, 1)"),
+        (checks.positive, (1, 0.5, np.float32(2)), (0, -1.0), "be > 0"),
+        (checks.positive, (), (math.inf, math.nan, "1", True), "be a finite number > 0"),
+        (checks.non_negative, (0, 3.5, np.int64(1)), (-1e-9,), "be >= 0"),
+        (checks.non_negative, (), (math.inf, None), "be a finite number >= 0"),
+        (checks.probability, (0, 1, 0.5), (-0.1, 1.1, math.nan, "0"), "be in [0, 1]"),
+        (checks.open_probability, (1e-300, 0.5), (0, 1, math.nan), "be in (0, 1)"),
     ],
 )
 def test_numbers_outside_their_range_are_refused(
@@ -27,7 +29,7 @@ def test_numbers_outside_their_range_are_refused(
     for value in bad:
         with pytest.raises(ValueError) as caught:
             check("x", value, "raise y")
-        assert str(caught.value) == f"x must be {rule}, got {value!r}; raise y"
+        assert str(caught.value) == f"x must {rule}, got {value!r}; raise y"
 
 
 def test_an_integer_is_no_float() -> None:
