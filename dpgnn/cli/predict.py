@@ -26,7 +26,8 @@ def main(args: argparse.Namespace) -> int:
     """Write the answers and print who may see them.
 
     Raises:
-        ValueError: the bundle was changed, a table does not fit it, or --out is a folder.
+        ValueError: the bundle was changed, a table does not fit it, or --out is a folder or
+            one of the tables.
     """
     from dpgnn.core.checks import require
     from dpgnn.release.load import load
@@ -34,6 +35,9 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.release.words import SHOWN_TO
 
     require(not args.out.is_dir(), "--out", "be a file", str(args.out), "add a name: answers.csv")
+    read = [path.resolve() for path in (args.nodes, args.edges) if path]
+    rule = "not be a table that is read"
+    require(args.out.resolve() not in read, "--out", rule, str(args.out), "choose another name")
     model = load(args.bundle)
     remedy = "give the table of edges: --edges edges.csv"
     rule = "be given for a method that reads edges"

@@ -96,6 +96,18 @@ def test_a_table_of_nodes_that_does_not_fit_is_named(
     assert not out.exists()
 
 
+def test_answers_do_not_take_the_place_of_a_table(
+    bundles: dict[str, Path], tables: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes, edges = tables
+    before = [path.read_bytes() for path in tables]
+    words = ["predict", str(bundles["dp_gnn"]), str(nodes), "--edges", str(edges), "--out"]
+    for path in tables:
+        assert main([*words, str(path)]) == 1
+        tells(capsys.readouterr().err, "--out must not be a table that is read", str(path))
+    assert [path.read_bytes() for path in tables] == before
+
+
 def test_edges_are_asked_for_and_know_their_nodes(
     bundles: dict[str, Path], tables: tuple[Path, Path], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
