@@ -28,6 +28,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dataset", required=True, help="its data set")
     parser.add_argument("--setting", required=True, help="its setting")
     parser.add_argument("--epsilon", required=True, help="its budget, as written in the study")
+    said = "its repeat: another has other seeds, and the facts of its own split"
+    parser.add_argument("--repeat", type=int, default=0, help=said)
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of results")
     parser.add_argument("--work", type=Path, default=Path("work"), help="folder of unfinished runs")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
@@ -60,6 +62,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.audits.entry_audit import audit
     from dpgnn.audits.one_run_audit import audit_in_one_run
     from dpgnn.audits.request import case_of
+    from dpgnn.core.checks import at_least
     from dpgnn.core.checksums import write_checksums
     from dpgnn.core.paths import Paths
     from dpgnn.core.storage import write_json
@@ -67,8 +70,9 @@ def main(args: argparse.Namespace) -> int:
 
     study = load_study(args.study)
     key = RunKey(
-        dataset=args.dataset, setting=args.setting, entry=args.entry, epsilon=args.epsilon, repeat=0
-    )
+        dataset=args.dataset, setting=args.setting, entry=args.entry, epsilon=args.epsilon,
+        repeat=at_least("--repeat", args.repeat, 0),
+    )  # fmt: skip
     study.check_key(key)
     request = request_of(study, key, args)
     attacks = Paths(results=args.results).study(study.name) / "attacks"
@@ -173,6 +177,7 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     from dpgnn.audits.request import AuditRequest
     from dpgnn.cli.made import require_made
     from dpgnn.core.paths import Paths
+    from dpgnn.core.seeds import child_seed
     from dpgnn.data.files.graph_files import read_graph
     from dpgnn.data.splits import read_split
     from dpgnn.methods.base import facts_of
@@ -185,11 +190,14 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
     split_path = paths.split(key.dataset, key.setting, key.repeat)
     split = read_split(split_path, num_nodes=graph.num_nodes)
     stated = dataclasses.replace(Wanted(study).inputs(key), graph=graph)
+    seed = study.config.root_seed
+    if key.repeat:
+        seed = child_seed(seed, "audit", part="repeat", repeat=key.repeat)
     return AuditRequest(
         entry=stated.entry,
         budget=Budget(epsilon=stated.epsilon, delta=checked_delta(stated)),
         facts=facts_of(graph, split, None, stated.population),
-        root_seed=study.config.root_seed,
+        root_seed=seed,
         num_runs=args.runs,
         max_steps=args.steps,
         level=args.level,
@@ -197,8 +205,8 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
         work=args.work
         / "audits"
         / study.name
-        / f"{key.dataset}.{key.setting}.{key.entry}.{key.epsilon}",
-        label=f"audit {key.dataset}/{key.entry}/{key.epsilon}",
+        / f"{key.dataset}.{key.setting}.{key.entry}.{key.epsilon}.{key.repeat}",
+        label=f"audit {key.dataset}/{key.entry}/{key.epsilon}/{key.repeat}",
         randomness=study.config.randomness,
     )
 
@@ -206,8 +214,9 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
 def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
     """A finding as JSON, as the report reads it."""
     verdict, bound = finding.verdict, finding.lower_bound
+    names = ("dataset", "setting", "entry", "epsilon", *(["repeat"] if key.repeat else []))
     entry: dict[str, Any] = {
-        "key": {name: getattr(key, name) for name in ("dataset", "setting", "entry", "epsilon")},
+        "key": {name: getattr(key, name) for name in names},
         "mechanism": finding.mechanism,
         "attack": f"{finding.mechanism}: {finding.attack}",
         "epsilon_lower_bound": None if bound is None else bound.epsilon_lower_bound,

@@ -57,7 +57,9 @@ def check_writable(folder: Path) -> None:
     remedy = "make it writable, work in another folder, or make it a link to one"
     if not place.is_dir():
         fail(f"folder {place}", "be writable", "a file", "choose a path without this file")
-    require(os.access(place, os.W_OK | os.X_OK), f"folder {place}", "be writable", "read-only", remedy)
+    require(
+        os.access(place, os.W_OK | os.X_OK), f"folder {place}", "be writable", "read-only", remedy
+    )
 
 
 def regular(path: Path, what: str = "") -> Path:

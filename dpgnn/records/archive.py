@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import Paths, parse_run
 from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, write_text
 from dpgnn.data.datasets import listed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 REFERENCE = Path("docs/reference")  # below the repository: a folder for each study
 RUNS = "runs.parquet"

@@ -78,6 +78,8 @@ class StudyConfig:
             and claims.
         audits: true tests the claim of every private entry and budget, about a minute each; a list of
             patterns DATASET.SETTING/ENTRY/eps=EPSILON selects some.
+        audit_repeats: audits of each claim, with seeds of their own and the facts of the repeat's split; a
+            cell with fewer repeats has as many audits.
         attacks: true runs the published attacks on every run, seconds to minutes each; a list of patterns
             DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT selects some.
     """
@@ -104,6 +106,7 @@ class StudyConfig:
     tuned_on: int = 0
     accuracy: bool = True
     audits: bool | tuple[str, ...] = False
+    audit_repeats: int = 1
     attacks: bool | tuple[str, ...] = False
 
 
@@ -159,7 +162,7 @@ def _check_numbers(config: StudyConfig) -> None:
     check_repeats("repeats", config.repeats)
     at_least("root_seed", config.root_seed, 0)
     at_least("tuned_on", config.tuned_on, 0)
-    for name in ("num_threads", "num_processes", "runs_per_job"):
+    for name in ("num_threads", "num_processes", "runs_per_job", "audit_repeats"):
         at_least(name, getattr(config, name), 1)
     _check_delta("delta", config.delta)
     check_epsilons("epsilons", config.epsilons)

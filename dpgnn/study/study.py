@@ -94,9 +94,11 @@ class Study:
 
     @property
     def audited(self) -> tuple[RunKey, ...]:
-        """Private runs whose claim is to be tested; all repeats of a cell."""
+        """Private runs whose claim is to be tested: the first `audit_repeats` of each cell."""
+        config = self.config
         private = (key for key in self.keys if self.entries[key.entry].mode != "nonprivate")
-        return tuple(key for key in private if _is_asked(key.cell, self.config.audits))
+        first = (key for key in private if key.repeat < config.audit_repeats)
+        return tuple(key for key in first if _is_asked(key.cell, config.audits))
 
     @property
     def attacked(self) -> tuple[RunKey, ...]:

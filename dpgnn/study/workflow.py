@@ -33,9 +33,10 @@ ATTACKS = ("linkteller", "gmia", "leak")
 def audit_files(study: Study, paths: Paths) -> list[Path]:
     """Paths of the audits that a study asks for."""
     folder = paths.study(study.name) / "audits"
-    names = {
-        f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.json" for key in study.audited
-    }
+    names = []
+    for key in study.audited:
+        again = f".repeat={key.repeat}" if key.repeat else ""
+        names.append(f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}{again}.json")
     return [folder / name for name in sorted(names)]
 
 

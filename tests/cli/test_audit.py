@@ -51,6 +51,24 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert not list((prepared / "work").rglob("*.safetensors"))
 
 
+def test_a_repeat_has_seeds_of_its_own_and_stands_beside_the_first(prepared: Path) -> None:
+    splits = prepared / "results" / "splits"
+    for suffix in ("parquet", "json"):
+        for path in splits.glob(f"chains-s.public.0.{suffix}"):
+            path.with_name(path.name.replace(".0.", ".1.")).write_bytes(path.read_bytes())
+    few = ["--entry", "dp_mlp", "--epsilon", "8", "--runs", "8", "--steps", "2"]
+    for repeat in ("0", "1"):
+        out = ["--out", f"audits/{repeat}.json", "--repeat", repeat]
+        assert main([*arguments(*few)[:-2], *few[-2:], *out]) == 0
+    first, second = read_audits(prepared / "audits")
+    assert second["key"] == first["key"] | {"repeat": 1}
+    assert second["claimed_epsilon"] == first["claimed_epsilon"]
+    assert second["checks"] != first["checks"]
+    assert [row.repeat for row in audits_table([first, second]).rows] == [0, 1]
+    assert [row.repeat for row in audits_table([first]).rows] == [None]
+    assert main(arguments(*few, "--repeat", "-1")) == 1
+
+
 def test_an_audit_of_what_was_not_prepared_names_the_command_that_does(
     prepared: Path, capsys
 ) -> None:

@@ -26,7 +26,10 @@ def test_audits_and_attacks_are_of_all_runs_or_of_those_that_fit_a_pattern() -> 
     assert (resolve(BASE).audited, resolve(BASE).attacked) == ((), ())
     everything = resolve(changed(audits=True, attacks=True))
     assert everything.attacked == everything.keys
-    assert set(everything.audited) == {key for key in everything.keys if key.entry == "dp"}
+    private = {key for key in everything.keys if key.entry == "dp"}
+    assert set(everything.audited) == {key for key in private if key.repeat == 0}
+    again = resolve(changed(audits=True, audit_repeats=100))
+    assert set(again.audited) == private
     some = resolve(changed(audits=["digits.*/dp/eps=8"], attacks=["*/mlp/*/0", "*/eps=8/1"]))
     assert {key.cell for key in some.audited} == {"digits.random/dp/eps=8"}
     assert {(key.entry, key.epsilon, key.repeat) for key in some.attacked} == {

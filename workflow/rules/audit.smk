@@ -3,16 +3,23 @@
 AUDITS = WORKFLOW.audits
 
 
+def repeat_of(wildcards):
+    return wildcards.again.rpartition("=")[2] or "0"
+
+
 rule audit:
     input:
         graph_files,
-        split="results/splits/{dataset}.{setting}.0.parquet",
+        split=lambda w: f"results/splits/{w.dataset}.{w.setting}.{repeat_of(w)}.parquet",
     output:
-        "results/studies/{study}/audits/{dataset}.{setting}.{entry}.eps={epsilon}.json",
+        "results/studies/{study}/audits/{dataset}.{setting}.{entry}.eps={epsilon}{again}.json",
     log:
-        "logs/audit/{study}/{dataset}.{setting}.{entry}.eps={epsilon}.log",
+        "logs/audit/{study}/{dataset}.{setting}.{entry}.eps={epsilon}{again}.log",
     benchmark:
-        "logs/benchmark/audit/{study}/{dataset}.{setting}.{entry}.eps={epsilon}.tsv"
+        "logs/benchmark/audit/{study}/{dataset}.{setting}.{entry}.eps={epsilon}{again}.tsv"
+    wildcard_constraints:
+        epsilon="[^/=]+",
+        again=r"(\.repeat=[1-9][0-9]*)?",
     conda:
         "../../envs/cpu.yaml"
     threads: 2
@@ -21,9 +28,11 @@ rule audit:
         runtime=lambda w, attempt: 60 * attempt,
     params:
         study=WORKFLOW.study_file,
+        repeat=lambda w: repeat_of(w),
         run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
         code=lambda w: WORKFLOW.audit_code(w.entry),
     shell:
         "python -m dpgnn audit --study {params.study:q} --entry {wildcards.entry}"
         " --dataset {wildcards.dataset} --setting {wildcards.setting} --epsilon {wildcards.epsilon}"
+        " --repeat {params.repeat}"
         " --processes {threads} --no-attacks --exit-zero --out {output} > {log} 2>&1"

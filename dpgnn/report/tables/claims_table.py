@@ -165,6 +165,8 @@ def audits_table(
     """Every audit and attack of a study, one row each; `cells` give the titles of entries."""
     titles = {cell.entry: cell.label for cell in cells}
     rows = [_audit_row(audit, cells, titles) for audit in audits]
+    if any(row.repeat for row in rows):
+        rows = [replace(row, repeat=row.repeat or 0) for row in rows]
     rows, family = _corrected(rows, audits)
     return Table(
         name="audits",
