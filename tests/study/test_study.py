@@ -8,8 +8,10 @@ from studies import BASE, changed, known, mapping_of
 
 from dpgnn.accountants.population import PublicPopulation
 from dpgnn.core.config import ConfigError
+from dpgnn.core.paths import Paths
 from dpgnn.study.study import RunKey, resolve
 from dpgnn.study.wanted import Wanted
+from dpgnn.study.workflow import audit_files
 
 
 def test_every_run_is_enumerated_once() -> None:
@@ -30,6 +32,9 @@ def test_audits_and_attacks_are_of_all_runs_or_of_those_that_fit_a_pattern() -> 
     assert set(everything.audited) == {key for key in private if key.repeat == 0}
     again = resolve(changed(audits=True, audit_repeats=100))
     assert set(again.audited) == private
+    names = {path.name for path in audit_files(again, Paths())}
+    assert len(names) == len(private)
+    assert {"digits.random.dp.eps=8.json", "digits.random.dp.eps=8.repeat=1.json"} <= names
     some = resolve(changed(audits=["digits.*/dp/eps=8"], attacks=["*/mlp/*/0", "*/eps=8/1"]))
     assert {key.cell for key in some.audited} == {"digits.random/dp/eps=8"}
     assert {(key.entry, key.epsilon, key.repeat) for key in some.attacked} == {

@@ -167,6 +167,23 @@ def test_a_comment_in_the_lock_file_reruns_nothing_and_a_pin_reruns_every_job(
     assert planned(fresh_toy)["train"] == 3
 
 
+def test_each_repeat_of_an_audit_is_a_job_of_its_own_on_its_own_split(fresh_toy: Path) -> None:
+    write_study(fresh_toy, TOY | {"audits": True, "repeats": 2, "audit_repeats": 2})
+    text = dry_run(fresh_toy, "-p")
+    made = re.findall(r"dpgnn audit .*--epsilon (\d) --repeat (\d) .*--out (\S+)", text)
+    assert {(epsilon, repeat, out.rpartition("/")[2]) for epsilon, repeat, out in made} == {
+        (epsilon, repeat, f"chains-s.public.dp_mlp.eps={epsilon}{again}.json")
+        for epsilon in TOY["epsilons"]
+        for repeat, again in (("0", ""), ("1", ".repeat=1"))
+    }
+    (second,) = (
+        part
+        for part in text.split("rule audit:")
+        if "again=.repeat=1" in part[:2000] and "epsilon=8," in part[:2000]
+    )
+    assert "results/splits/chains-s.public.1.parquet" in second.partition("output:")[0]
+
+
 def test_a_study_file_may_have_a_space_in_its_name(fresh_toy: Path) -> None:
     study = TOY | {"audits": True, "attacks": True}
     (fresh_toy / "my study.yaml").write_text(yaml.safe_dump(study))

@@ -3,14 +3,10 @@
 AUDITS = WORKFLOW.audits
 
 
-def repeat_of(wildcards):
-    return wildcards.again.rpartition("=")[2] or "0"
-
-
 rule audit:
     input:
         graph_files,
-        split=lambda w: f"results/splits/{w.dataset}.{w.setting}.{repeat_of(w)}.parquet",
+        split=lambda w: f"results/splits/{w.dataset}.{w.setting}.{audited_repeat(w)}.parquet",
     output:
         "results/studies/{study}/audits/{dataset}.{setting}.{entry}.eps={epsilon}{again}.json",
     log:
@@ -18,7 +14,6 @@ rule audit:
     benchmark:
         "logs/benchmark/audit/{study}/{dataset}.{setting}.{entry}.eps={epsilon}{again}.tsv"
     wildcard_constraints:
-        epsilon="[^/=]+",
         again=r"(\.repeat=[1-9][0-9]*)?",
     conda:
         "../../envs/cpu.yaml"
@@ -28,7 +23,7 @@ rule audit:
         runtime=lambda w, attempt: 60 * attempt,
     params:
         study=WORKFLOW.study_file,
-        repeat=lambda w: repeat_of(w),
+        repeat=audited_repeat,
         run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
         code=lambda w: WORKFLOW.audit_code(w.entry),
     shell:

@@ -44,3 +44,8 @@ wildcard_constraints:
 def graph_files(wildcards):
     """The three files of a graph."""
     return WORKFLOW.graph_files(wildcards.dataset)
+
+
+def audited_repeat(wildcards):
+    """Which repeat an audit's file names; the first is not named."""
+    return wildcards.again.rpartition("=")[2] or "0"
