@@ -20,6 +20,7 @@ from dpgnn.report.paper.figures import FigureRow
 from dpgnn.report.paper.pivot import NOTE, VERDICTS, at_the_ends, pivot, verdict_pivot
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.claims_table import AuditRow
 from dpgnn.report.tables.table import Table, format_value, markdown_text
 
 MAX_ROWS = 20  # a longer table is in its file only
@@ -111,9 +112,13 @@ def table_lines(info: StudyInfo, table: Table) -> list[str]:
 
 
 def _notable(rows: Sequence[Any]) -> list[Any]:
-    """The audits that did not pass; none for other tables."""
-    found = [row for row in rows if getattr(row, "outcome", "passed") != "passed"]
-    return found if len(found) <= MAX_ROWS else []
+    """The audits that did not pass, one of the repeats that ended alike; none for other tables."""
+    found: dict[Any, Any] = {}
+    for row in rows:
+        if isinstance(row, AuditRow) and row.outcome != "passed":
+            place = (row.dataset, row.setting, row.entry, row.epsilon, row.attack, row.outcome)
+            found.setdefault(place, row)
+    return list(found.values()) if len(found) <= MAX_ROWS else []
 
 
 def _counts(table: Table, shown: Sequence[Any]) -> str:
@@ -124,7 +129,9 @@ def _counts(table: Table, shown: Sequence[Any]) -> str:
         return f"{len(table.rows)} rows."
     values = [format_value(column.value(row), column.kind) for row in table.rows]
     parts = [f"{values.count(value)} {value}" for value in dict.fromkeys(values)]
-    rest = " Those that did not pass:" if shown else ""
+    again = any(isinstance(row, AuditRow) and row.repeat for row in table.rows)
+    once = ", repeats that ended alike once" if again else ""
+    rest = f" Those that did not pass{once}:" if shown else ""
     return f"{len(table.rows)} rows: {', '.join(parts)}.{rest}"
 
 

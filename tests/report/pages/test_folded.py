@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from matplotlib.figure import Figure
 
@@ -22,7 +21,8 @@ from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.pivot import at_the_ends, pivot, verdict_pivot
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.table import Column, Table, columns_of
+from dpgnn.report.tables.claims_table import AuditRow
+from dpgnn.report.tables.table import Table, columns_of
 
 
 def paper_table(methods: int, budgets: tuple[str, ...], name: str = "T1") -> Table[PaperRow]:
@@ -73,27 +73,41 @@ def test_what_all_captions_say_is_said_once(info: StudyInfo) -> None:
     assert text.count("2 values.") == text.count("3 values.") == 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditLike:
-    """A row with an outcome."""
+def audit(entry: str, outcome: str, repeat: int | None = None) -> AuditRow:
+    return AuditRow(
+        dataset="d", setting="s", entry=entry, label=entry, epsilon="1", repeat=repeat, attack="a",
+        outcome=outcome, epsilon_lower_bound=None, detectable_epsilon=None, attained=None,
+        confidence=None, num_trials=None, note=None,
+    )  # fmt: skip
 
-    entry: Annotated[str, Column(header="Entry")]
-    outcome: Annotated[str, Column(header="Outcome")]
+
+def audits(rows: list[AuditRow]) -> Table[AuditRow]:
+    columns = columns_of(AuditRow)
+    return Table(name="audits", title="Audits", caption="C.", columns=columns, rows=rows)
 
 
 def test_of_many_audits_those_that_did_not_pass_are_shown(info: StudyInfo) -> None:
     words = ["passed"] * MAX_ROWS + ["failed", "not-run"]
-    rows = [AuditLike(entry=f"e{place}", outcome=word) for place, word in enumerate(words)]
-    table = Table(
-        name="audits", title="Audits", caption="C.", columns=columns_of(AuditLike), rows=rows
+    rows = [audit(f"e{place}", word) for place, word in enumerate(words)]
+    text = "\n".join(table_lines(info, audits(rows)))
+    assert (
+        f"{MAX_ROWS + 2} rows: {MAX_ROWS} passed, 1 failed, 1 not-run. Those that did not pass:"
+        in text
     )
-    text = "\n".join(table_lines(info, table))
-    assert f"{MAX_ROWS + 2} rows: {MAX_ROWS} passed, 1 failed, 1 not-run. Those" in text
-    assert f"| e{MAX_ROWS} | failed |" in text
-    assert f"| e{MAX_ROWS + 1} | not-run |" in text
+    assert f"| e{MAX_ROWS} | 1 | a | failed |" in text
+    assert f"| e{MAX_ROWS + 1} | 1 | a | not-run |" in text
     assert "| e7 |" not in text
-    few = "\n".join(table_lines(info, replace(table, rows=rows[:3])))
-    assert few.count("passed |") == 3
+    few = "\n".join(table_lines(info, audits(rows[:3])))
+    assert few.count("| passed |") == 3
+
+
+def test_repeats_of_an_audit_that_ended_alike_are_shown_once(info: StudyInfo) -> None:
+    rows = [audit(f"e{place}", "not-run", repeat) for place in range(MAX_ROWS) for repeat in (0, 1)]
+    rows.append(audit("e0", "failed", 2))
+    text = "\n".join(table_lines(info, audits([*rows[:-3], rows[-1]])))
+    assert "1 failed. Those that did not pass, repeats that ended alike once:" in text
+    assert text.count("| not-run |") == MAX_ROWS - 1
+    assert text.count("| e0 |") == 2
 
 
 def test_a_table_without_rows_says_why_and_links_no_file(info: StudyInfo) -> None:
