@@ -34,13 +34,16 @@ def add_parser(subparsers: Any) -> None:
     unpack.add_argument("folder", type=Path, help="results/studies/STUDY/runs, for example")
     unpack.set_defaults(func=unpack_main)
 
-    attacks = what.add_parser("pack-attacks", help="put a folder's attacks into attacks.parquet")
-    attacks.add_argument("folder", type=Path, help="docs/reference/attacks, for example")
-    attacks.set_defaults(func=pack_attacks_main)
-    files = what.add_parser("unpack-attacks", help="write the attacks of attacks.parquet as files")
-    files.add_argument("folder", type=Path, help="folder with attacks.parquet")
-    files.add_argument("out", type=Path, help="folder to write the files to")
-    files.set_defaults(func=unpack_attacks_main)
+    for kind in ("attacks", "audits"):
+        said = f"put a folder's {kind} into {kind}.parquet"
+        texts = what.add_parser(f"pack-{kind}", help=said)
+        texts.add_argument("folder", type=Path, help=f"folder with files of `dpgnn {kind[:-1]}`")
+        texts.set_defaults(func=pack_texts_main, kind=kind)
+        said = f"write the {kind} of {kind}.parquet as files"
+        files = what.add_parser(f"unpack-{kind}", help=said)
+        files.add_argument("folder", type=Path, help=f"folder with {kind}.parquet")
+        files.add_argument("out", type=Path, help="folder to write the files to")
+        files.set_defaults(func=unpack_texts_main, kind=kind)
 
     sums = what.add_parser("sums", help="write SHA256SUMS of committed records")
     sums.add_argument("folder", type=Path, nargs="?", help="docs/reference if none is given")
@@ -75,23 +78,26 @@ def check_main(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def pack_attacks_main(args: argparse.Namespace) -> int:
-    """Pack the attacks of a folder into its archive."""
-    from dpgnn.records.archive import ATTACKS, pack_attacks
+def pack_texts_main(args: argparse.Namespace) -> int:
+    """Pack the attacks or audits of a folder into its archive."""
+    from dpgnn.records.archive import pack_texts, text_archive
     from dpgnn.records.sums import SUMS, write_sums
 
-    total, new = pack_attacks(args.folder)
-    if (args.folder.parent / SUMS).exists():
-        write_sums(args.folder.parent, args.folder)
-    print(f"{args.folder / ATTACKS}: {total} attacks, {new} from files", file=sys.stderr)
+    total, new = pack_texts(args.folder, args.kind)
+    for reference in args.folder.parents:
+        if (reference / SUMS).exists():
+            write_sums(reference, args.folder)
+    archive = text_archive(args.folder, args.kind)
+    print(f"{archive}: {total} {args.kind}, {new} from files", file=sys.stderr)
     return 0
 
 
-def unpack_attacks_main(args: argparse.Namespace) -> int:
-    """Write the attacks of an archive as files."""
-    from dpgnn.records.archive import unpack_attacks
+def unpack_texts_main(args: argparse.Namespace) -> int:
+    """Write the attacks or audits of an archive as files."""
+    from dpgnn.records.archive import unpack_texts
 
-    print(f"{args.out}: {unpack_attacks(args.folder, args.out)} attacks", file=sys.stderr)
+    number = unpack_texts(args.folder, args.kind, args.out)
+    print(f"{args.out}: {number} {args.kind}", file=sys.stderr)
     return 0
 
 

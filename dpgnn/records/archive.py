@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -226,36 +226,42 @@ def _read_scores(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-ATTACKS = "attacks.parquet"
-ATTACK_COLUMNS = ["file", "text"]
+Kind = Literal["attacks", "audits"]
+TEXT_COLUMNS = ["file", "text"]
 
 
-def read_attack_texts(folder: str | Path) -> dict[str, str]:
-    """File name -> text of the attacks in a folder, sorted; a file overrides its row in the archive.
+def text_archive(folder: str | Path, kind: Kind) -> Path:
+    """The archive of a folder's attacks or audits."""
+    return Path(folder) / f"{kind}.parquet"
+
+
+def read_texts(folder: str | Path, kind: Kind) -> dict[str, str]:
+    """File name -> text of a folder's attacks or audits, sorted; a file overrides its row in the archive.
 
     Args:
-        folder: has an archive, files of `dpgnn attack`, both or neither.
+        folder: has an archive, files of `dpgnn attack` or `dpgnn audit`, both or neither.
+        kind: which of the two the folder holds.
 
     Raises:
         DamagedFileError: the archive is damaged.
     """
     texts: dict[str, str] = {}
-    path = Path(folder) / ATTACKS
+    path = text_archive(folder, kind)
     if path.exists():
-        table = read_parquet(path, ATTACK_COLUMNS, remedy="pack it again, or take it from git")
-        texts.update(zip(*(table.column(name).to_pylist() for name in ATTACK_COLUMNS)))
+        table = read_parquet(path, TEXT_COLUMNS, remedy="pack it again, or take it from git")
+        texts.update(zip(*(table.column(name).to_pylist() for name in TEXT_COLUMNS)))
     for file in Path(folder).glob("*.json"):
-        texts[file.name] = file.read_text(encoding="utf-8")
+        texts[file.name] = file.read_text(encoding="utf-8", errors="surrogateescape")
     return dict(sorted(texts.items()))
 
 
-def pack_attacks(folder: str | Path) -> tuple[int, int]:
+def pack_texts(folder: str | Path, kind: Kind) -> tuple[int, int]:
     """Add the files of a folder to its archive, and remove them.
 
     The same texts give the same bytes. Files are removed only after the archive was written.
 
     Returns:
-        attacks in the archive now, and how many of them were files.
+        texts in the archive now, and how many of them were files.
 
     Raises:
         ValueError: there is nothing to keep.
@@ -263,26 +269,26 @@ def pack_attacks(folder: str | Path) -> tuple[int, int]:
     import pyarrow as pa
 
     files = sorted(Path(folder).glob("*.json"))
-    texts = read_attack_texts(folder)
-    remedy = "`dpgnn attack --out FOLDER` writes some"
-    require(bool(texts), str(folder), "hold attacks", "none", remedy)
+    texts = read_texts(folder, kind)
+    remedy = f"`dpgnn {kind[:-1]}` writes some"
+    require(bool(texts), str(folder), f"hold {kind}", "none", remedy)
     columns = [list(texts), list(texts.values())]
-    table = pa.table([pa.array(column, pa.string()) for column in columns], names=ATTACK_COLUMNS)
-    write_parquet(Path(folder) / ATTACKS, table, small=True)
+    table = pa.table([pa.array(column, pa.string()) for column in columns], names=TEXT_COLUMNS)
+    write_parquet(text_archive(folder, kind), table, small=True)
     for file in files:
         file.unlink()
     return len(texts), len(files)
 
 
-def unpack_attacks(folder: str | Path, out: str | Path) -> int:
-    """Write the attacks of a folder's archive as files; returns how many.
+def unpack_texts(folder: str | Path, kind: Kind, out: str | Path) -> int:
+    """Write the attacks or audits of a folder's archive as files; returns how many.
 
     Raises:
         ValueError: a name leads out of the folder.
     """
-    texts = read_attack_texts(folder)
+    texts = read_texts(folder, kind)
     for name in texts:
-        require(Path(name).name == name, "attack's file", "be a name without a folder", name)
+        require(Path(name).name == name, f"{kind[:-1]}'s file", "be a name without a folder", name)
     for name, text in texts.items():
         write_text(Path(out) / name, text)
     return len(texts)

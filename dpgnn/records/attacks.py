@@ -11,7 +11,7 @@ from typing import Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError
-from dpgnn.records.archive import read_attack_texts
+from dpgnn.records.archive import read_texts
 
 KEY = ("dataset", "setting", "entry", "epsilon")  # the names of a run without its repeat
 
@@ -149,7 +149,7 @@ def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[AttackResu
         ValueError, DamagedFileError: a file is not of the form `dpgnn attack` writes; names it.
     """
     found = []
-    for name, text in read_attack_texts(folder).items():
+    for name, text in read_texts(folder, "attacks").items():
         if not fnmatchcase(name, pattern):
             continue
         path = Path(folder) / name

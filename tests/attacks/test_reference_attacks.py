@@ -12,7 +12,7 @@ import pytest
 from studies import known
 
 from dpgnn.__main__ import main
-from dpgnn.records.archive import read_attack_texts
+from dpgnn.records.archive import read_texts
 from dpgnn.records.attacks import AttackResult, read_attacks
 from dpgnn.report.tables import attack_grid, attack_pages, attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
@@ -126,7 +126,7 @@ def test_a_page_lacks_no_block_and_names_no_other(found: Found) -> None:
 
 def test_tier_m_is_what_was_run(repository: Path, folder: Path) -> None:
     study = known(repository / "workflow" / "studies" / "attacks.yaml", "M")
-    made = {name.rsplit(".", 2)[0] for name in read_attack_texts(folder)}
+    made = {name.rsplit(".", 2)[0] for name in read_texts(folder, "attacks")}
     for key in study.keys:
         assert f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}" in made
 

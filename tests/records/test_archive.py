@@ -15,18 +15,18 @@ from dpgnn.__main__ import main
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, write_json
 from dpgnn.records.archive import (
-    ATTACKS,
     keep_graphs,
     pack,
-    pack_attacks,
+    pack_texts,
     read_archive,
-    read_attack_texts,
+    read_texts,
     unpack,
-    unpack_attacks,
+    unpack_texts,
     write_archive,
 )
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.frame import Run, load_runs
+from dpgnn.report.tables.claims_table import read_audits
 
 
 @pytest.fixture
@@ -165,10 +165,10 @@ def attack(folder: Path, name: str, auc: float) -> None:
 def test_packed_attacks_are_read_as_the_files_were(tmp_path: Path) -> None:
     attack(tmp_path, FILE, 0.5)
     attack(tmp_path, "toy.random.gap.eps=1.0.gmia.json", 1 / 7)
-    texts, results = read_attack_texts(tmp_path), read_attacks(tmp_path)
+    texts, results = read_texts(tmp_path, "attacks"), read_attacks(tmp_path)
     assert main(["records", "pack-attacks", str(tmp_path)]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == [ATTACKS]
-    assert read_attack_texts(tmp_path) == texts
+    assert [path.name for path in tmp_path.iterdir()] == ["attacks.parquet"]
+    assert read_texts(tmp_path, "attacks") == texts
     assert read_attacks(tmp_path) == results
     assert read_attacks(tmp_path, "*.leak.json") == [r for r in results if r.auc == 0.5]
 
@@ -177,34 +177,55 @@ def test_a_new_file_replaces_its_row_and_the_same_texts_give_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     attack(tmp_path, FILE, 0.5)
-    pack_attacks(tmp_path)
-    before = (tmp_path / ATTACKS).read_bytes()
-    assert pack_attacks(tmp_path) == (1, 0)
-    assert (tmp_path / ATTACKS).read_bytes() == before
+    pack_texts(tmp_path, "attacks")
+    before = (tmp_path / "attacks.parquet").read_bytes()
+    assert pack_texts(tmp_path, "attacks") == (1, 0)
+    assert (tmp_path / "attacks.parquet").read_bytes() == before
     attack(tmp_path, FILE, 0.75)
     assert [result.auc for result in read_attacks(tmp_path)] == [0.75]
-    assert pack_attacks(tmp_path) == (1, 1)
+    assert pack_texts(tmp_path, "attacks") == (1, 1)
     assert [result.auc for result in read_attacks(tmp_path)] == [0.75]
 
 
 def test_unpacked_files_have_the_bytes_that_were_packed(tmp_path: Path) -> None:
     attack(tmp_path, FILE, 0.5)
     written = (tmp_path / FILE).read_bytes()
-    pack_attacks(tmp_path)
+    pack_texts(tmp_path, "attacks")
     assert main(["records", "unpack-attacks", str(tmp_path), str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / FILE).read_bytes() == written
+
+
+def test_packed_audits_are_read_in_the_order_of_their_files(tmp_path: Path) -> None:
+    folder = tmp_path / "audits"
+    folder.mkdir()
+    for repeat in ("", ".repeat=1"):
+        write_json(
+            folder / f"toy.random.gap.eps=1{repeat}.json", [{"key": KEY, "outcome": "passed"}]
+        )
+    assert main(["records", "sums", str(tmp_path)]) == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found = read_audits(folder)
+    assert main(["records", "pack-audits", str(folder)]) == 0
+    assert [path.name for path in folder.iterdir()] == ["audits.parquet"]
+    assert "audits/audits.parquet" in (tmp_path / "SHA256SUMS").read_text()
+    assert read_audits(folder) == found
+    assert main(["records", "unpack-audits", str(folder), str(tmp_path / "out")]) == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    (folder / "broken.json").write_bytes(b"\xff")
+    with pytest.raises(DamagedFileError, match=r"broken.json must be JSON"):
+        read_audits(folder)
 
 
 def test_nothing_to_pack_and_names_that_lead_elsewhere_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ValueError, match="hold attacks"):
-        pack_attacks(tmp_path)
+        pack_texts(tmp_path, "attacks")
     monkeypatch.setattr(
-        "dpgnn.records.archive.read_attack_texts", lambda folder: {"../x.json": "{}"}
+        "dpgnn.records.archive.read_texts", lambda folder, kind: {"../x.json": "{}"}
     )
     with pytest.raises(ValueError, match="be a name without a folder"):
-        unpack_attacks(tmp_path, tmp_path / "out")
+        unpack_texts(tmp_path, "attacks", tmp_path / "out")
     assert not (tmp_path / "x.json").exists()
 
 

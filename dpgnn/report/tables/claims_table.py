@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
-from dpgnn.core.storage import read_json
+from dpgnn.core.storage import parsed_json
+from dpgnn.records.archive import read_texts
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.rows import Budget, ClaimRow, Dataset, Entry, Label, Setting
@@ -48,7 +49,7 @@ class AuditRow:
 
 
 def read_audits(folder: str | Path) -> list[dict[str, Any]]:
-    """Audit results of a study: every object, or list of objects, in `audits/*.json`.
+    """Audit results of a study: every object, or list of objects, in `*.json` and `audits.parquet`.
 
     Each has `key` (dataset, setting, entry, epsilon and perhaps repeat) and `epsilon_lower_bound`; `attack`,
     `confidence`, `privacy_unit` and others may follow. Attacks that an audit lists beside its own findings
@@ -58,9 +59,11 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
         ValueError, DamagedFileError: a file is not of this form; names it.
     """
     found = []
-    for path in sorted(Path(folder).glob("*.json")):
-        check(path)
-        content = read_json(path)
+    for file in Path(folder).glob("*.json"):
+        check(file)
+    for name, text in read_texts(folder, "audits").items():
+        path = Path(folder) / name
+        content = parsed_json(text.encode(errors="surrogateescape"), path)
         for item in content if isinstance(content, list) else [content]:
             is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)
             missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in item["key"]]
