@@ -66,13 +66,12 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.checksums import write_checksums
     from dpgnn.core.paths import Paths
     from dpgnn.core.storage import write_json
+    from dpgnn.report.tables.claims_table import AUDIT_KEY
     from dpgnn.study.study import RunKey, load_study
 
     study = load_study(args.study)
-    key = RunKey(
-        dataset=args.dataset, setting=args.setting, entry=args.entry, epsilon=args.epsilon,
-        repeat=at_least("--repeat", args.repeat, 0),
-    )  # fmt: skip
+    repeat = at_least("--repeat", args.repeat, 0)
+    key = RunKey(**{name: getattr(args, name) for name in AUDIT_KEY}, repeat=repeat)
     study.check_key(key)
     request = request_of(study, key, args)
     attacks = Paths(results=args.results).study(study.name) / "attacks"

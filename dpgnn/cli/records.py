@@ -35,8 +35,7 @@ def add_parser(subparsers: Any) -> None:
     unpack.set_defaults(func=unpack_main)
 
     for kind in ("attacks", "audits"):
-        said = f"put a folder's {kind} into {kind}.parquet"
-        texts = what.add_parser(f"pack-{kind}", help=said)
+        texts = what.add_parser(f"pack-{kind}", help=f"put a folder's {kind} into {kind}.parquet")
         texts.add_argument("folder", type=Path, help=f"folder with files of `dpgnn {kind[:-1]}`")
         texts.set_defaults(func=pack_texts_main, kind=kind)
         said = f"write the {kind} of {kind}.parquet as files"

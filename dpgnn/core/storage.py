@@ -176,24 +176,9 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         DamagedFileError: missing or not JSON; names the file and the remedy.
     """
     try:
-        content = Path(path).read_bytes()
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DamagedFileError(f"{path} does not exist; run the stage that makes it") from None
-    return parsed_json(content, path)
-
-
-def parsed_json(content: bytes, path: str | os.PathLike[str]) -> Any:
-    """JSON in UTF-8.
-
-    Args:
-        content: of a file of ours.
-        path: its name for messages.
-
-    Raises:
-        DamagedFileError: it is not JSON; names the file and the remedy.
-    """
-    try:
-        return json.loads(content.decode("utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DamagedFileError(f"{path} must be JSON: {error}; delete it and rerun") from None
 

@@ -153,7 +153,7 @@ def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[AttackResu
         if not fnmatchcase(name, pattern):
             continue
         path = Path(folder) / name
-        content = _parsed(text, path)
+        content = parsed(text, path, "attack the run again")
         is_mapping = isinstance(content, Mapping) and isinstance(content.get("key"), Mapping)
         missing = ["key"] if not is_mapping else [n for n in KEY if n not in content["key"]]
         require(not missing, f"{path}: attack", "name its run by " + ", ".join(KEY), missing)
@@ -161,11 +161,16 @@ def read_attacks(folder: str | Path, pattern: str = "*.json") -> list[AttackResu
     return sorted(found, key=lambda r: (*r.place[:3], float(r.epsilon), r.repeat or 0))
 
 
-def _parsed(text: str, path: Path) -> Any:
+def parsed(text: str, path: Path, remedy: str) -> Any:
+    """The JSON of an attack or an audit.
+
+    Raises:
+        DamagedFileError: it is none; names its file and the remedy.
+    """
     try:
         return json.loads(text)
     except ValueError as error:
-        raise DamagedFileError(f"{path} is not JSON ({error}); attack the run again") from None
+        raise DamagedFileError(f"{path} is not JSON ({error}); {remedy}") from None
 
 
 def _flat(content: Mapping[str, Any]) -> Iterator[AttackResult]:

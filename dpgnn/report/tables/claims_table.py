@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
-from dpgnn.core.storage import parsed_json
 from dpgnn.records.archive import read_texts
+from dpgnn.records.attacks import parsed
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.rows import Budget, ClaimRow, Dataset, Entry, Label, Setting
@@ -63,7 +63,7 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
         check(file)
     for name, text in read_texts(folder, "audits").items():
         path = Path(folder) / name
-        content = parsed_json(text.encode(errors="surrogateescape"), path)
+        content = parsed(text, path, "audit the entry again")
         for item in content if isinstance(content, list) else [content]:
             is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)
             missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in item["key"]]
