@@ -40,6 +40,15 @@ def _ends(row_ptr, roots, max_rows):  # type: ignore[no-untyped-def]
     return ends
 
 
+@njit(cache=True, nogil=True)
+def summed_rows(table, rows):  # type: ignore[no-untyped-def]
+    """Sum of some rows of an int64 table; one pass, since a step on a GPU waits for it."""
+    total = np.zeros(table.shape[1], np.int64)
+    for row in rows:
+        total += table[row]
+    return total
+
+
 def level_ptr(trees: Trees, roots: np.ndarray) -> np.ndarray:
     """int64, shape (r + 1, num_roots + 1): where each root's rows start in a chunk, per level."""
     ptr = np.zeros((trees.num_hops + 1, len(roots) + 1), dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpgnn.training.chunks import chunk_layout, chunks_of, level_ptr
+from dpgnn.training.chunks import chunk_layout, chunks_of, level_ptr, summed_rows
 
 
 @pytest.mark.parametrize("max_rows", [1, 5, 20, 10_000])
@@ -51,3 +51,9 @@ def test_an_aggregate_is_the_weighted_sum_over_the_trees_entries(
         entries = slice(trees.entry_ptr[first], trees.entry_ptr[first + 1])
         read = layout.ptr[0, i] + trees.entry_row[entries] + 1
         assert found[i] == pytest.approx(float((trees.entry_weight[entries] * read).sum()))
+
+
+def test_rows_are_summed_with_repeats_and_without_any() -> None:
+    table = np.random.default_rng(0).integers(-9, 9, (20, 3))
+    for rows in (np.array([3, 3, 19, 0]), np.arange(0)):
+        np.testing.assert_array_equal(summed_rows(table, rows), table[rows].sum(axis=0))

@@ -165,7 +165,7 @@ def test_the_total_norm_is_the_root_of_the_sum_of_squares():
         ("layer", {"all": 1.0}, "unknown clipping 'layer'"),
         ("global", {"encoder": 1.0}, "clipping norms must be {'all': C}"),
         ("global", {"all": 0.0}, "clipping norm of all must be > 0"),
-        ("global", {"all": float("inf")}, "clipping norm of all must be > 0"),
+        ("global", {"all": float("inf")}, "clipping norm of all must be a finite number > 0"),
     ],
 )
 def test_impossible_clipping_is_named(per, norms, message):

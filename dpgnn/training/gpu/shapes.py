@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from dpgnn.models.trees import Trees
+from dpgnn.training.chunks import summed_rows
 
 # the Gram matrices of a root with more rows would be larger than the rest of the step
 LARGEST_TREE = 256
@@ -92,7 +92,7 @@ class Shapes:
         Args:
             roots: int64 positions of roots that fit.
         """
-        needed = _added(self._needs, roots)
+        needed = summed_rows(self._needs, roots)
         mean, square = self._moments
         doublings = max(0.0, np.log2(max(len(roots), 1) / SMALLEST))
         step = int(np.ceil(doublings * STEPS_PER_DOUBLING))
@@ -139,12 +139,3 @@ class Shapes:
                 slots = np.flatnonzero(owner == number)
                 out[at : at + len(slots)] = slots
                 at += places
-
-
-@njit(cache=True, nogil=True)
-def _added(needs, roots):  # type: ignore[no-untyped-def]
-    """What some roots need together; one pass, since a step on a GPU waits for it."""
-    total = np.zeros(needs.shape[1], np.int64)
-    for root in roots:
-        total += needs[root]
-    return total
