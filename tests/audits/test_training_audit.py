@@ -108,3 +108,25 @@ def test_a_rate_is_that_of_the_event() -> None:
     mechanism = case_of(asked).plan.mechanism(STAGE)
     population = mechanism.event.parts[0][0].population  # type: ignore[attr-defined]
     assert training_audit._rate(mechanism) == pytest.approx(9 / population)
+
+
+def test_where_the_canary_moves_measured_thresholds_every_root_changes() -> None:
+    """With the same seeds and public thresholds no more roots change than the paper states."""
+    moved = []
+    for seed in range(8):
+        for rule in ("percentile", "public"):
+            options = {"width": 4, "max_degree": 7, "thresholds": rule,
+                       "training": {"num_steps": 4, "expected_batch_size": 60}}  # fmt: skip
+            changes = {"mode": "published", "facts": FACTS, "root_seed": seed}
+            case = case_of(request("dp_gnn", "node-record", "replace-one", options, **changes))
+            mechanism = case.plan.mechanism(STAGE)
+            stated = mechanism.event.parts[0][0].changed_roots  # type: ignore[attr-defined]
+            aim = aim_at(case, mechanism)
+            first, second = (world.spec.clipping.total_norm for world in aim.worlds)
+            if first != second:
+                assert rule == "percentile"
+                assert aim.changed() == (len(aim.rows[0]), len(aim.rows[1]))
+                moved.append(seed)
+            else:
+                assert max(aim.changed()) <= stated
+    assert 0 < len(moved) < 8
