@@ -66,12 +66,12 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.checksums import write_checksums
     from dpgnn.core.paths import Paths
     from dpgnn.core.storage import write_json
-    from dpgnn.report.tables.claims_table import AUDIT_KEY
+    from dpgnn.records.attacks import KEY
     from dpgnn.study.study import RunKey, load_study
 
     study = load_study(args.study)
     repeat = at_least("--repeat", args.repeat, 0)
-    key = RunKey(**{name: getattr(args, name) for name in AUDIT_KEY}, repeat=repeat)
+    key = RunKey(**{name: getattr(args, name) for name in KEY}, repeat=repeat)
     study.check_key(key)
     request = request_of(study, key, args)
     attacks = Paths(results=args.results).study(study.name) / "attacks"
@@ -212,8 +212,10 @@ def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequ
 
 def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
     """A finding as JSON, as the report reads it."""
+    from dpgnn.records.attacks import KEY
+
     verdict, bound = finding.verdict, finding.lower_bound
-    names = ("dataset", "setting", "entry", "epsilon", *(["repeat"] if key.repeat else []))
+    names = (*KEY, "repeat") if key.repeat else KEY
     entry: dict[str, Any] = {
         "key": {name: getattr(key, name) for name in names},
         "mechanism": finding.mechanism,

@@ -243,7 +243,7 @@ def read_texts(folder: str | Path, kind: Kind) -> dict[str, str]:
         kind: which of the two the folder holds.
 
     Raises:
-        DamagedFileError: the archive is damaged.
+        DamagedFileError: the archive or a file is damaged; names it.
     """
     texts: dict[str, str] = {}
     path = text_archive(folder, kind)
@@ -251,7 +251,11 @@ def read_texts(folder: str | Path, kind: Kind) -> dict[str, str]:
         table = read_parquet(path, TEXT_COLUMNS, remedy="pack it again, or take it from git")
         texts.update(zip(*(table.column(name).to_pylist() for name in TEXT_COLUMNS)))
     for file in Path(folder).glob("*.json"):
-        texts[file.name] = file.read_text(encoding="utf-8", errors="surrogateescape")
+        try:
+            texts[file.name] = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            remedy = f"delete it and {kind[:-1]} again"
+            raise DamagedFileError(f"{file} is not JSON ({error}); {remedy}") from None
     return dict(sorted(texts.items()))
 
 

@@ -212,6 +212,12 @@ def test_packed_audits_are_read_in_the_order_of_their_files(tmp_path: Path) -> N
     assert main(["records", "unpack-audits", str(folder), str(tmp_path / "out")]) == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     (folder / "broken.json").write_bytes(b"\xff")
+    for read in (read_audits, lambda folder: pack_texts(folder, "audits")):
+        with pytest.raises(
+            DamagedFileError, match=r"broken.json is not JSON .*; delete it and audit"
+        ):
+            read(folder)
+    (folder / "broken.json").write_text("{")
     with pytest.raises(
         DamagedFileError, match=r"broken.json is not JSON .*; audit the entry again"
     ):

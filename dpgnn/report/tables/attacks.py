@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from dpgnn.records.attacks import AttackResult
+from dpgnn.records.attacks import KEY, AttackResult
 from dpgnn.records.cells import Cell
 from dpgnn.report.tables.attack_verdicts import (
     NO_SCORER,
@@ -16,7 +16,7 @@ from dpgnn.report.tables.attack_verdicts import (
     lower_bound,
     verdict,
 )
-from dpgnn.report.tables.claims_table import AUDIT_KEY, proved_epsilon
+from dpgnn.report.tables.claims_table import proved_epsilon
 from dpgnn.report.tables.rows import Budget, Dataset, Entry, Label, Setting
 from dpgnn.report.tables.table import DASH, Column, Table, columns_of
 
@@ -137,7 +137,7 @@ def as_audits(found: Sequence[AttackResult]) -> list[dict[str, Any]]:
         if bound is not None:
             level = None if result.line is None else result.line.level
             audits.append({
-                "key": {**dict(zip(AUDIT_KEY, result.place)), "repeat": result.repeat},
+                "key": {**dict(zip(KEY, result.place)), "repeat": result.repeat},
                 "attack": kind_of(result),
                 "epsilon_lower_bound": bound,
                 "confidence": None if level is None else 1 - level,
@@ -148,7 +148,7 @@ def as_audits(found: Sequence[AttackResult]) -> list[dict[str, Any]]:
 
 def attacks_table(found: Sequence[AttackResult], cells: Sequence[Cell] = ()) -> Table[AttackRow]:
     """One row per attack, variant and run."""
-    known = {tuple(getattr(cell, name) for name in AUDIT_KEY): cell for cell in cells}
+    known = {tuple(getattr(cell, name) for name in KEY): cell for cell in cells}
     rows = [_row(result, known) for result in found if result.status != "not-applicable"]
     return Table(
         name="attacks",
@@ -181,7 +181,7 @@ def _row(result: AttackResult, known: Mapping[tuple[Any, ...], Cell]) -> AttackR
     covered = None
     if claim and result.status == "ok":
         covered = "no" if bound is None else "yes"
-    copied: dict[str, Any] = {name: getattr(result, name) for name in (*AUDIT_KEY, *COPIED)}
+    copied: dict[str, Any] = {name: getattr(result, name) for name in (*KEY, *COPIED)}
     return AttackRow(
         **copied,
         label=result.label, repeat=result.repeat,

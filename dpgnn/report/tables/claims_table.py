@@ -12,7 +12,7 @@ from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
 from dpgnn.records.archive import read_texts
-from dpgnn.records.attacks import parsed
+from dpgnn.records.attacks import KEY, parsed
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.rows import Budget, ClaimRow, Dataset, Entry, Label, Setting
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
 
 STALE = "of another claim"
-AUDIT_KEY = ("dataset", "setting", "entry", "epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +65,8 @@ def read_audits(folder: str | Path) -> list[dict[str, Any]]:
         content = parsed(text, path, "audit the entry again")
         for item in content if isinstance(content, list) else [content]:
             is_mapping = isinstance(item, Mapping) and isinstance(item.get("key"), Mapping)
-            missing = ["key"] if not is_mapping else [n for n in AUDIT_KEY if n not in item["key"]]
-            require(
-                not missing, f"{path}: audit", "name its run by " + ", ".join(AUDIT_KEY), missing
-            )
+            missing = ["key"] if not is_mapping else [n for n in KEY if n not in item["key"]]
+            require(not missing, f"{path}: audit", "name its run by " + ", ".join(KEY), missing)
             if item.get("kind") != "attack":
                 found.append(dict(item))
     return found
@@ -141,7 +138,7 @@ def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
-    return all(str(audit["key"][name]) == getattr(cell, name) for name in AUDIT_KEY)
+    return all(str(audit["key"][name]) == getattr(cell, name) for name in KEY)
 
 
 def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
@@ -194,7 +191,7 @@ def _audit_row(
     if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
         outcome, note = STALE, "the entry was changed since; audit it again"
     return AuditRow(
-        **{name: key[name] for name in AUDIT_KEY},
+        **{name: key[name] for name in KEY},
         label=titles.get(str(key["entry"]), key["entry"]), repeat=key.get("repeat"),
         attack=audit.get("attack"), outcome=outcome, note=note,
         epsilon_lower_bound=audit.get("epsilon_lower_bound"),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dpgnn.core.storage import write_json
+from dpgnn.records.attacks import KEY as NAMES
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.tables.claims_table import (
-    AUDIT_KEY,
     audits_table,
     claims_table,
     measured_epsilon,
@@ -118,7 +118,7 @@ def test_an_audit_of_an_entry_that_was_changed_since_measures_nothing(
     runs: list[Run], info: StudyInfo, change: dict[str, Any]
 ) -> None:
     cells = build_cells(runs, info)
-    (cell,) = (c for c in cells if all(str(KEY[n]) == getattr(c, n) for n in AUDIT_KEY))
+    (cell,) = (c for c in cells if all(str(KEY[n]) == getattr(c, n) for n in NAMES))
     claim = cell.claims[0]
     audit = {
         "key": KEY, "epsilon_lower_bound": 2.5, "attack": "canary", "outcome": "passed",
