@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from dpgnn.accountants import gdp, selection, zcdp
 from dpgnn.accountants.events import (
+    MOST_RUNS,
     BestOf,
     Event,
     FixedSizeRoots,
@@ -224,8 +225,9 @@ def max_runs(
     delta: float,
     *,
     conversion: Conversion,
+    limit: int = MOST_RUNS,
 ) -> int:
-    """The largest T with epsilon(T * divergence) <= target_epsilon; 0 when one run is too much.
+    """The largest T <= limit with epsilon(T * divergence) <= target_epsilon; 0 when one run is too much.
 
     Guarantee: the number returned was evaluated and met the target (docs/accounting.md, theorem 11).
 
@@ -235,6 +237,7 @@ def max_runs(
         target_epsilon: in nats.
         delta: in (0, 1).
         conversion: how divergences become epsilon.
+        limit: no larger count is looked for; beyond 2^53 one run more would not change a float.
 
     Raises:
         ValueError: a divergence is not > 0.
@@ -242,8 +245,10 @@ def max_runs(
     room = target_epsilon - conversion_term(orders, delta, conversion=conversion)
     with np.errstate(divide="ignore", invalid="ignore"):
         runs = np.where(room >= 0, room / divergence, 0.0)
-    checks.require(bool(np.isfinite(runs).all()), "divergence", "be > 0 at every order", divergence)
-    count = math.floor(float(runs.max()))
+    told = bool((divergence > 0).all() and np.isfinite(runs).all())
+    why = "the noise is so large that no run costs anything; lower it"
+    checks.require(told, "divergence", "be > 0 at every order", divergence.tolist()[:3], why)
+    count = min(math.floor(float(runs.max())), limit)
 
     def spent(number: int) -> float:
         return to_epsilon(orders, number * divergence, delta, conversion=conversion)[0]
@@ -251,7 +256,7 @@ def max_runs(
     # Settle the last unit by the epsilon itself, not by the rounding of a quotient.
     while count > 0 and spent(count) > target_epsilon:
         count -= 1
-    while spent(count + 1) <= target_epsilon:
+    while count < limit and spent(count + 1) <= target_epsilon:
         count += 1
     return count
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
+MOST_LAYERS = 1000
 
 
 def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
@@ -108,6 +109,16 @@ def at_least(name: str, value: int, minimum: int, remedy: str = "") -> int:
     """
     require(_is_integer(value), name, "be an integer", value, remedy)
     require(value >= minimum, name, f"be >= {minimum}", value, remedy)
+    return int(value)
+
+
+def layers(name: str, value: int, minimum: int) -> int:
+    """Return a number of layers: an integer from `minimum` to `MOST_LAYERS`, as each one takes memory.
+
+    Raises:
+        ValueError: it is not an integer, too small or too large.
+    """
+    require(at_least(name, value, minimum) <= MOST_LAYERS, name, f"be <= {MOST_LAYERS:,}", value)
     return int(value)
 
 

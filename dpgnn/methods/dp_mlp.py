@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.core.checks import at_least
+from dpgnn.core.checks import at_least, layers
 from dpgnn.data.rows import RowNorm
 from dpgnn.data.stored import StoredRows, normalized
 from dpgnn.methods.base import (
@@ -61,7 +61,7 @@ class DPMLPConfig:
 
     def __post_init__(self) -> None:
         at_least("width", self.width, 1)
-        at_least("num_layers", self.num_layers, 1)
+        layers("num_layers", self.num_layers, 1)
 
 
 def plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:

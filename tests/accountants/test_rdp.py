@@ -152,3 +152,15 @@ def test_max_runs_is_the_largest_count_that_meets_the_target(conversion):
     ]
     assert values[0] <= 5.0 < values[1]
     assert rdp.max_runs(rdp.REFERENCE_ORDERS, divergence, 0.5, 1e-6, conversion=conversion) == 0
+
+
+def test_max_runs_ends_where_one_run_more_changes_no_float():
+    divergence = rdp.REFERENCE_ORDERS * 1e-36
+    arguments = (rdp.REFERENCE_ORDERS, divergence, 5.0, 1e-6)
+    assert rdp.max_runs(*arguments, conversion="improved") == events.MOST_RUNS
+    assert rdp.max_runs(*arguments, conversion="improved", limit=7) == 7
+    for cost in (0.0, -1e-14):
+        with pytest.raises(
+            ValueError, match=r"divergence must be > 0 at .*; the noise is so large"
+        ):
+            rdp.max_runs(arguments[0], divergence * cost, *arguments[2:], conversion="improved")

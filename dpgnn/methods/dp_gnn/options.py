@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpgnn.core import user_code
-from dpgnn.core.checks import at_least, fail, one_of, positive, require
+from dpgnn.core.checks import at_least, fail, layers, one_of, positive, require
 from dpgnn.core.config import later
 from dpgnn.data.rows import RowNorm
 from dpgnn.methods.shared.planning import DPSGDConfig
@@ -123,8 +123,8 @@ class DPGNNConfig:
         require(self.num_hops <= 3, "num_hops", "be at most 3", self.num_hops)
         for name in ("width", "num_heads", "head_width"):
             at_least(name, getattr(self, name), 1)
-        at_least("encoder_layers", self.encoder_layers, 0)
-        at_least("decoder_layers", self.decoder_layers, 0 if self.num_hops else 1)
+        layers("encoder_layers", self.encoder_layers, 0)
+        layers("decoder_layers", self.decoder_layers, 0 if self.num_hops else 1)
         at_least("max_degree", self.max_degree, 0)
         if self.projection is not None:
             at_least("projection", self.projection, 1)

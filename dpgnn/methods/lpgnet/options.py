@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpgnn.core.checks import at_least, non_negative, one_of, positive
+from dpgnn.core.checks import at_least, layers, non_negative, one_of, positive
 from dpgnn.training.options import check_dropout
 
 
@@ -66,6 +66,6 @@ class LPGNetConfig:
     def __post_init__(self) -> None:
         at_least("num_hops", self.num_hops, 1)
         at_least("hidden", self.hidden, 1)
-        at_least("num_layers", self.num_layers, 1)
+        layers("num_layers", self.num_layers, 1)
         check_dropout(self.dropout)
         at_least("num_workers", self.num_workers, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpgnn.core.checks import at_least, one_of, positive
+from dpgnn.core.checks import at_least, layers, one_of, positive
 from dpgnn.methods.shared.node_level_options import NodeConfig, Rule, StageConfig
 from dpgnn.training.options import AdamConfig, OptimizerConfig, check_dropout
 
@@ -77,6 +77,8 @@ class ProgapConfig:
     node: StagesConfig = StagesConfig()
 
     def __post_init__(self) -> None:
-        for name in ("num_hops", "hidden", "base_layers", "head_layers"):
+        for name in ("num_hops", "hidden"):
             at_least(name, getattr(self, name), 1)
+        for name in ("base_layers", "head_layers"):
+            layers(name, getattr(self, name), 1)
         check_dropout(self.dropout)

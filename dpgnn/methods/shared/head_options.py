@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpgnn.core.checks import at_least, require
+from dpgnn.core.checks import at_least, layers, require
 from dpgnn.training.options import AdamConfig, check_dropout
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class HeadConfig:
     training: AdamConfig = DEFAULT_TRAINING
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "base_layers", "head_layers"):
-            at_least(name, getattr(self, name), 1)
-        at_least("encoder_layers", self.encoder_layers, 0)
+        at_least("hidden", self.hidden, 1)
+        for name, least in (("encoder_layers", 0), ("base_layers", 1), ("head_layers", 1)):
+            layers(name, getattr(self, name), least)
         check_dropout(self.dropout)
 
 
