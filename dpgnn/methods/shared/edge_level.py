@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.accountants.plan import NOTHING_PROVED, Budget, Mechanism
+from dpgnn.core.checks import require
 from dpgnn.methods.queries import AGGREGATE
 from dpgnn.methods.releases import Draw, RoundedDraw
 from dpgnn.methods.shared.planning import claim_for
@@ -48,6 +49,7 @@ def gaussian_mechanism(
     elif budget.is_private:
         one = gdp.total_mu(build(1.0))
         assert one is not None
+        require(one > 0, "sensitivity of a hop", "have a square > 0", sensitivity)
         noise = one / gdp.mu(budget.epsilon, budget.delta)
         while gdp.epsilon(gdp.total_mu(build(noise)) or 0.0, budget.delta) > budget.epsilon:
             noise *= 1 + 1e-12
