@@ -19,7 +19,7 @@ from dpgnn.core.randomness import FreshSecrets, Streams
 from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import trees_of
-from dpgnn.samplers.batches import poisson_batches
+from dpgnn.samplers.batches import PoissonBatches
 from dpgnn.samplers.published import Published
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
@@ -121,7 +121,7 @@ def runs_repeat() -> Iterator[dict[str, Any]]:
     """Whole private runs: twice the same bits, and those of the CPU up to rounding."""
     network, x, trees, parameters = problem("2 hops")
     clipping = global_clipping(0.5)
-    spec = DPSGD(num_steps=12, batches=poisson_batches(trees.num_roots, 0.6), clipping=clipping,
+    spec = DPSGD(num_steps=12, batches=PoissonBatches(trees.num_roots, 0.6), clipping=clipping,
                  noise=joint_noise(clipping, 0.3), divisor=30.0)  # fmt: skip
 
     def weights(device: str, streams: Streams) -> torch.Tensor:

@@ -37,16 +37,23 @@ class Batches(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PoissonBatches:
     """Every root is in the batch independently with probability q: event `PoissonRoots`.
 
     Guarantee: the coins of different roots are independent and do not depend on the data; with the coins
-    secret, theorem 1 of docs/accounting.md applies. A batch may be empty, and the step is still taken.
+    secret, theorem 1 of docs/accounting.md applies. A batch may be empty, and the step is still taken. Only
+    the number of roots depends on the data, and a release does not show it. With q = 1 every root is in every
+    batch, without amplification: event `GaussianRelease` on all roots.
 
     Attributes:
         num_roots: number of roots present.
-        sampling_probability: q in [0, 1].
+        sampling_probability: q in [0, 1]; public.
+
+    Raises:
+        ValueError: q is not in [0, 1], or num_roots is negative.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Section 3.1.
     """
 
     num_roots: int
@@ -83,7 +90,7 @@ class PoissonBatches:
         return np.flatnonzero(rng.random(self.num_roots) < rate)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FixedSizeBatches:
     """A uniform subset of m roots, without replacement, fresh each step: event `FixedSizeRoots`.
 
@@ -91,7 +98,12 @@ class FixedSizeBatches:
 
     Attributes:
         num_roots: number of roots N; public.
-        batch_size: m, 1 <= m <= N.
+        batch_size: m, 1 <= m <= N; public.
+
+    Raises:
+        ValueError: batch_size is outside 1..num_roots.
+
+    Source: Wang, Balle, Kasiviswanathan (2019), arXiv:1808.00087, for its accounting.
     """
 
     num_roots: int
@@ -138,52 +150,3 @@ def poisson_tail(mean: float) -> int:
     """
     log_tail = 200 * math.log(2)
     return math.ceil(mean + log_tail / 3 + math.sqrt((log_tail / 3) ** 2 + 2 * log_tail * mean))
-
-
-def poisson_batches(num_roots: int, sampling_probability: float) -> PoissonBatches:
-    """Poisson batches: each root is in the batch independently.
-
-    Guarantee: event `PoissonRoots`: only the number of roots depends on the data, and a release does not show
-    it.
-
-    Args:
-        num_roots: number of roots present.
-        sampling_probability: q in [0, 1]; public.
-
-    Raises:
-        ValueError: q is not in [0, 1], or num_roots is negative.
-
-    Source: Abadi et al. (2016), arXiv:1607.00133, Section 3.1.
-    """
-    return PoissonBatches(num_roots=num_roots, sampling_probability=sampling_probability)
-
-
-def fixed_size_batches(num_roots: int, batch_size: int) -> FixedSizeBatches:
-    """A uniform subset of the roots without replacement.
-
-    Guarantee: event `FixedSizeRoots`: the number of roots is public and the same in both worlds.
-
-    Args:
-        num_roots: number of roots N; public.
-        batch_size: m, 1 <= m <= N; public.
-
-    Raises:
-        ValueError: batch_size is outside 1..num_roots.
-
-    Source: Wang, Balle, Kasiviswanathan (2019), arXiv:1808.00087, for its accounting.
-    """
-    return FixedSizeBatches(num_roots=num_roots, batch_size=batch_size)
-
-
-def full_batches(num_roots: int) -> PoissonBatches:
-    """Every root at every step: Poisson batches with probability 1, counted without amplification.
-
-    Guarantee: no amplification; event `GaussianRelease` on all roots.
-
-    Args:
-        num_roots: number of roots present.
-
-    Raises:
-        ValueError: num_roots is negative.
-    """
-    return PoissonBatches(num_roots=num_roots, sampling_probability=1.0)

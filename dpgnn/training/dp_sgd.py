@@ -15,7 +15,7 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, GaussianRelease, Poi
 from dpgnn.core.checks import at_least, fail, positive, require
 from dpgnn.core.doors import Door
 from dpgnn.models.network import Network
-from dpgnn.samplers.batches import Batches, fixed_size_batches, full_batches, poisson_batches
+from dpgnn.samplers.batches import Batches, FixedSizeBatches, PoissonBatches
 from dpgnn.training.clipping import Clipping, global_clipping
 from dpgnn.training.gpu.noise import NoiseAhead
 from dpgnn.training.gradients import RootGradients
@@ -116,12 +116,12 @@ def _repeated_step(where: str, mechanism: Mechanism) -> Any:
 def _batches(where: str, event: Event[Any], num_roots: int) -> Batches:
     """The sampling of batches that the event states."""
     if isinstance(event, PoissonRoots):
-        return poisson_batches(num_roots, event.sampling_probability)
+        return PoissonBatches(num_roots, event.sampling_probability)
     if isinstance(event, FixedSizeRoots):
         _same(f"{where}: number of roots", num_roots, event.population)
-        return fixed_size_batches(num_roots, event.batch_size)
+        return FixedSizeBatches(num_roots, event.batch_size)
     if isinstance(event, GaussianRelease):
-        return full_batches(num_roots)
+        return PoissonBatches(num_roots, 1.0)
     kinds = "PoissonRoots, FixedSizeRoots or GaussianRelease"
     fail(f"{where}: event", f"be {kinds}", type(event).__name__)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpgnn.samplers.batches import fixed_size_batches, full_batches, poisson_batches
+from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches
 
 
 def test_every_root_is_in_a_poisson_batch_at_the_stated_rate():
-    batches, draws, rng = poisson_batches(400, 0.13), 4000, np.random.default_rng(1)
+    batches, draws, rng = PoissonBatches(400, 0.13), 4000, np.random.default_rng(1)
     counts = np.zeros(400)
     for _ in range(draws):
         counts[batches.draw(rng=rng)] += 1
@@ -21,7 +21,7 @@ def test_every_root_is_in_a_poisson_batch_at_the_stated_rate():
 
 
 def test_poisson_coins_of_two_roots_are_independent_within_and_between_batches():
-    batches, rng = poisson_batches(2, 0.3), np.random.default_rng(2)
+    batches, rng = PoissonBatches(2, 0.3), np.random.default_rng(2)
     table = np.zeros((2, 2))
     follow = np.zeros((2, 2))
     before = 0
@@ -36,7 +36,7 @@ def test_poisson_coins_of_two_roots_are_independent_within_and_between_batches()
 
 
 def test_the_size_of_a_poisson_batch_is_binomial_and_may_be_zero():
-    batches, rng = poisson_batches(30, 0.05), np.random.default_rng(3)
+    batches, rng = PoissonBatches(30, 0.05), np.random.default_rng(3)
     sizes = np.array([len(batches.draw(rng=rng)) for _ in range(5000)])
     assert (sizes == 0).any()
     top = 6
@@ -49,13 +49,13 @@ def test_the_size_of_a_poisson_batch_is_binomial_and_may_be_zero():
 
 def test_rates_zero_and_one_take_no_root_and_every_root():
     rng = np.random.default_rng(0)
-    assert len(poisson_batches(10, 0.0).draw(rng=rng)) == 0
-    assert list(full_batches(4).draw(rng=rng)) == [0, 1, 2, 3]
-    assert len(poisson_batches(0, 0.5).draw(rng=rng)) == 0
+    assert len(PoissonBatches(10, 0.0).draw(rng=rng)) == 0
+    assert list(PoissonBatches(4, 1.0).draw(rng=rng)) == [0, 1, 2, 3]
+    assert len(PoissonBatches(0, 0.5).draw(rng=rng)) == 0
 
 
 def test_every_subset_of_the_fixed_size_is_equally_likely():
-    batches, rng = fixed_size_batches(5, 2), np.random.default_rng(4)
+    batches, rng = FixedSizeBatches(5, 2), np.random.default_rng(4)
     counts: dict[tuple[int, ...], int] = {}
     for _ in range(20_000):
         roots = tuple(batches.draw(rng=rng).tolist())
@@ -65,25 +65,25 @@ def test_every_subset_of_the_fixed_size_is_equally_likely():
 
 
 def test_a_fixed_size_batch_has_that_many_different_roots():
-    roots = fixed_size_batches(1000, 300).draw(rng=np.random.default_rng(5))
+    roots = FixedSizeBatches(1000, 300).draw(rng=np.random.default_rng(5))
     assert roots.dtype == np.int64
     assert len(np.unique(roots)) == 300
     assert (np.diff(roots) > 0).all()
 
 
 def test_expected_batch_sizes_are_those_of_the_law():
-    assert poisson_batches(50, 0.2).expected_batch_size == 10.0
-    assert fixed_size_batches(50, 7).expected_batch_size == 7.0
+    assert PoissonBatches(50, 0.2).expected_batch_size == 10.0
+    assert FixedSizeBatches(50, 7).expected_batch_size == 7.0
 
 
 def test_the_same_stream_gives_the_same_batch():
-    batches = poisson_batches(100, 0.4)
+    batches = PoissonBatches(100, 0.4)
     first = batches.draw(rng=np.random.default_rng(9))
     assert np.array_equal(first, batches.draw(rng=np.random.default_rng(9)))
 
 
 def test_impossible_batches_are_named():
     with pytest.raises(ValueError, match="batch_size must be <= the number of roots, 5"):
-        fixed_size_batches(5, 6)
+        FixedSizeBatches(5, 6)
     with pytest.raises(ValueError, match=r"sampling_probability must be in \[0, 1\]"):
-        poisson_batches(5, 1.2)
+        PoissonBatches(5, 1.2)

@@ -13,7 +13,7 @@ from dpgnn.core.rounded_noise import grid_of
 from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
-from dpgnn.samplers.batches import full_batches
+from dpgnn.samplers.batches import PoissonBatches
 from dpgnn.training.clipping import global_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
 from dpgnn.training.gradients import RootGradients
@@ -41,7 +41,7 @@ def world(labels: list[int]) -> RootGradients:
 def released_sums(gradients: RootGradients, stddev: float, randomness: Any) -> np.ndarray:
     """The bias of output 0 after one step from zero, of many runs: minus the noisy sum; float32."""
     network, clipping = gradients.network, global_clipping(1.0)
-    spec = DPSGD(num_steps=1, batches=full_batches(gradients.trees.num_roots), clipping=clipping,
+    spec = DPSGD(num_steps=1, batches=PoissonBatches(gradients.trees.num_roots, 1.0), clipping=clipping,
                  noise=joint_noise(clipping, stddev), divisor=1.0)  # fmt: skip
     found = []
     for repeat in range(RUNS):

@@ -15,7 +15,7 @@ from dpgnn.core.rounded_noise import grid_of
 from dpgnn.core.storage import Store
 from dpgnn.models.network import Network, NetworkConfig
 from dpgnn.models.trees import lone_roots
-from dpgnn.samplers.batches import poisson_batches
+from dpgnn.samplers.batches import PoissonBatches
 from dpgnn.training import dp_sgd
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, from_mechanism, train
@@ -31,7 +31,7 @@ RELEASE = Streams(root_seed=7, axes={}, randomness="release")
 def spec_of(num_roots=9, *, rate=0.5, norm=0.5, stddev=2.0, divisor=4.0, num_steps=6):
     clipping = global_clipping(norm)
     return DPSGD(
-        num_steps=num_steps, batches=poisson_batches(num_roots, rate), clipping=clipping,
+        num_steps=num_steps, batches=PoissonBatches(num_roots, rate), clipping=clipping,
         noise=joint_noise(clipping, stddev), divisor=divisor,
     )  # fmt: skip
 
@@ -255,7 +255,7 @@ def mechanism_of(event, **changes):
 
 def test_batches_follow_the_event_of_the_mechanism():
     spec = from_mechanism(mechanism_of(POISSON), num_roots=50)
-    assert spec.batches == poisson_batches(50, 0.2)
+    assert spec.batches == PoissonBatches(50, 0.2)
     assert (spec.num_steps, spec.divisor, spec.clipping.total_norm) == (5, 10.0, 1.5)
     fixed = FixedSizeRoots(
         relation="replace-one", noise_stddev=3.0, clipping_norm=1.5, population=50, batch_size=7,

@@ -4,7 +4,7 @@ import torch
 
 from dpgnn.core.storage import Store
 from dpgnn.models.forward import evaluate, per_root_loss
-from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
+from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches
 from dpgnn.training import loop
 from dpgnn.training.chunks import chunk_layout
 from dpgnn.training.clipping import global_clipping
@@ -34,14 +34,14 @@ def test_full_batches_lower_the_loss(make_problem, streams, quiet):
             per_root_loss(problem.network, evaluate(problem.network, named, layout, x), y).mean()
         )
 
-    run = PlainRun(num_steps=150, batches=fixed_size_batches(30, 30))
+    run = PlainRun(num_steps=150, batches=FixedSizeBatches(30, 30))
     after, _ = go(problem, run, streams, quiet)
     assert loss(after) < 0.3 * loss(problem.parameters.float())
 
 
 def test_a_step_uses_the_mean_of_the_realised_batch(make_problem, streams, quiet):
     problem = make_problem(0)
-    run = PlainRun(num_steps=1, batches=fixed_size_batches(9, 4))
+    run = PlainRun(num_steps=1, batches=FixedSizeBatches(9, 4))
     after, _ = go(problem, run, streams, quiet, optimizer=OptimizerConfig(name="sgd", lr=1.0))
     roots = run.batches.draw(rng=streams.numpy("batches", stage="train", step=1))
     gradients = RootGradients(problem.network, problem.x, problem.trees, clipping=None)
@@ -51,7 +51,7 @@ def test_a_step_uses_the_mean_of_the_realised_batch(make_problem, streams, quiet
 
 def test_the_loss_of_the_batch_is_shown(make_problem, streams, quiet):
     problem = make_problem(0)
-    go(problem, PlainRun(num_steps=3, batches=fixed_size_batches(9, 4)), streams, quiet)
+    go(problem, PlainRun(num_steps=3, batches=FixedSizeBatches(9, 4)), streams, quiet)
     assert [float(shown["loss"]) > 0 for _, shown in quiet.lines] == [True] * 3
 
 
@@ -60,7 +60,7 @@ def test_the_best_validated_weights_are_kept_also_across_a_restart(
 ):
     problem, scores = make_problem(0), {}
     run = PlainRun(
-        num_steps=8, batches=fixed_size_batches(9, 3), selection="best_validation", num_rows=8
+        num_steps=8, batches=FixedSizeBatches(9, 3), selection="best_validation", num_rows=8
     )
 
     def scorer(stop_after=None):
@@ -85,7 +85,7 @@ def test_the_best_validated_weights_are_kept_also_across_a_restart(
 
 
 def test_without_scores_to_select_on_the_last_weights_are_kept(make_problem, streams, quiet):
-    problem, batches = make_problem(0), fixed_size_batches(9, 3)
+    problem, batches = make_problem(0), FixedSizeBatches(9, 3)
     last, _ = go(problem, PlainRun(num_steps=8, batches=batches), streams, quiet)
     run = PlainRun(num_steps=8, batches=batches, selection="best_validation", num_rows=4)
     unselected, history = go(problem, run, streams, quiet, evaluate=lambda weights: {})
@@ -95,7 +95,7 @@ def test_without_scores_to_select_on_the_last_weights_are_kept(make_problem, str
 
 def test_an_empty_batch_changes_nothing(make_problem, streams, quiet):
     problem = make_problem(0)
-    run = PlainRun(num_steps=3, batches=poisson_batches(9, 0.0))
+    run = PlainRun(num_steps=3, batches=PoissonBatches(9, 0.0))
     after, _ = go(problem, run, streams, quiet)
     assert torch.equal(after, problem.parameters.float())
 
@@ -104,7 +104,7 @@ def test_clipping_without_noise_and_selection_without_scores_are_refused(
     make_problem, streams, quiet
 ):
     problem = make_problem(0)
-    run = PlainRun(num_steps=1, batches=fixed_size_batches(9, 3), selection="best_validation")
+    run = PlainRun(num_steps=1, batches=FixedSizeBatches(9, 3), selection="best_validation")
     with pytest.raises(ValueError, match="evaluate must be given for best_validation"):
         go(problem, run, streams, quiet)
     gradients = RootGradients(
@@ -119,7 +119,7 @@ def test_clipping_without_noise_and_selection_without_scores_are_refused(
 
 def test_diverged_weights_are_an_error_with_a_remedy(make_problem, streams, quiet):
     problem = make_problem(0, activation="relu")
-    run = PlainRun(num_steps=40, batches=fixed_size_batches(9, 9))
+    run = PlainRun(num_steps=40, batches=FixedSizeBatches(9, 9))
     problem.parameters = problem.parameters * 1e30
     with pytest.raises(ValueError, match=r"weights must be finite, got NaN at step \d+; lower lr"):
         go(problem, run, streams, quiet, optimizer=OptimizerConfig(name="sgd", lr=1e30))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from dpgnn.samplers.batches import fixed_size_batches, poisson_batches, poisson_tail
+from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches, poisson_tail
 from dpgnn.training.clipping import clip_factors, global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.rounding import SPREAD_SHARE, rounding_share
@@ -25,13 +25,13 @@ def test_the_share_is_a_power_of_two_that_covers_both_worlds_rounding():
 
 @pytest.mark.parametrize(("num_roots", "rate"), [(10**4, 0.001), (10**4, 0.1), (10**6, 0.01)])
 def test_a_poisson_batch_is_hardly_ever_larger_than_its_bound(num_roots, rate):
-    batches = poisson_batches(num_roots, rate)
+    batches = PoissonBatches(num_roots, rate)
     largest = batches.largest_batch
     assert stats.binom.logsf(largest, num_roots, rate) < -200 * np.log(2)
     assert largest <= num_roots
     assert largest == min(num_roots, poisson_tail(num_roots * rate))
-    assert poisson_batches(50, 1.0).largest_batch == 50
-    assert fixed_size_batches(50, 7).largest_batch == 7
+    assert PoissonBatches(50, 1.0).largest_batch == 50
+    assert FixedSizeBatches(50, 7).largest_batch == 7
 
 
 def test_a_root_whose_rows_cancel_keeps_a_bounded_spread():

@@ -13,7 +13,7 @@ import torch
 
 from dpgnn.core.randomness import Streams
 from dpgnn.core.storage import Store
-from dpgnn.samplers.batches import poisson_batches
+from dpgnn.samplers.batches import PoissonBatches
 from dpgnn.training.clipping import global_clipping, uniform_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
 from dpgnn.training.gradients import Execution, RootGradients
@@ -157,7 +157,7 @@ def test_noise_is_drawn_once_and_training_takes_the_same_steps(
     alone, shared = pair
     clipping = global_clipping(NORM)
     spec = DPSGD(
-        num_steps=5, batches=poisson_batches(41, 0.5), clipping=clipping,
+        num_steps=5, batches=PoissonBatches(41, 0.5), clipping=clipping,
         noise=joint_noise(clipping, 100.0), divisor=20.0,
     )  # fmt: skip
     weights = []

@@ -112,7 +112,7 @@ def train_plain(
     entry: Entry, network: Network, x: Any, trees: Trees, context: Context, evaluate: Evaluate
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]], dict[str, Any]]:
     """The same network on the same sampled subgraphs without clipping and noise."""
-    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.samplers.batches import FixedSizeBatches
     from dpgnn.training.gradients import Execution, RootGradients
     from dpgnn.training.minibatch import PlainRun, train
 
@@ -125,7 +125,7 @@ def train_plain(
     weights, history = train(
         PlainRun(
             num_steps=config.training.num_steps, selection=config.selection,
-            batches=fixed_size_batches(trees.num_roots, batch_size),
+            batches=FixedSizeBatches(trees.num_roots, batch_size),
         ),
         network, gradients, network.initial(rng=context.streams.numpy("weights")), config.training.optimizer,
         streams=context.streams, store=context.store,

@@ -198,11 +198,11 @@ def _train_private(
 def _train_plain(
     config: DPARConfig, network: Network, x: Any, trees: Any, plan: Plan, context: Context
 ) -> tuple[Mapping[str, Tensor], list[dict[str, Any]]]:
-    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.samplers.batches import FixedSizeBatches
     from dpgnn.training.minibatch import PlainRun, train
 
     gradients, before_step = _gradients(config, network, x, trees, context, None)
-    batches = fixed_size_batches(trees.num_roots, min(config.batch_size, trees.num_roots))
+    batches = FixedSizeBatches(trees.num_roots, min(config.batch_size, trees.num_roots))
     run = PlainRun(num_steps=plan.num_steps, batches=batches, num_rows=HISTORY_ROWS)
     return train(
         run, network, gradients, network.initial(rng=context.streams.numpy("weights")),

@@ -145,9 +145,9 @@ class BatchesOfWalks:
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """int64 positions, ascending."""
-        from dpgnn.samplers.batches import fixed_size_batches, poisson_batches
+        from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches
 
         if self.rate is not None:
-            return poisson_batches(self.num_roots, self.rate).draw(rng=rng)
+            return PoissonBatches(self.num_roots, self.rate).draw(rng=rng)
         assert self.size is not None
-        return fixed_size_batches(self.num_roots, self.size).draw(rng=rng)
+        return FixedSizeBatches(self.num_roots, self.size).draw(rng=rng)

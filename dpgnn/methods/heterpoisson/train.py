@@ -62,7 +62,7 @@ def _published_spec(
     mechanism: Mechanism, clipping: Clipping, num_roots: int, context: Context
 ) -> DPSGD:
     """The loop around `PublishedSums`, which adds its own noise; the loop adds almost none."""
-    from dpgnn.samplers.batches import poisson_batches
+    from dpgnn.samplers.batches import PoissonBatches
     from dpgnn.training.dp_sgd import DPSGD
     from dpgnn.training.noise import joint_noise
 
@@ -71,7 +71,7 @@ def _published_spec(
     # a release rounds to a noise grid: negligible noise beside the existing one
     further = 1e-9 * mechanism.noise_stddev if context.streams.is_secret("noise") else 0.0
     return DPSGD(
-        num_steps=mechanism.num_steps, batches=poisson_batches(num_roots, rate),
+        num_steps=mechanism.num_steps, batches=PoissonBatches(num_roots, rate),
         clipping=clipping, noise=joint_noise(clipping, further), divisor=mechanism.divisor,
     )  # fmt: skip
 
@@ -80,14 +80,14 @@ def train_plain(
     run: PlannedRun, network: Network, x: Any, arcs: np.ndarray, evaluate: Evaluate
 ) -> Trained:
     """The same network and trees without clipping and noise."""
-    from dpgnn.samplers.batches import fixed_size_batches
+    from dpgnn.samplers.batches import FixedSizeBatches
     from dpgnn.training.minibatch import PlainRun, train
 
     config, context, train_idx = run.entry.options, run.context, run.split.train_idx
     sums = FreshSums(config, network, run.graph, x, train_idx, arcs, None, context)
     steps = PlainRun(
         num_steps=run.plan.num_steps, selection="last",
-        batches=fixed_size_batches(len(train_idx), config.batch_size),
+        batches=FixedSizeBatches(len(train_idx), config.batch_size),
     )  # fmt: skip
     return train(
         steps, network, sums,  # type: ignore[arg-type]

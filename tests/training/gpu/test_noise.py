@@ -12,7 +12,7 @@ from dpgnn.core import rounded_noise
 from dpgnn.core.randomness import FreshSecrets, Streams
 from dpgnn.core.rounded_noise import LAPLACE, add_rounded, draw_ahead
 from dpgnn.core.storage import Store
-from dpgnn.samplers.batches import poisson_batches
+from dpgnn.samplers.batches import PoissonBatches
 from dpgnn.training.clipping import global_clipping
 from dpgnn.training.dp_sgd import DPSGD, train
 from dpgnn.training.gpu import noise as gpu_noise
@@ -147,7 +147,7 @@ def test_noise_on_a_device_without_a_plan_ahead_is_that_of_the_host(gpu):
 def steps_of(problem, device, streams, quiet, *, num_steps=8):
     clipping = global_clipping(0.5)
     spec = DPSGD(
-        num_steps=num_steps, batches=poisson_batches(9, 0.6), clipping=clipping,
+        num_steps=num_steps, batches=PoissonBatches(9, 0.6), clipping=clipping,
         noise=joint_noise(clipping, 0.3), divisor=4.0,
     )  # fmt: skip
     gradients = RootGradients(
