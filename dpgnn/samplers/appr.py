@@ -75,13 +75,13 @@ def approximate_pagerank(
     Source: Fountoulakis et al. (2019), "Variational perspective on local graph clustering";
         Zhang et al. (2024), DPAR, section 3.1; Andersen, Chung, Lang (2006).
     """
-    _check_numbers(alpha, rho, gamma, max_iterations)
+    open_probability("alpha", alpha)
+    positive("rho", rho)
+    non_negative("gamma", gamma)
+    at_least("max_iterations", max_iterations, 1)
     one_of("solver", solver, SOLVERS)
     roots, loop = _checked_roots(graph, roots, self_loops), int(self_loops)
     counts = np.zeros(len(roots), np.int64)
-    bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
-    places = zip(bounds[:-1].tolist(), bounds[1:].tolist())
-    ranges = [slice(low, high) for low, high in places if low < high]
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def solve(part: slice) -> None:
@@ -90,11 +90,11 @@ def approximate_pagerank(
         kernel = _appr_kernels.ista_rows if solver == "ista" else _appr_kernels.push_rows
         found[part.start] = kernel(*common, *(ways[1:] if solver == "ista" else ways))
 
-    in_threads(solve, ranges, num_workers)
+    in_threads(solve, len(roots), num_workers)
     if len(counts) and counts.min() < 0:
         rule = f"be enough for the row of node {roots[np.argmin(counts)]}"
         fail("max_iterations", rule, max_iterations, "raise max_iterations or gamma")
-    parts = [found[part.start] for part in ranges] or [(np.empty(0, np.int32), np.empty(0))]
+    parts = [found[first] for first in sorted(found)] or [(np.empty(0, np.int32), np.empty(0))]
     return Rows(
         roots=roots,
         pointer=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -113,10 +113,3 @@ def _checked_roots(graph: Adjacency, roots: np.ndarray, self_loops: bool) -> np.
     if len(degree) and degree.min() == 0:
         fail("roots", "have an edge", f"node {roots[np.argmin(degree)]} without", "set self_loops")
     return roots
-
-
-def _check_numbers(alpha: float, rho: float, gamma: float, max_iterations: int) -> None:
-    open_probability("alpha", alpha)
-    positive("rho", rho)
-    non_negative("gamma", gamma)
-    at_least("max_iterations", max_iterations, 1)

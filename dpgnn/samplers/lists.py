@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -136,11 +136,12 @@ def top_k_slots(
     limits = np.full(num_nodes, _top_k.OPEN, np.uint32)
     groups_in, items_in = (np.packbits(mask, bitorder="little") for mask in (group_ok, item_ok))
 
-    def work(chunk: np.ndarray, low: int, high: int) -> None:
+    def work(chunk: np.ndarray, own: slice) -> None:
         group, item = (chunk[0], chunk[1]) if by == "source" else (chunk[1], chunk[0])
         _top_k.offer(
-            group, item, groups_in, items_in, key, by_item, low, high, rows, max_degree, limits
-        )
+            group, item, groups_in, items_in, key, by_item, own.start, own.stop, rows, max_degree,
+            limits,
+        )  # fmt: skip
 
     _each_chunk(arcs, num_nodes, num_workers, work)
     counts = limits.view(np.int32)
@@ -179,10 +180,10 @@ def thinned_slots(
     keys_of_lists = lengths.astype(np.uint64) if coins == "list" else np.zeros(len(seen), np.uint64)
     _kernels.coin_limits(lengths, max_degree)
 
-    def thin(chunk: np.ndarray, low: int, high: int) -> None:
+    def thin(chunk: np.ndarray, own: slice) -> None:
         _kernels.thin_lists(
-            chunk[0], chunk[1], source_ok, target_ok, key, by_position, keys_of_lists, low, high,
-            lengths, seen, slots, counts,
+            chunk[0], chunk[1], source_ok, target_ok, key, by_position, keys_of_lists, own.start,
+            own.stop, lengths, seen, slots, counts,
         )  # fmt: skip
 
     _each_chunk(arcs, num_nodes, num_workers, thin)
@@ -196,8 +197,9 @@ def _lengths(
     """Number of readers of each node among the allowed ends; uint32, shape (num_nodes,)."""
     lengths = np.zeros(num_nodes, np.uint32)
 
-    def count(chunk: np.ndarray, low: int, high: int) -> None:
-        _kernels.count_arcs(chunk[0], chunk[1], source_ok, target_ok, low, high, lengths)
+    def count(chunk: np.ndarray, own: slice) -> None:
+        source, target = chunk
+        _kernels.count_arcs(source, target, source_ok, target_ok, own.start, own.stop, lengths)
 
     _each_chunk(arcs, num_nodes, num_workers, count)
     return lengths
@@ -291,9 +293,7 @@ def trees(
     """
     roots = np.ascontiguousarray(roots, dtype=np.int64)
     size = 0 if num_hops == 1 else lists.num_nodes  # trees of one hop mark no nodes
-    bounds = np.linspace(0, len(roots), at_least("num_workers", num_workers, 1) + 1).astype(int)
-    parts = [slice(low, high) for low, high in zip(bounds[:-1], bounds[1:]) if high > low]
-    node_ptr, edge_ptr = _tree_pointers(lists, roots, num_hops, parts, size)
+    node_ptr, edge_ptr = _tree_pointers(lists, roots, num_hops, size, num_workers)
     nodes, depth = np.empty(node_ptr[-1], np.int64), np.empty(node_ptr[-1], np.int8)
     heads, tails = np.empty(edge_ptr[-1], np.int32), np.empty(edge_ptr[-1], np.int32)
 
@@ -304,7 +304,7 @@ def trees(
             node_ptr[part.start :], edge_ptr[part.start :], nodes, depth, heads, tails,
         )  # fmt: skip
 
-    in_threads(fill, parts, num_workers)
+    in_threads(fill, len(roots), num_workers)
     return Subgraphs(
         roots=roots,
         node_ptr=node_ptr,
@@ -318,30 +318,32 @@ def trees(
 
 
 def _each_chunk(
-    arcs: Arcs, num_nodes: int, num_workers: int, work: Callable[[np.ndarray, int, int], None]
+    arcs: Arcs, num_nodes: int, num_workers: int, work: Callable[[np.ndarray, slice], None]
 ) -> None:
     """Run `work` on every chunk for every range of nodes; ranges write to disjoint memory."""
-    bounds = np.linspace(0, num_nodes, at_least("num_workers", num_workers, 1) + 1).astype(int)
-    ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist()))
     for chunk in arc_chunks(arcs, num_nodes):
-        parts = [(chunk, low, high) for low, high in ranges]
-        in_threads(lambda part: work(*part), parts, num_workers)
+        in_threads(partial(work, chunk), num_nodes, num_workers)
 
 
-def in_threads(work: Callable[[Any], None], parts: list[Any], num_workers: int) -> None:
-    """Run `work` on every part, in threads; the kernels release the interpreter's lock."""
-    if num_workers == 1 or len(parts) <= 1:
-        for part in parts:
-            work(part)
+def in_threads(work: Callable[[slice], None], size: int, num_workers: int) -> None:
+    """Run `work` on slices that make up 0..size-1, in threads; the kernels release the interpreter's lock.
+
+    Raises:
+        ValueError: num_workers is below 1.
+    """
+    bounds = np.linspace(0, size, at_least("num_workers", num_workers, 1) + 1).astype(int).tolist()
+    parts = [slice(low, high) for low, high in zip(bounds, bounds[1:]) if low < high]
+    if len(parts) == 1:
+        work(parts[0])
         return
     with ThreadPoolExecutor(num_workers) as pool:
         list(pool.map(work, parts))
 
 
 def _tree_pointers(
-    lists: Lists, roots: np.ndarray, num_hops: int, parts: list[slice], size: int
+    lists: Lists, roots: np.ndarray, num_hops: int, size: int, num_workers: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Starts of each root's nodes and edges, int64 of shape (num_roots + 1,); one thread for each part."""
+    """Starts of each root's nodes and edges, int64 of shape (num_roots + 1,)."""
     node_ptr, edge_ptr = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
     node_count, edge_count = node_ptr[1:], edge_ptr[1:]
 
@@ -352,7 +354,7 @@ def _tree_pointers(
             node_count[part], edge_count[part],
         )  # fmt: skip
 
-    in_threads(measure, parts, len(parts))
+    in_threads(measure, len(roots), num_workers)
     np.cumsum(node_count, out=node_count)
     np.cumsum(edge_count, out=edge_count)
     return node_ptr, edge_ptr
