@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dpgnn.core.checks import at_least, positive, require
 from dpgnn.samplers import _appr_kernels
 from dpgnn.samplers.hashing import draw_key, pair_hashes
-from dpgnn.samplers.subgraphs import list_column
+from dpgnn.samplers.subgraphs import list_array, list_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,14 +47,9 @@ class Rows:
         """A pyarrow table of kind `rows`: root, column and value (list columns)."""
         import pyarrow as pa
 
-        pointer = pa.array(self.pointer)
-        return pa.table(
-            {
-                "root": self.roots,
-                "column": pa.LargeListArray.from_arrays(pointer, pa.array(self.columns)),
-                "value": pa.LargeListArray.from_arrays(pointer, pa.array(self.values)),
-            }
-        )
+        names = {"column": self.columns, "value": self.values}
+        lists = {name: list_array(self.pointer, values) for name, values in names.items()}
+        return pa.table({"root": self.roots, **lists})
 
 
 def rows_from_table(table: pa.Table, *, num_nodes: int) -> Rows:
@@ -154,22 +149,11 @@ def clip_columns(rows: Rows, max_norm: float = 1.0, *, rescale: bool = False) ->
     factor = max_norm / np.maximum(norms, 1e-300)
     if not rescale:
         factor = np.minimum(1.0, factor)
-    return Rows(
-        roots=rows.roots,
-        pointer=rows.pointer,
-        columns=rows.columns,
-        values=rows.values * factor[rows.columns],
-        num_nodes=rows.num_nodes,
-    )
+    return replace(rows, values=rows.values * factor[rows.columns])
 
 
 def _kept(rows: Rows, keep: np.ndarray) -> Rows:
     row = np.repeat(np.arange(len(rows)), np.diff(rows.pointer))
     sizes = np.bincount(row[keep], minlength=len(rows))
-    return Rows(
-        roots=rows.roots,
-        pointer=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        columns=rows.columns[keep],
-        values=rows.values[keep],
-        num_nodes=rows.num_nodes,
-    )
+    pointer = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return replace(rows, pointer=pointer, columns=rows.columns[keep], values=rows.values[keep])

@@ -134,15 +134,12 @@ class Subgraphs:
         """A pyarrow table of kind `subgraphs`: root, nodes, edge_source, edge_target (list columns)."""
         import pyarrow as pa
 
-        def lists(pointer: np.ndarray, values: np.ndarray) -> pa.Array:
-            return pa.LargeListArray.from_arrays(pa.array(pointer), pa.array(values))
-
         return pa.table(
             {
                 "root": pa.array(self.roots),
-                "nodes": lists(self.node_ptr, self.nodes),
-                "edge_source": lists(self.edge_ptr, self.edge_source),
-                "edge_target": lists(self.edge_ptr, self.edge_target),
+                "nodes": list_array(self.node_ptr, self.nodes),
+                "edge_source": list_array(self.edge_ptr, self.edge_source),
+                "edge_target": list_array(self.edge_ptr, self.edge_target),
             }
         )
 
@@ -191,6 +188,13 @@ def _taken(
     out = np.empty(new_pointer[-1], values.dtype)
     _ragged.take(positions, pointer, values, new_pointer, out)
     return out
+
+
+def list_array(pointer: np.ndarray, values: np.ndarray) -> pa.LargeListArray:
+    """A list column: list i holds values[pointer[i]:pointer[i + 1]]."""
+    import pyarrow as pa
+
+    return pa.LargeListArray.from_arrays(pa.array(pointer), pa.array(values))
 
 
 def list_column(column: pa.ChunkedArray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
