@@ -55,13 +55,17 @@ class Partition:
         """int64, shape (num_subgraphs,)."""
         return self.nodes[self.node_ptr[:-1]]
 
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The subgraph of each node, and its position inside it; int64, shape (num_nodes,) each."""
+        sizes = np.diff(self.node_ptr)
+        position = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        return np.repeat(np.arange(self.num_subgraphs), sizes), position
+
     def to_table(self) -> pa.Table:
         """A pyarrow table of kind `partition`: subgraph, position, node, parent; a row for each node."""
         import pyarrow as pa
 
-        sizes = np.diff(self.node_ptr)
-        subgraph = np.repeat(np.arange(self.num_subgraphs), sizes)
-        position = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        subgraph, position = self.places()
         return pa.table(
             {
                 "subgraph": subgraph,
@@ -104,10 +108,8 @@ class Partition:
         )
 
     def _walk_edges(self, edge_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.diff(self.node_ptr)
-        np.cumsum(2 * (sizes - 1), out=edge_ptr[1:])
-        position = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
-        child = position[self.parent >= 0].astype(np.int32)
+        np.cumsum(2 * (np.diff(self.node_ptr) - 1), out=edge_ptr[1:])
+        child = self.places()[1][self.parent >= 0].astype(np.int32)
         parent = self.parent[self.parent >= 0]
         heads, tails = np.empty(2 * len(child), np.int32), np.empty(2 * len(child), np.int32)
         heads[0::2], heads[1::2] = child, parent
@@ -117,11 +119,9 @@ class Partition:
     def _induced_edges(
         self, graph: Adjacency, edge_ptr: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.diff(self.node_ptr)
         block = np.full(graph.num_nodes, -1, np.int64)
         local = np.zeros(graph.num_nodes, np.int32)
-        block[self.nodes] = np.repeat(np.arange(self.num_subgraphs), sizes)
-        local[self.nodes] = np.arange(len(self.nodes)) - np.repeat(self.node_ptr[:-1], sizes)
+        block[self.nodes], local[self.nodes] = self.places()
         heads = tails = np.empty(0, np.int32)
         for _ in range(2):  # the first pass counts, the second writes
             _walk_kernels.induced_edges(
@@ -147,14 +147,14 @@ def partition_from_table(table: pa.Table) -> Partition:
     position = table.column("position").to_numpy()
     sizes = np.bincount(subgraph, minlength=0) if len(subgraph) else np.zeros(0, np.int64)
     node_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    expected = np.arange(len(subgraph)) - np.repeat(node_ptr[:-1], sizes)
-    ordered = np.array_equal(position, expected) and bool((np.diff(subgraph) >= 0).all())
-    require(ordered, "partition", "be ordered by subgraph and position", "another order")
-    return Partition(
+    found = Partition(
         node_ptr=node_ptr,
         nodes=table.column("node").to_numpy().astype(np.int64),
         parent=table.column("parent").to_numpy().astype(np.int32),
     )
+    ordered = all(map(np.array_equal, (subgraph, position), found.places()))
+    require(ordered, "partition", "be ordered by subgraph and position", "another order")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
