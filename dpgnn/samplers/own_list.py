@@ -24,21 +24,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from dpgnn.core.checks import at_least
-from dpgnn.samplers.hashing import draw_key
-from dpgnn.samplers.lists import (
-    Arcs,
-    Lists,
-    lists_of,
-    node_mask,
-    present_mask,
-    shorten,
-    top_k_slots,
-)
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, shorten, top_k_slots
 from dpgnn.samplers.promise import Promise, occurrence_bound, proved
-from dpgnn.samplers.tree_sampler import TreeSampler
+from dpgnn.samplers.tree_sampler import Given, TreeSampler
 
 PROOF = "samplers/own_list.py"
 
@@ -65,7 +54,12 @@ class OwnList(TreeSampler):
     max_list_size: int | None = None
 
     def __post_init__(self) -> None:
-        _check(self.max_degree, self.num_hops, self.degree_bound, self.max_list_size)
+        at_least("max_degree", self.max_degree, 0)
+        at_least("num_hops", self.num_hops, 0)
+        if self.degree_bound is not None:
+            at_least("degree_bound", self.degree_bound, 0)
+        if self.max_list_size is not None:
+            at_least("max_list_size", self.max_list_size, 0)
 
     @property
     def promise(self) -> Promise:
@@ -95,52 +89,19 @@ class OwnList(TreeSampler):
             changes=proved(changes, PROOF),
         )
 
-    def lists(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Lists:
-        """The sampled lists; see `sample`.
+    def _lists(self, arcs: Arcs, given: Given) -> Lists:
+        """The own lists, cut to `max_degree` ids.
 
         Guarantee: a node's list is a function of its own record and the key: at most `max_degree` ids each.
         The result is as sensitive as the edges.
 
-        Args:
-            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
-
-        Raises:
-            ValueError: as `TreeSampler.sample`.
-
         Source: docs/accounting.md, theorem 4.
         """
-        key = draw_key(rng)
         slots, counts = top_k_slots(
-            arcs,
-            num_nodes,
-            self.max_degree,
-            by="source",
-            group_ok=present_mask(num_nodes, present),
-            item_ok=node_mask(num_nodes, train_idx, "train_idx"),
-            key=key,
-            num_workers=num_workers,
-        )
+            arcs, given.num_nodes, self.max_degree, by="source", group_ok=given.present,
+            item_ok=given.train, key=given.key, num_workers=given.num_workers,
+        )  # fmt: skip
         lists = lists_of(slots, counts)
         if self.max_list_size is not None:
-            lists = shorten(lists, self.max_list_size, key=key, by_priority=True)
+            lists = shorten(lists, self.max_list_size, key=given.key, by_priority=True)
         return lists
-
-
-def _check(
-    max_degree: int, num_hops: int, degree_bound: int | None, max_list_size: int | None
-) -> None:
-    at_least("max_degree", max_degree, 0)
-    at_least("num_hops", num_hops, 0)
-    if degree_bound is not None:
-        at_least("degree_bound", degree_bound, 0)
-    if max_list_size is not None:
-        at_least("max_list_size", max_list_size, 0)

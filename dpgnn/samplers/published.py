@@ -19,18 +19,9 @@ from typing import Literal
 import numpy as np
 
 from dpgnn.core.checks import at_least, one_of
-from dpgnn.samplers.hashing import draw_key
-from dpgnn.samplers.lists import (
-    Arcs,
-    Lists,
-    lists_of,
-    node_mask,
-    present_mask,
-    shorten,
-    thinned_slots,
-)
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, shorten, thinned_slots
 from dpgnn.samplers.promise import Change, Promise, occurrence_bound
-from dpgnn.samplers.tree_sampler import TreeSampler
+from dpgnn.samplers.tree_sampler import Given, TreeSampler
 
 Coins = Literal["pair", "position", "list"]
 COINS = ("pair", "position", "list")
@@ -92,41 +83,23 @@ class Published(TreeSampler):
             },
         )
 
-    def lists(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Lists:
-        """SAMPLE-EDGELISTS; see `sample`.
+    def _lists(self, arcs: Arcs, given: Given) -> Lists:
+        """SAMPLE-EDGELISTS.
 
         Guarantee: lists of at most `max_degree` arcs, longer ones emptied; `promise` states the units with a
         proof. The result is as sensitive as the edges.
 
-        Args:
-            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
-
-        Raises:
-            ValueError: as `TreeSampler.sample`.
-
         Source: Daigavane et al. (2021), arXiv:2111.15521, Algorithm 1.
         """
-        key = draw_key(rng)
-        has_record = present_mask(num_nodes, present)
         if self.append_reverse:
             arcs = _with_reverse(arcs)
-        readers = node_mask(num_nodes, train_idx, "train_idx") & has_record
         slots, counts = thinned_slots(
-            arcs, num_nodes, self.max_degree, source_ok=has_record, target_ok=readers, key=key,
-            coins=self.coins, num_workers=num_workers,
+            arcs, given.num_nodes, self.max_degree, source_ok=given.present,
+            target_ok=given.readers, key=given.key, coins=self.coins, num_workers=given.num_workers,
         )  # fmt: skip
         lists = lists_of(slots, counts)
         if self.max_subgraph_size is not None:
-            lists = shorten(lists, self.max_subgraph_size - 1, key=key, by_priority=False)
+            lists = shorten(lists, self.max_subgraph_size - 1, key=given.key, by_priority=False)
         return lists
 
 

@@ -28,10 +28,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpgnn.core.checks import at_least
-from dpgnn.samplers.hashing import draw_key
-from dpgnn.samplers.lists import Arcs, Lists, lists_of, node_mask, present_mask, top_k_slots
+from dpgnn.samplers.lists import Arcs, Lists, lists_of, top_k_slots
 from dpgnn.samplers.promise import Promise, occurrence_bound, proved
-from dpgnn.samplers.tree_sampler import TreeSampler
+from dpgnn.samplers.tree_sampler import Given, TreeSampler
 
 PROOF = "samplers/stable.py"
 
@@ -94,38 +93,21 @@ class Stable(TreeSampler):
             changes=proved(changes, PROOF),
         )
 
-    def lists(
-        self,
-        arcs: Arcs,
-        *,
-        num_nodes: int,
-        train_idx: np.ndarray,
-        rng: np.random.Generator,
-        present: np.ndarray | None = None,
-        num_workers: int = 1,
-    ) -> Lists:
-        """The sampled lists.
+    def _lists(self, arcs: Arcs, given: Given) -> Lists:
+        """The readers of each node, after both steps.
 
         Guarantee: at most `max_in_degree` readers of a node and `max_out_degree` ids of a reader; what
         changes between neighbours is in `promise`. The result is as sensitive as the edges.
-
-        Args:
-            arcs, num_nodes, train_idx, rng, present, num_workers: as `TreeSampler.sample`.
-
-        Raises:
-            ValueError: as `TreeSampler.sample`.
         """
-        key = draw_key(rng)
-        has_record = present_mask(num_nodes, present)
-        readers = node_mask(num_nodes, train_idx, "train_idx") & has_record
         rows, row_counts = top_k_slots(
-            arcs, num_nodes, self.max_out_degree, by="target", group_ok=readers,
-            item_ok=np.ones(num_nodes, np.uint8), key=key, num_workers=num_workers,
+            arcs, given.num_nodes, self.max_out_degree, by="target", group_ok=given.readers,
+            item_ok=np.ones(given.num_nodes, np.uint8), key=given.key, num_workers=given.num_workers,
         )  # fmt: skip
         # an absent id keeps its slot in a row, but has no list of readers
         slots, counts = top_k_slots(
-            _arcs_of_rows(rows, row_counts), num_nodes, self.max_in_degree, by="source",
-            group_ok=has_record, item_ok=readers, key=key, order="item", num_workers=num_workers,
+            _arcs_of_rows(rows, row_counts), given.num_nodes, self.max_in_degree, by="source",
+            group_ok=given.present, item_ok=given.readers, key=given.key, order="item",
+            num_workers=given.num_workers,
         )  # fmt: skip
         return lists_of(slots, counts)
 

@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
-from dpgnn.samplers.lists import Arcs, Lists, present_roots, trees
+from dpgnn.samplers.hashing import draw_key
+from dpgnn.samplers.lists import Arcs, Lists, node_mask, present_mask, present_roots, trees
 from dpgnn.samplers.promise import Promise
 from dpgnn.samplers.subgraphs import Subgraphs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """What every sampler draws its lists from, beside the arcs.
+
+    Attributes:
+        key: uint64, shape (2,), from `draw_key`.
+        present, train: uint8, shape (num_nodes,): nodes that have a record, and public training ids.
+        num_workers: threads.
+    """
+
+    key: np.ndarray
+    present: np.ndarray
+    train: np.ndarray
+    num_workers: int
+
+    @property
+    def num_nodes(self) -> int:
+        """Size of the id universe."""
+        return len(self.train)
+
+    @property
+    def readers(self) -> np.ndarray:
+        """uint8, shape (num_nodes,): training nodes that have a record."""
+        return self.train & self.present
 
 
 class TreeSampler(ABC):
@@ -26,6 +54,9 @@ class TreeSampler(ABC):
         """Number of roots that change with one record."""
 
     @abstractmethod
+    def _lists(self, arcs: Arcs, given: Given) -> Lists:
+        """The lists of `lists`, which checks the ids and draws the key."""
+
     def lists(
         self,
         arcs: Arcs,
@@ -46,6 +77,11 @@ class TreeSampler(ABC):
         Raises:
             ValueError: as for `sample`.
         """
+        key, present = draw_key(rng), present_mask(num_nodes, present)
+        train = node_mask(num_nodes, train_idx, "train_idx")
+        return self._lists(
+            arcs, Given(key=key, present=present, train=train, num_workers=num_workers)
+        )
 
     def sample(
         self,
