@@ -11,8 +11,6 @@ from dpgnn.samplers.adjacency import Adjacency
 from dpgnn.samplers.partitioned import _kernels
 from dpgnn.samplers.partitioned.arcs import Part, Partitions
 from dpgnn.samplers.partitioned.exchange import (
-    join,
-    join_pointer,
     load,
     num_ranges,
     read_range,
@@ -20,7 +18,7 @@ from dpgnn.samplers.partitioned.exchange import (
     save,
     write_split,
 )
-from dpgnn.samplers.partitioned.job import Job, arcs_in_setting
+from dpgnn.samplers.partitioned.job import Job, arcs_in_setting, once
 from dpgnn.samplers.partitioned.scheduler import Scheduler
 
 
@@ -56,7 +54,7 @@ def induce(
     ]  # fmt: skip
     scheduler.run("neighbour lists", _gather, gathered)
     remove([_file(job, number) for number in range(len(sent))])
-    job.once("adjacency", lambda: _join(job, ranges))
+    job.join_lists(ranges)
 
 
 def adjacency_of(job: Job, members: np.ndarray) -> Adjacency:
@@ -67,7 +65,7 @@ def adjacency_of(job: Job, members: np.ndarray) -> Adjacency:
     """
     return Adjacency(
         pointer=load(job.work / "pointer.npy"),
-        neighbours=load(job.work / "neighbours.npy"),
+        neighbours=load(job.work / "sources.npy"),
         members=members,
     )
 
@@ -95,44 +93,27 @@ def _file(job: Job, number: int) -> Path:
     return job.work / f"ends-{number:05}.npy"
 
 
+@once("send-{0.number:05}")
 def _send(sent: _Sent) -> None:
     job = sent.job
-
-    def make() -> None:
-        source, target = arcs_in_setting(job, sent.folder, sent.part)
-        place = job.mask("place")
-        source, target = place[source], place[target]
-        keep = (source >= 0) & (target >= 0)
-        source, target = source[keep], target[keep]
-        if sent.mirrored:
-            source, target = np.concatenate([[source, target], [target, source]], axis=1)
-        write_split(_file(job, sent.number), target, source, job.width, sent.ranges)
-
-    job.once(f"send-{sent.number:05}", make)
+    source, target = arcs_in_setting(job, sent.folder, sent.part)
+    place = job.mask("place")
+    source, target = place[source], place[target]
+    keep = (source >= 0) & (target >= 0)
+    source, target = source[keep], target[keep]
+    if sent.mirrored:
+        source, target = np.concatenate([[source, target], [target, source]], axis=1)
+    write_split(_file(job, sent.number), target, source, job.width, sent.ranges)
 
 
+@once("gather-{0.number:05}")
 def _gather(gathered: _Gathered) -> None:
     job, number = gathered.job, gathered.number
-
-    def make() -> None:
-        paths = [_file(job, before) for before in range(gathered.before)]
-        first = number * job.width
-        target, source = read_range(paths, number)
-        if gathered.mirrored:
-            both = np.unique((target.astype(np.int64) << 32) | source)
-            target, source = (both >> 32).astype(np.int32), both.astype(np.int32)
-        pointer, sources = _kernels.group_arcs(target, source, first, gathered.size)
-        save(job.work / f"lengths-{number:05}.npy", np.diff(pointer))
-        save(job.work / f"sources-{number:05}.npy", sources)
-
-    job.once(f"gather-{number:05}", make)
-
-
-def _join(job: Job, ranges: int) -> None:
-    """Join all ranges."""
-    lengths, sources = (
-        [job.work / f"{kind}-{n:05}.npy" for n in range(ranges)] for kind in ("lengths", "sources")
-    )
-    join_pointer(job.work / "pointer.npy", lengths)
-    join(job.work / "neighbours.npy", sources, np.int32)
-    remove([*lengths, *sources])
+    paths = [_file(job, before) for before in range(gathered.before)]
+    target, source = read_range(paths, number)
+    if gathered.mirrored:
+        both = np.unique((target.astype(np.int64) << 32) | source)
+        target, source = (both >> 32).astype(np.int32), both.astype(np.int32)
+    pointer, sources = _kernels.group_arcs(target, source, number * job.width, gathered.size)
+    save(job.work / f"lengths-{number:05}.npy", np.diff(pointer))
+    save(job.work / f"sources-{number:05}.npy", sources)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpgnn.core.storage import write_json
 from dpgnn.samplers.partitioned.arcs import Part, read_part
-from dpgnn.samplers.partitioned.exchange import load, num_ranges, save
+from dpgnn.samplers.partitioned.exchange import join, join_pointer, load, num_ranges, remove, save
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +87,37 @@ class Job:
         value = make()
         write_json(path, value)
         return value
+
+    def join_lists(self, ranges: int) -> None:
+        """Write pointer.npy and sources.npy from lengths-NUMBER.npy and sources-NUMBER.npy of all ranges."""
+        lengths, sources = (
+            [self.work / f"{kind}-{n:05}.npy" for n in range(ranges)]
+            for kind in ("lengths", "sources")
+        )
+
+        def make() -> None:
+            join(self.work / "sources.npy", sources, np.int32)
+            join_pointer(self.work / "pointer.npy", lengths)
+
+        self.once("join", make)
+        remove([*lengths, *sources])
+
+
+def once(name: str) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
+    """Decorate a task so that it keeps its result: see `Job.once`.
+
+    Args:
+        name: of the task, a format of its item, which has the attribute `job`.
+    """
+
+    def decorated(make: Callable[[T], R]) -> Callable[[T], R]:
+        @wraps(make)
+        def task(item: Any) -> Any:
+            return item.job.once(name.format(item), lambda: make(item))
+
+        return task
+
+    return decorated
 
 
 def arcs_in_setting(job: Job, folder: Path, part: Part) -> tuple[np.ndarray, np.ndarray]:

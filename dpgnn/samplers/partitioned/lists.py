@@ -20,15 +20,13 @@ from dpgnn.samplers.partitioned import _kernels
 from dpgnn.samplers.partitioned.arcs import Part, Partitions, read_pieces
 from dpgnn.samplers.partitioned.exchange import (
     by_range,
-    join,
-    join_pointer,
     load,
     read_range,
     remove,
     save,
     write_split,
 )
-from dpgnn.samplers.partitioned.job import Job
+from dpgnn.samplers.partitioned.job import Job, once
 from dpgnn.samplers.partitioned.parts import PartFacts, write_part
 from dpgnn.samplers.partitioned.scheduler import Scheduler
 from dpgnn.samplers.stable import Stable
@@ -70,7 +68,7 @@ def choices_of(sampler: OwnList | Stable) -> tuple[Choice, ...]:
 def sample_lists(
     job: Job, sampler: OwnList | Stable, partitions: Partitions, *, scheduler: Scheduler
 ) -> int:
-    """Draw the lists, which `join_lists` joins.
+    """Draw the lists, which `Job.join_lists` joins.
 
     Args:
         job: with the bits of `present`, `train`, `readers` (both) and `everyone`.
@@ -109,26 +107,14 @@ def sample_lists(
 
 
 def lists_of(job: Job) -> Lists:
-    """All lists, mapped into memory; made by `join_lists` after `sample_lists`."""
+    """All lists, mapped into memory; made by `Job.join_lists` after `sample_lists`."""
     return Lists(pointer=load(job.work / "pointer.npy"), sources=load(job.work / "sources.npy"))
-
-
-def join_lists(job: Job) -> None:
-    """Write pointer.npy and sources.npy, the lists of all ranges joined."""
-    if (job.work / "pointer.npy").exists():
-        return
-    lengths, sources = (
-        [job.work / f"{kind}-{n:05}.npy" for n in range(job.ranges)]
-        for kind in ("lengths", "sources")
-    )
-    join(job.work / "sources.npy", sources, np.int32)
-    join_pointer(job.work / "pointer.npy", lengths)
 
 
 def sample_trees(
     job: Job, *, num_hops: int, max_occurrences: int, scheduler: Scheduler
 ) -> list[PartFacts]:
-    """The subgraph of every training node with a record as parts of the data set; after `join_lists`."""
+    """The subgraph of every training node with a record as parts of the data set; after `Job.join_lists`."""
     asked = [
         _Grown(job=job, number=n, num_hops=num_hops, max_occurrences=max_occurrences)
         for n in range(job.ranges)
@@ -154,6 +140,11 @@ class _Merged:
     choices: tuple[Choice, ...] = ()
     limit: int | None = None
 
+    def arcs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The range's arcs from all files of the step: groups and items."""
+        paths = [_file(self.job, self.step, number) for number in range(self.before)]
+        return read_range(paths, self.number)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Grown:
@@ -167,40 +158,32 @@ def _file(job: Job, step: int, number: int) -> Path:
     return job.work / f"step{step}-{number:05}.npy"
 
 
+@once("offer-{0.number:05}")
 def _offer(sent: _Sent) -> int:
     """A partition's candidates for the first choice, ordered by range; returns the number of arcs."""
     job, choice = sent.job, sent.choice
-
-    def make() -> int:
-        pieces = read_pieces(sent.folder / sent.part.name, sent.part)
-        num_arcs, group, item = _offered(job, choice, pieces, job.setting)
-        group, item, starts = by_range(group, item, job.width, job.ranges)
-        ways = [np.zeros((2, 0), np.int32)]
-        for r in np.flatnonzero(np.diff(starts)):
-            own = slice(starts[r], starts[r + 1])
-            ways.append(np.stack(_smallest(job, choice, int(r), group[own], item[own])))
-        kept, items = np.concatenate(ways, axis=1)
-        write_split(_file(job, 0, sent.number), kept, items, job.width, job.ranges)
-        return num_arcs
-
-    found: int = job.once(f"offer-{sent.number:05}", make)
-    return found
+    pieces = read_pieces(sent.folder / sent.part.name, sent.part)
+    num_arcs, group, item = _offered(job, choice, pieces, job.setting)
+    group, item, starts = by_range(group, item, job.width, job.ranges)
+    ways = [np.zeros((2, 0), np.int32)]
+    for r in np.flatnonzero(np.diff(starts)):
+        own = slice(starts[r], starts[r + 1])
+        ways.append(np.stack(_smallest(job, choice, int(r), group[own], item[own])))
+    kept, items = np.concatenate(ways, axis=1)
+    write_split(_file(job, 0, sent.number), kept, items, job.width, job.ranges)
+    return num_arcs
 
 
+@once("step{0.step}-{0.number:05}")
 def _choose(merged: _Merged) -> None:
     """One range's kept arcs, regrouped for the next step."""
     job, choice, more = merged.job, merged.choices[0], merged.choices[1:]
-
-    def make() -> None:
-        paths = [_file(job, merged.step, number) for number in range(merged.before)]
-        group, item = _smallest(job, choice, merged.number, *read_range(paths, merged.number))
-        source, target = (group, item) if choice.by == "source" else (item, group)
-        group, item = target, source
-        if more:
-            _, group, item = _offered(job, more[0], [(source, target)])
-        write_split(_file(job, merged.step + 1, merged.number), group, item, job.width, job.ranges)
-
-    job.once(f"step{merged.step}-{merged.number:05}", make)
+    group, item = _smallest(job, choice, merged.number, *merged.arcs())
+    source, target = (group, item) if choice.by == "source" else (item, group)
+    group, item = target, source
+    if more:
+        _, group, item = _offered(job, more[0], [(source, target)])
+    write_split(_file(job, merged.step + 1, merged.number), group, item, job.width, job.ranges)
 
 
 RULES = {None: 0, "inductive": 1, "dropped": 2}
@@ -238,38 +221,30 @@ def _smallest(
     return kept
 
 
+@once("pull-{0.number:05}")
 def _pull(merged: _Merged) -> None:
     """One range's readers with their sources, ascending."""
     job, number = merged.job, merged.number
     first, size = job.bounds(number)
-
-    def make() -> None:
-        paths = [_file(job, merged.step, before) for before in range(merged.before)]
-        reader, source = read_range(paths, number)
-        order = np.lexsort((source, reader))
-        reader, source = reader[order], source[order]
-        if merged.limit is not None:
-            pointer, items = _kernels.group_arcs(reader, source, first, size)
-            reader, source = _kernels.smallest(pointer, items, first, merged.limit, job.keys, True)
-        lengths = np.bincount(reader - first, minlength=size).astype(np.int32)
-        save(job.work / f"lengths-{number:05}.npy", lengths)
-        save(job.work / f"sources-{number:05}.npy", source)
-
-    job.once(f"pull-{number:05}", make)
+    reader, source = merged.arcs()
+    order = np.lexsort((source, reader))
+    reader, source = reader[order], source[order]
+    if merged.limit is not None:
+        pointer, items = _kernels.group_arcs(reader, source, first, size)
+        reader, source = _kernels.smallest(pointer, items, first, merged.limit, job.keys, True)
+    lengths = np.bincount(reader - first, minlength=size).astype(np.int32)
+    save(job.work / f"lengths-{number:05}.npy", lengths)
+    save(job.work / f"sources-{number:05}.npy", source)
 
 
+@once("trees-{0.number:05}")
 def _grow(grown: _Grown) -> dict[str, Any]:
     job = grown.job
-
-    def make() -> dict[str, Any]:
-        first, size = job.bounds(grown.number)
-        inside = slice(first // 8, -(-(first + size) // 8))
-        reads = np.unpackbits(job.bits("readers")[inside], bitorder="little")
-        roots = first + np.flatnonzero(reads[first % 8 : first % 8 + size])
-        table = trees(
-            lists_of(job), roots, num_hops=grown.num_hops, max_occurrences=grown.max_occurrences
-        ).to_table()
-        return asdict(write_part(job.out / f"part-{grown.number:05}.parquet", table))
-
-    facts: dict[str, Any] = job.once(f"trees-{grown.number:05}", make)
-    return facts
+    first, size = job.bounds(grown.number)
+    inside = slice(first // 8, -(-(first + size) // 8))
+    reads = np.unpackbits(job.bits("readers")[inside], bitorder="little")
+    roots = first + np.flatnonzero(reads[first % 8 : first % 8 + size])
+    table = trees(
+        lists_of(job), roots, num_hops=grown.num_hops, max_occurrences=grown.max_occurrences
+    ).to_table()
+    return asdict(write_part(job.out / f"part-{grown.number:05}.parquet", table))

@@ -89,7 +89,7 @@ def _make(place: Place, mirrored: bool, decided: str) -> None:
             job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
         job.write_masks({"place": np.arange(place.num_nodes, dtype=np.int32)})
         induce(job, place.partitions, place.num_nodes, mirrored=mirrored, scheduler=place.scheduler)
-        for name, kept in (("pointer", "pointer"), ("neighbours", "source")):
+        for name, kept in (("pointer", "pointer"), ("sources", "source")):
             if (job.work / f"{name}.npy").exists():  # otherwise it was moved before a kill
                 os.replace(job.work / f"{name}.npy", job.out / f"{kept}.npy")
         sizes = [len(FileArray(job.out / f"{name}.npy")) for name in ("pointer", "source")]

@@ -110,7 +110,7 @@ def sample_trees(
     def work(job: Job) -> tuple[list[PartFacts], dict[str, Any]]:
         job.write_bits(masks)
         num_arcs = lists.sample_lists(job, sampler, place.partitions, scheduler=place.scheduler)
-        lists.join_lists(job)
+        job.join_lists(job.ranges)
         facts = lists.sample_trees(
             job, num_hops=sampler.num_hops, scheduler=place.scheduler,
             max_occurrences=sampler.promise.max_occurrences,

@@ -15,7 +15,7 @@ import numpy as np
 from dpgnn.samplers.appr import approximate_pagerank
 from dpgnn.samplers.partitioned.adjacency import adjacency_of
 from dpgnn.samplers.partitioned.exchange import load, save
-from dpgnn.samplers.partitioned.job import Job
+from dpgnn.samplers.partitioned.job import Job, once
 from dpgnn.samplers.partitioned.parts import PartFacts, write_part
 from dpgnn.samplers.partitioned.scheduler import Scheduler
 from dpgnn.samplers.walks import Walks
@@ -83,33 +83,23 @@ class _Solved:
     options: dict[str, Any]
 
 
+@once("walks")
 def _draw(drawn: _Drawn) -> list[dict[str, Any]]:
     job = drawn.job
-
-    def make() -> list[dict[str, Any]]:
-        graph = adjacency_of(job, load(job.work / "members.npy"))
-        partition = drawn.sampler.draw(graph, rng=drawn.rng)
-        table, starts = partition.to_table(), partition.node_ptr
-        facts = []
-        for number, first in enumerate(range(0, max(partition.num_subgraphs, 1), job.width)):
-            stop = min(first + job.width, partition.num_subgraphs)
-            rows = table.slice(int(starts[first]), int(starts[stop] - starts[first]))
-            facts.append(asdict(write_part(job.out / f"part-{number:05}.parquet", rows)))
-        return facts
-
-    facts: list[dict[str, Any]] = job.once("walks", make)
+    graph = adjacency_of(job, load(job.work / "members.npy"))
+    partition = drawn.sampler.draw(graph, rng=drawn.rng)
+    table, starts = partition.to_table(), partition.node_ptr
+    facts = []
+    for number, first in enumerate(range(0, max(partition.num_subgraphs, 1), job.width)):
+        stop = min(first + job.width, partition.num_subgraphs)
+        rows = table.slice(int(starts[first]), int(starts[stop] - starts[first]))
+        facts.append(asdict(write_part(job.out / f"part-{number:05}.parquet", rows)))
     return facts
 
 
+@once("rows-{0.number:05}")
 def _solve(solved: _Solved) -> dict[str, Any]:
-    job = solved.job
-
-    def make() -> dict[str, Any]:
-        members = load(job.work / "members.npy")
-        roots = members[solved.first : solved.stop]
-        rows = approximate_pagerank(adjacency_of(job, members), roots, **solved.options)
-        path = job.out / f"part-{solved.number:05}.parquet"
-        return asdict(write_part(path, rows.to_table()))
-
-    facts: dict[str, Any] = job.once(f"rows-{solved.number:05}", make)
-    return facts
+    job, members = solved.job, load(solved.job.work / "members.npy")
+    roots = members[solved.first : solved.stop]
+    rows = approximate_pagerank(adjacency_of(job, members), roots, **solved.options)
+    return asdict(write_part(job.out / f"part-{solved.number:05}.parquet", rows.to_table()))
