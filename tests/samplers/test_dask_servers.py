@@ -24,8 +24,8 @@ from dpgnn.core import locks
 from dpgnn.data.files.graph_files import save_graph
 from dpgnn.samplers.own_list import OwnList
 from dpgnn.samplers.partitioned import sample
-from dpgnn.samplers.partitioned.arcs import write_partitions
-from dpgnn.samplers.partitioned.scheduler import connected
+from dpgnn.samplers.partitioned.arcs import Partitions, write_partitions
+from dpgnn.samplers.partitioned.scheduler import InTurn, connected
 
 pytestmark = pytest.mark.slow
 SAMPLER = OwnList(max_degree=3, num_hops=1)
@@ -144,18 +144,30 @@ def test_a_scheduler_that_ends_is_named(servers: Servers, tmp_path: Path) -> Non
             scheduler.run("waits", time.sleep, [120])
 
 
+def a_place(out: Path) -> sample.Place:
+    """Where a sample of an empty graph is to be made."""
+    nothing = Partitions(folder=out, graph={"num_nodes": 1}, parts=())
+    return sample.Place(partitions=nothing, out=out, scheduler=InTurn())
+
+
 def test_a_second_driver_in_another_process_is_refused(tmp_path: Path) -> None:
     """Two drivers on one sample: the kernel's lock names the first one's process."""
     out = tmp_path / "data"
-    code = "import sys, time; from pathlib import Path; from dpgnn.samplers.partitioned import sample\n"
-    code += f"with sample.unfinished(Path({str(out)!r}), '0' * 64): print('held', flush=True); time.sleep(9)"
-    first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
+    code = (
+        "import time; from pathlib import Path; from samplers.test_dask_servers import a_place, sample\n"
+        f"with sample.unfinished(a_place(Path({str(out)!r})), 'first'):\n"
+        "    print('held', flush=True); time.sleep(9)"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
+    first = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, env=env
+    )
     try:
         assert first.stdout is not None
         assert first.stdout.readline() == b"held\n"
         with (
             pytest.raises(locks.BusyError, match=rf"being made \(process {first.pid} on"),
-            sample.unfinished(out, "0" * 64),
+            sample.unfinished(a_place(out), "second"),
         ):
             pass
     finally:

@@ -125,7 +125,7 @@ def test_lists_of_another_graph_are_named(tmp_path: Path) -> None:
 def test_a_second_driver_is_refused(tmp_path: Path) -> None:
     place = place_of(tmp_path, a_graph())
     with (
-        sample.unfinished(place.out, "0" * 64),
+        sample.unfinished(place, "another"),
         pytest.raises(BusyError, match="lists is being made"),
     ):
         lists_for(place, mirrored=False)

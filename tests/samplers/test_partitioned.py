@@ -257,7 +257,7 @@ def test_a_second_driver_of_a_sample_is_refused(tmp_path: Path) -> None:
     """The lock is the kernel's: a second process meets it too, here another open file does."""
     with connected("sync", tmp_path) as scheduler:
         place = place_of(tmp_path, a_graph(), 2, scheduler)
-        with sample.unfinished(place.out, "0" * 64), pytest.raises(BusyError, match="being made"):
+        with sample.unfinished(place, "another"), pytest.raises(BusyError, match="being made"):
             draw(place)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from dpgnn.core.storage import DamagedFileError, read_json, sha256_json, write_json
 from dpgnn.data.stored import FileArray, StoredLists
 from dpgnn.samplers.partitioned.adjacency import induce
-from dpgnn.samplers.partitioned.job import Job
 from dpgnn.samplers.partitioned.sample import Place, Setting, digest, rule_of, unfinished
 
 MANIFEST = "lists.json"
@@ -79,14 +77,7 @@ def _decided(graph_sha256: str, setting: Setting | None, mirrored: bool) -> str:
 
 
 def _make(place: Place, mirrored: bool, decided: str) -> None:
-    parts = [(part.name, part.sha256) for part in place.partitions.parts]
-    with unfinished(place.out, sha256_json([decided, parts, place.width])) as folder:
-        job = Job(
-            work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes, width=place.width,
-            setting=rule_of(place.setting),
-        )  # fmt: skip
-        if place.setting is not None:
-            job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
+    with unfinished(place, decided) as job:
         job.write_masks({"place": np.arange(place.num_nodes, dtype=np.int32)})
         induce(job, place.partitions, place.num_nodes, mirrored=mirrored, scheduler=place.scheduler)
         for name, kept in (("pointer", "pointer"), ("sources", "source")):
@@ -94,6 +85,3 @@ def _make(place: Place, mirrored: bool, decided: str) -> None:
                 os.replace(job.work / f"{name}.npy", job.out / f"{kept}.npy")
         sizes = [len(FileArray(job.out / f"{name}.npy")) for name in ("pointer", "source")]
         write_json(job.out / MANIFEST, {"of": decided, "sizes": sizes})
-        if place.out.exists():
-            shutil.rmtree(place.out)
-        os.replace(job.out, place.out)

@@ -205,29 +205,17 @@ def _made(
     key: tuple[int, int],
     work: Work,
 ) -> dict[str, Any]:
-    """Work in a hidden folder beside `out`, then put the data set in place."""
+    """The data set of this work, put in place."""
     at_least("nodes of a range", place.width, 1)
     graph = place.partitions.graph
     facts = {"graph": dict(graph), "sampler": sampled, "width": place.width}
-    parts = [(part.name, part.sha256) for part in place.partitions.parts]
-    codes = None if place.setting is None else digest(place.setting.codes)
-    decided = [kind, facts, stated, key, parts, codes]
-    with unfinished(place.out, sha256_json(decided)) as folder:
-        job = Job(
-            work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes,
-            width=place.width, key=key, setting=rule_of(place.setting),
-        )  # fmt: skip
-        if place.setting is not None:
-            job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, dtype=np.int8)})
+    with unfinished(place, [kind, facts, stated], key=key) as job:
         made, more = work(job)
         known = {part.name for part in made}
         for path in job.out.iterdir():  # leftovers of killed workers
             if path.name not in known:
                 path.unlink()
         finish(job.out, kind, facts | more, made)
-        if place.out.exists():
-            shutil.rmtree(place.out)
-        os.replace(job.out, place.out)
     return read_manifest(place.out)
 
 
@@ -244,17 +232,36 @@ def rule_of(setting: Setting | None) -> str | None:
 
 
 @contextmanager
-def unfinished(out: Path, fingerprint: str) -> Iterator[Path]:
-    """A hidden folder beside `out`, in which the same request resumes after an error or a kill."""
-    out = out.resolve()
+def unfinished(place: Place, stated: Any, *, key: tuple[int, int] = (0, 0)) -> Iterator[Job]:
+    """A job in a hidden folder beside `place.out`; its parts replace `place.out` at the end.
+
+    The same request resumes there after an error or a kill.
+
+    Args:
+        stated: what decides the result besides partitions and setting; JSON.
+        key: of the sampler.
+    """
+    parts = [(part.name, part.sha256) for part in place.partitions.parts]
+    codes = None if place.setting is None else digest(place.setting.codes)
+    decided = sha256_json([stated, key, parts, codes, rule_of(place.setting), place.width])
+    out = place.out.resolve()
     with explain_os_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with locks.exclusive(out.parent / f".{out.name}.lock", f"{out} is being made"):
-            folder = out.parent / f".{out.name}.{fingerprint[:16]}"
+            folder = out.parent / f".{out.name}.{decided[:16]}"
             for left in out.parent.glob(f".{out.name}.{'[0-9a-f]' * 16}"):
                 if left != folder:
                     shutil.rmtree(left)
-            for name in ("work", "parts"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            yield folder
+            job = Job(
+                work=folder / "work", out=folder / "parts", num_nodes=place.num_nodes,
+                width=place.width, key=key, setting=rule_of(place.setting),
+            )  # fmt: skip
+            for made in (job.work, job.out):
+                made.mkdir(parents=True, exist_ok=True)
+            if place.setting is not None:
+                job.write_masks({"setting": np.ascontiguousarray(place.setting.codes, np.int8)})
+            yield job
+            if out.exists():
+                shutil.rmtree(out)
+            os.replace(job.out, out)
             shutil.rmtree(folder)
