@@ -76,10 +76,6 @@ def allocate(
     names = _checked_names(shares, rule)
     checks.positive("target_epsilon", target_epsilon)
 
-    def spent(multipliers: Sequence[float]) -> Spent:
-        built = [share.build(value) for share, value in zip(shares, multipliers)]
-        return composed(compose_all(*built, *fixed), delta=delta, relation=relation)
-
     if rule == "shared-multiplier":
         start = 1.0
 
@@ -92,24 +88,18 @@ def allocate(
         def noise_at(level: float) -> list[float]:
             return [one.noise_at(rule, level) for one in alone]
 
-    found = _least_noise(noise_at, spent, target_epsilon, start=start, tolerance=tolerance)
-    return _result(names, found, spent(found))
-
-
-def _least_noise(
-    noise_at: Callable[[float], list[float]],
-    spent: Callable[[Sequence[float]], Spent],
-    target_epsilon: float,
-    *,
-    start: float,
-    tolerance: float,
-) -> list[float]:
-    """Multipliers of the smallest level that meets the target; noise grows with the level."""
-    tried: dict[float, list[float]] = {}
+    tried: dict[float, Allocation] = {}
 
     def spent_at(level: float) -> float:
-        tried[level] = noise_at(level)
-        return spent(tried[level]).epsilon
+        """Epsilon at a level, with which the noise grows."""
+        noise = noise_at(level)
+        built = [share.build(value) for share, value in zip(shares, noise)]
+        found = composed(compose_all(*built, *fixed), delta=delta, relation=relation)
+        multipliers = dict(zip(names, noise))
+        tried[level] = Allocation(
+            noise_multipliers=multipliers, epsilon=found.epsilon, accountant=found.accountant
+        )
+        return found.epsilon
 
     level = calibration.smallest_meeting(
         spent_at, target_epsilon, start=start, tolerance=tolerance, name="target_epsilon"
@@ -127,41 +117,32 @@ def _checked_names(shares: Sequence[Share[R]], rule: Rule) -> list[str]:
     return names
 
 
+@dataclass(kw_only=True)
 class _Alone(Generic[R]):
     """Noise of one mechanism for an epsilon; earlier results start the next search."""
 
-    def __init__(self, *, share: Share[R], delta: float, relation: R) -> None:
-        self.share = share
-        self._delta = delta
-        self._relation = relation
-        self._start = 1.0
+    share: Share[R]
+    delta: float
+    relation: R
+    start: float = 1.0
 
     def noise_at(self, rule: Rule, level: float) -> float:
         """Noise for the mechanism's share of the budget, which falls as the level grows."""
         share = self.share.weight / level
         if rule == "epsilon-ratio":
-            return self._noise_for(share, self._delta)
+            return self._noise_for(share, self.delta)
         # a mu so small that it costs delta alone is compared at a smaller one
         mu = math.sqrt(share)
-        delta = min(self._delta, gdp.delta(0.0, mu) / 2)
+        delta = min(self.delta, gdp.delta(0.0, mu) / 2)
         return self._noise_for(gdp.epsilon(mu, delta), delta)
 
     def _noise_for(self, epsilon: float, delta: float) -> float:
-        noise = calibration.calibrate_noise(
+        self.start = calibration.calibrate_noise(
             self.share.build,
             target_epsilon=epsilon,
             delta=delta,
-            relation=self._relation,
-            start=self._start,
+            relation=self.relation,
+            start=self.start,
             tolerance=1e-4,
         ).value
-        self._start = noise
-        return noise
-
-
-def _result(names: Sequence[str], multipliers: Sequence[float], spent: Spent) -> Allocation:
-    return Allocation(
-        noise_multipliers=dict(zip(names, multipliers)),
-        epsilon=spent.epsilon,
-        accountant=spent.accountant,
-    )
+        return self.start
