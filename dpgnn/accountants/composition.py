@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpgnn.accountants import gdp, pld, rdp, selection
 from dpgnn.accountants.events import BestOf, Event, R, parts, require_relation
@@ -21,7 +20,6 @@ from dpgnn.accountants.loss import DiscreteLoss
 from dpgnn.accountants.plan import Spent
 from dpgnn.core import checks
 
-Floats = NDArray[np.float64]
 Accountant = Literal["pld", "gdp", "rdp"]
 
 

@@ -190,8 +190,8 @@ def _sum(parts: Counted[Any]) -> _Sum:
     stage = STAGE_ERROR * UNIT * (math.log2(size) + 2)
     product, relative, logs = 1.0, 0.0, 0.0
     for loss, count in parts:
-        # fold first: a single loss may be wider than the window of the sum
-        transform = fft.rfft(_fold(loss.mass, size))
+        # fold as in a circular convolution: a single loss may be wider than the window of the sum
+        transform = fft.rfft(_rows(loss.mass, size).sum(axis=0))
         floor = stage * max(1.0, float(loss.mass.sum()))
         length = np.maximum(np.abs(transform), floor)
         relative = relative + count * (floor / length + FACTOR_ERROR * UNIT)
@@ -263,7 +263,7 @@ class _Moments:
 
     def __init__(self, loss: LossMasses, *, above: bool, points: int = MOMENT_POINTS) -> None:
         width = -(-len(loss.mass) // points)
-        blocks = _fold_blocks(loss.mass, width)
+        blocks = _rows(loss.mass, width).sum(axis=1)
         carries = blocks > 0
         first = loss.lower + np.arange(len(blocks)) * width
         self._losses = ((first + (width - 1 if above else 0)) * loss.step)[carries]
@@ -325,13 +325,6 @@ def _log_mgf(loss: LossMasses, t: float) -> float:
     return shift + math.log(float(np.exp(exponent - shift).sum()))
 
 
-def _fold(mass: Floats, size: int) -> Floats:
-    """Sum of the blocks of `size` entries, as in a circular convolution of that size."""
-    padded = np.pad(mass, (0, -len(mass) % size))
-    return np.asarray(padded.reshape(-1, size).sum(axis=0))
-
-
-def _fold_blocks(mass: Floats, width: int) -> Floats:
-    """Sums of neighbouring entries, `width` at a time."""
-    padded = np.pad(mass, (0, -len(mass) % width))
-    return np.asarray(padded.reshape(-1, width).sum(axis=1))
+def _rows(mass: Floats, width: int) -> Floats:
+    """The masses in rows of `width` entries, filled up with zeros."""
+    return np.pad(mass, (0, -len(mass) % width)).reshape(-1, width)
