@@ -98,14 +98,13 @@ class MixturePair:
     q: Mixture
 
     def loss(self, x: Floats) -> Floats:
-        """log dP/dQ at x, in nats; in blocks so that memory stays small."""
-        blocks = np.array_split(x, max(1, len(x) // 16384))
-        return np.concatenate([self.p.log_density(b) - self.q.log_density(b) for b in blocks])
+        """log dP/dQ at x, in nats."""
+        return np.concatenate([self.p.log_density(b) - self.q.log_density(b) for b in blocks(x)])
 
     def loss_and_slope(self, x: Floats) -> tuple[Floats, Floats]:
         """The loss at x and its derivative (>= 0)."""
         found = []
-        for block in np.array_split(x, max(1, len(x) // 16384)):
+        for block in blocks(x):
             (log_p, rise_p), (log_q, rise_q) = (
                 side.log_density_and_score(block) for side in (self.p, self.q)
             )
@@ -125,6 +124,26 @@ class MixturePair:
     def reversed(self) -> MixturePair:
         """(Q, P) on the mirrored line, where its loss increases again."""
         return MixturePair(p=self.q.mirrored(), q=self.p.mirrored())
+
+
+def blocks(x: Floats) -> list[Floats]:
+    """Parts of x at which densities are computed one after another, so that memory stays small."""
+    return np.array_split(x, max(1, len(x) // 16384))
+
+
+def panels(low: float, high: float, *, width: float = 0.5) -> tuple[Floats, Floats]:
+    """Nodes and log weights of 16-point Gauss-Legendre panels; float64 (16 * num_panels,) each.
+
+    Args:
+        low, high: ends of the integral.
+        width: largest width of a panel, a power of two.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    count = max(1, math.ceil((high - low) / width))
+    ends = np.linspace(low, high, count + 1)
+    half = (ends[1] - ends[0]) / 2
+    x = (ends[:-1] + half)[:, None] + half * nodes
+    return x.ravel(), np.tile(np.log(weights * half), count)
 
 
 def log_of_sum(exponents: Floats) -> float:

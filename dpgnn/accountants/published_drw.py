@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from dpgnn.accountants.events import FixedSizeRoots, require_scheme
+from dpgnn.accountants.mixtures import panels
 from dpgnn.accountants.rdp import Floats
 from dpgnn.core import checks
 
@@ -114,12 +115,7 @@ def _log_chi(k: int, lam: float) -> float:
 
     The integral has no cancellation, unlike the alternating sum in the text.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    low, high = -14.0, max(14.0, k / lam + 14.0)
-    ends = np.linspace(low, high, math.ceil((high - low) * 4) + 1)
-    half = (ends[1] - ends[0]) / 2
-    x = ((ends[:-1] + half)[:, None] + half * nodes).ravel()
-    log_w = np.tile(np.log(weights * half), len(ends) - 1)
+    x, log_w = panels(-14.0, max(14.0, k / lam + 14.0), width=0.25)
     loss = x / lam - 1 / (2 * lam * lam)
     with np.errstate(divide="ignore", over="ignore"):
         # log |exp(loss) - 1|

@@ -28,8 +28,10 @@ from dpgnn.accountants.events import (
 )
 from dpgnn.accountants.mixtures import (
     MixturePair,
+    blocks,
     hypergeometric,
     log_of_sum,
+    panels,
     removal_pair,
     two_sided_pair,
 )
@@ -307,7 +309,7 @@ def glued_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
     if not moved.any():
         return out
     top = float(orders[moved].max()) * shift + 14
-    x, log_w = _panels(shift / 2, max(top, shift / 2 + 14))
+    x, log_w = panels(shift / 2, max(top, shift / 2 + 14))
     log_n = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
     loss = pair.loss(x)
     atom = 1.0 - float(np.exp(log_w + log_n + loss).sum() + np.exp(log_w + log_n).sum())
@@ -330,31 +332,15 @@ def _mixture_rdp(pair: MixturePair, orders: Floats) -> Floats:
         return out
     low = float(pair.q.means.min()) - 14 - shift
     high = float(orders[moved].max()) * shift + 14
-    x, log_w = _panels(low, high)
+    x, log_w = panels(low, high)
     loss = pair.loss(x)
-    log_q = _blocked(pair, x) - 0.5 * math.log(2 * math.pi)
+    log_q = np.concatenate([pair.q.log_density(block) for block in blocks(x)])
+    log_q -= 0.5 * math.log(2 * math.pi)
     for k in np.flatnonzero(moved):
         a = orders[k]
         moment = max(0.0, log_of_sum(log_w + log_q + a * loss))
         out[k] = min(out[k], moment / (a - 1))
     return out
-
-
-def _blocked(pair: MixturePair, x: Floats) -> Floats:
-    """log density of Q in blocks."""
-    return np.concatenate(
-        [pair.q.log_density(b) for b in np.array_split(x, max(1, len(x) // 16384))]
-    )
-
-
-def _panels(low: float, high: float) -> tuple[Floats, Floats]:
-    """Nodes and log weights of 16-point Gauss-Legendre panels of width at most 1/2."""
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    count = max(1, math.ceil((high - low) * 2))
-    ends = np.linspace(low, high, count + 1)
-    half = (ends[1] - ends[0]) / 2
-    x = (ends[:-1] + half)[:, None] + half * nodes
-    return x.ravel(), np.tile(np.log(weights * half), count)
 
 
 def _laplace_rdp(top: float, orders: Floats) -> Floats:
