@@ -11,16 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpgnn.accountants._kernels import discounted_sums
-from dpgnn.accountants.convolution import TAIL_MASS, LossMasses, convolve
+from dpgnn.accountants.convolution import TAIL_MASS, Floats, LossMasses, convolve
 from dpgnn.core import checks
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpgnn.accountants import gdp, zcdp
+from dpgnn.accountants.convolution import Floats
 from dpgnn.accountants.events import (
     Event,
     FixedSizeRoots,
@@ -32,8 +32,6 @@ from dpgnn.accountants.mixtures import (
     removal_pair,
     two_sided_pair,
 )
-
-Floats = NDArray[np.floating[Any]]
 
 # exp() of losses up to this value, and products of two differences of these, are finite in float64
 MAX_PROFILE_LOSS = 700.0

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dpgnn.accountants import gdp, selection, zcdp
@@ -27,6 +26,7 @@ from dpgnn.accountants.events import (
     parts,
 )
 from dpgnn.accountants.mixtures import (
+    Floats,
     MixturePair,
     blocks,
     hypergeometric,
@@ -37,7 +37,6 @@ from dpgnn.accountants.mixtures import (
 )
 from dpgnn.core import checks
 
-Floats = NDArray[np.floating[Any]]
 Conversion = Literal["improved", "mironov"]
 
 # 1.1, 1.2, ..., 9.9: the grid of DP-GNN's released code.

@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dpgnn.accountants import pld
+from dpgnn.accountants.convolution import Floats
 from dpgnn.core import checks
 
 if TYPE_CHECKING:
     from dpgnn.accountants.loss import DiscreteLoss
 
-Floats = NDArray[np.floating[Any]]
 Profile = Callable[[Floats], Floats]
 
 # epsilons at which a profile is looked at, and what of it may go to infinity
