@@ -67,30 +67,22 @@ def atomic_write(
     Raises:
         OSError: the folder cannot be written or the disk is full; nothing is left at `path`.
     """
-    target = Path(path)
+    target, encoding = Path(path), None if "b" in mode else "utf-8"
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    with explain_os_errors(target):
-        yield from _write_then_rename(target, descriptor, temporary, mode, owner_only)
-
-
-def _write_then_rename(
-    target: Path, descriptor: int, temporary: str, mode: str, owner_only: bool
-) -> Iterator[IO[Any]]:
-    encoding = None if "b" in mode else "utf-8"
-    try:
-        with os.fdopen(descriptor, mode, encoding=encoding) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o600 if owner_only else 0o666 & ~umask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        try:
+            with os.fdopen(descriptor, mode, encoding=encoding) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o600 if owner_only else 0o666 & ~umask)
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -185,11 +177,8 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
     """The sha256 of a file's bytes as 64 hexadecimal digits, read in bounded memory."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_json(value: Any) -> str:
