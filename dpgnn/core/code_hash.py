@@ -15,7 +15,6 @@ import hashlib
 import json
 import re
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,10 @@ def direct_imports(name: str) -> frozenset[str]:
     """The `dpgnn` modules that a module imports by itself; imports for type checkers do not count."""
     read, kept = _sha256(_source(name)), _kept()["imports"]
     if kept.get(name, ("",))[0] != read:
-        kept[name] = (read, _stated_imports(name))
+        # its module, and the longest name that may be a module too
+        kept[name] = (read, sorted({(module, full) for module, full, _ in _parsed(name)[1]}))
     imports = {full if _exists(full) else module for module, full in kept[name][1]}
     return frozenset(item for item in imports if _exists(item))
-
-
-def _stated_imports(name: str) -> list[tuple[str, str]]:
-    """Each import below `dpgnn`: its module, and the longest name that may be a module too."""
-    return sorted({(module, full) for module, full, _ in _parsed(name).imports})
 
 
 class _Content(ast.NodeTransformer):
@@ -127,31 +122,24 @@ class _Content(ast.NodeTransformer):
         return node
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Parsed:
-    """A module's content without its imports below `dpgnn`, and these (see `_Content`)."""
-
-    content: str
-    imports: tuple[tuple[str, str, str], ...]
-
-
 @cache
-def _parsed(name: str) -> _Parsed:
+def _parsed(name: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Hash of a module's content without its imports below `dpgnn`, and these (see `_Content`)."""
     reader = _Content()
     tree = reader.visit(ast.parse(_source(name)))
-    return _Parsed(content=_sha256(ast.dump(tree).encode()), imports=tuple(reader.imports))
+    return _sha256(ast.dump(tree).encode()), reader.imports
 
 
 def _content_with_imports(name: str) -> str:
     """Hash of a module's content and of what its imports bind: names, each with its module's content."""
-    found = _parsed(name)
+    content, imports = _parsed(name)
     bound = []
-    for module, full, alias in found.imports:
+    for module, full, alias in imports:
         whole = _exists(full)
         if whole or _exists(module):
             attribute = "" if whole else full.rpartition(".")[2]
-            bound.append([alias, attribute, _parsed(full if whole else module).content])
-    return _sha256(json.dumps([found.content, sorted(bound)]).encode())
+            bound.append([alias, attribute, _parsed(full if whole else module)[0]])
+    return _sha256(json.dumps([content, sorted(bound)]).encode())
 
 
 def _is_own(name: str) -> bool:
@@ -165,14 +153,10 @@ def _exists(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
-def _path(name: str) -> Path:
-    path = PACKAGE.joinpath(*name.split(".")[1:])
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
 @cache
 def _source(name: str) -> bytes:
-    return _path(name).read_bytes()
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes()
 
 
 def _sha256(content: bytes) -> str:

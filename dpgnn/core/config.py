@@ -98,11 +98,8 @@ def _on_default(default: Any, value: Any) -> Any:
     """
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default):
         return value
-    rest = {
-        field.name: getattr(default, field.name)
-        for field in dataclasses.fields(default)
-        if field.init
-    }
+    names = _fields(type(default))  # type: ignore[arg-type]
+    rest = {name: getattr(default, name) for name in names}
     return rest | {key: _on_default(rest.get(key), item) for key, item in value.items()}
 
 
@@ -147,17 +144,15 @@ def schema(cls: type) -> dict[str, Any]:
     hints = _hints(cls)
     docs = attribute_docs(cls)
     properties, required = {}, []
-    for field in dataclasses.fields(cls):
-        if not field.init:
-            continue
-        entry = _schema_of(hints[field.name])
-        if field.name in docs:
-            entry["description"] = docs[field.name]
+    for name, field in _fields(cls).items():
+        entry = _schema_of(hints[name])
+        if name in docs:
+            entry["description"] = docs[name]
         if field.default is not dataclasses.MISSING:
             entry["default"] = _plain(field.default)
         elif field.default_factory is dataclasses.MISSING:
-            required.append(field.name)
-        properties[field.name] = entry
+            required.append(name)
+        properties[name] = entry
     result: dict[str, Any] = {
         "type": "object",
         "properties": properties,
