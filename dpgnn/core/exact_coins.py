@@ -126,7 +126,7 @@ def _waits(hazard: Hazard, count: int, most: int, rng: np.random.Generator) -> n
 
 
 @lru_cache(maxsize=8)
-def _intervals(precision: int) -> Any:
+def intervals(precision: int) -> Any:
     """mpmath's interval arithmetic with this precision in bits."""
     from mpmath.ctx_iv import MPIntervalContext
 
@@ -136,13 +136,13 @@ def _intervals(precision: int) -> Any:
 
 
 def _floating(hazard: Hazard) -> float:
-    return float(hazard(_intervals(_SPARE_BITS)).mid)
+    return float(hazard(intervals(_SPARE_BITS)).mid)
 
 
 def _whole(prefix: int, num_bits: int, hazard: Hazard, rng: np.random.Generator) -> int:
     """floor(-log U / h) from the first bits of U, by intervals."""
     while True:
-        iv = _intervals(num_bits + _SPARE_BITS)
+        iv = intervals(num_bits + _SPARE_BITS)
         if prefix > 0:
             u = iv.mpf([prefix, prefix + 1]) * iv.mpf(2) ** -num_bits
             times = -iv.log(u) / hazard(iv)

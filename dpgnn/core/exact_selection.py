@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpgnn.core.checks import positive, require
+from dpgnn.core.exact_coins import interval, intervals
 
 
 def largest_with_gumbel(
@@ -81,18 +82,16 @@ def _exactly(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """`largest_with_gumbel` from the first bits of every V, by intervals."""
-    from mpmath.ctx_iv import MPIntervalContext
-
-    iv, exact, factor = MPIntervalContext(), [Fraction(s) for s in scores.tolist()], Fraction(scale)
+    exact, factor = [Fraction(s) for s in scores.tolist()], Fraction(scale)
     while True:
-        iv.prec = num_bits + 40
+        iv = intervals(num_bits + 40)
         last = (1 << num_bits) - 1
         if all(0 < prefix < last for prefix in prefixes):
             found = []
             for prefix, score in zip(prefixes, exact):
                 v = iv.mpf([prefix, prefix + 1]) * iv.mpf(2) ** -num_bits
                 noise = -iv.log(-iv.log(1 - v))
-                found.append(_interval(iv, score) + _interval(iv, factor) * noise)
+                found.append(interval(iv, score) + interval(iv, factor) * noise)
             order = sorted(range(len(found)), key=lambda i: found[i].mid, reverse=True)
             if all(
                 found[i].a > found[j].b
@@ -103,7 +102,3 @@ def _exactly(
         fresh = rng.integers(0, 2**64, size=len(prefixes), dtype=np.uint64).tolist()
         prefixes = [(prefix << 64) | more for prefix, more in zip(prefixes, fresh)]
         num_bits += 64
-
-
-def _interval(iv: Any, value: Fraction) -> Any:
-    return iv.mpf(value.numerator) / iv.mpf(value.denominator)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpgnn.core.checks import require
+from dpgnn.core.exact_coins import interval, intervals
 
 # sigma / g lies in [2^GRID_BITS, 2^(GRID_BITS + 1))
 GRID_BITS = 20
@@ -225,13 +226,9 @@ class Uniform:
 
     def is_below(self, bound: Fraction, law: Law) -> bool:
         """Whether Z = F^-1(U) < bound; draws bits until intervals decide."""
-        from mpmath.ctx_iv import MPIntervalContext
-
-        iv = MPIntervalContext()
         while True:
-            iv.prec = self.num_bits + 40
-            distance = iv.mpf(abs(bound.numerator)) / iv.mpf(bound.denominator)
-            tail = law.below(iv, -distance) * iv.mpf(2) ** self.num_bits
+            iv = intervals(self.num_bits + 40)
+            tail = law.below(iv, -interval(iv, abs(bound))) * iv.mpf(2) ** self.num_bits
             # U, or 1 - U for the upper tail, lies in [known, known + 1] 2^-num_bits
             is_lower = bound <= 0
             known = self.prefix if is_lower else (1 << self.num_bits) - 1 - self.prefix
